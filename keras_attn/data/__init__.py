@@ -1,0 +1,1 @@
+"""Documents, shards of token ids, examples and batches."""

@@ -1,0 +1,1 @@
+"""A config in, a workdir out: what the entry points call."""
