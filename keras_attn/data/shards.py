@@ -1,0 +1,169 @@
+"""Shards: tokenised documents in flat arrays, as large as fits in memory.
+
+A prepared folder holds shard files and `index.json`, which is written last: a folder with an
+index is complete.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+
+FORMAT = 1
+INDEX = "index.json"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Documents as spans of one array of ids; no sentence and no document is empty.
+
+    Attributes:
+        ids: int32, the word pieces of all sentences in a row, without special tokens.
+        sentence_ends: int64 `(S,)`, where each sentence ends in `ids`, exclusive.
+        document_ends: int64 `(D,)`, where each document ends in the sentences, exclusive.
+    """
+
+    ids: np.ndarray
+    sentence_ends: np.ndarray
+    document_ends: np.ndarray
+
+    def __post_init__(self):
+        for name, ends, size in (
+            ("sentence", self.sentence_ends, len(self.ids)),
+            ("document", self.document_ends, len(self.sentence_ends)),
+        ):
+            if np.any(np.diff(ends, prepend=0) <= 0) or (ends[-1] if len(ends) else 0) != size:
+                raise ValueError(
+                    f"A shard needs increasing {name}_ends that end with {size}. "
+                    f"Received: {name}_ends={ends}"
+                )
+
+
+def write_shard(path, shard, **extra):
+    """Writes a shard: ids as uint16 where they fit, so that the file is small.
+
+    Args:
+        path: The file; written under another name first, so that it is whole or not there.
+        shard: A `Shard`.
+        **extra: Further arrays to keep in the file.
+
+    Returns:
+        The SHA-256 of the file, as hexadecimal digits.
+    """
+    largest = int(shard.ids.max(initial=0))
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        ids=shard.ids.astype("uint16" if largest < 2**16 else "int32"),
+        sentence_ends=_smallest(shard.sentence_ends),
+        document_ends=_smallest(shard.document_ends),
+        **extra,
+    )
+    content = buffer.getvalue()
+    write_whole(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_shard(path):
+    """Reads a shard back.
+
+    Raises:
+        UserError: If the file is missing or damaged.
+    """
+    arrays = read_arrays(path, "ids", "sentence_ends", "document_ends")
+    try:
+        return Shard(arrays[0].astype("int32"), *(ends.astype("int64") for ends in arrays[1:]))
+    except ValueError as error:
+        raise _damaged(path) from error
+
+
+def read_arrays(path, *names):
+    """Returns the named arrays of a shard file, as stored."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            content = io.BytesIO(file.read())
+        with np.load(content, allow_pickle=False) as arrays:
+            return [arrays[name] for name in names]
+    except tf.errors.NotFoundError as error:
+        raise UserError(f"The shard must exist; prepare the text again. Received: {path}") from error
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
+        raise _damaged(path) from error
+
+
+def write_index(folder, index):
+    """Writes `index.json`: what the folder holds and that it is complete."""
+    write_json(tf.io.gfile.join(folder, INDEX), {"format": FORMAT, **index})
+
+
+def read_index(folder):
+    """Reads `index.json`.
+
+    Raises:
+        UserError: If the folder is not a prepared one, or of another version of the format.
+    """
+    path = tf.io.gfile.join(folder, INDEX)
+    index = read_json(path)
+    if index is None or "shards" not in index:
+        raise UserError(
+            f"The folder must be one that pretrain.prepare has finished. Received: {folder}"
+        )
+    if index.get("format") != FORMAT:
+        raise UserError(
+            f"The folder must have shards of format {FORMAT}; prepare the text again. "
+            f"Received: {folder} of format {index.get('format')}"
+        )
+    return index
+
+
+def is_prepared(folder):
+    """Returns whether the folder holds a complete set of shards."""
+    return tf.io.gfile.exists(tf.io.gfile.join(folder, INDEX))
+
+
+def write_json(path, value):
+    """Writes JSON so that the file is whole or not there."""
+    write_whole(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path):
+    """Returns what a JSON file holds, or None if it is missing or not whole."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return json.loads(file.read())
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError, ValueError):
+        return None
+
+
+def write_whole(path, content):
+    """Writes a file under another name, then renames it.
+
+    Raises:
+        UserError: If it cannot be written (no space, no permission). Nothing stays behind.
+    """
+    unfinished = f"{path}.unfinished"
+    try:
+        with tf.io.gfile.GFile(unfinished, "wb") as file:
+            file.write(content)
+        tf.io.gfile.rename(unfinished, path, overwrite=True)
+    except (OSError, tf.errors.OpError) as error:
+        try:
+            tf.io.gfile.remove(unfinished)
+        except (OSError, tf.errors.OpError):
+            pass
+        reason = getattr(error, "message", None) or error
+        raise UserError(f"The folder must be writable, with free space. "
+                        f"Received: {path} ({reason})") from error  # fmt: skip
+
+
+def _smallest(ends):
+    return ends.astype("int32" if len(ends) == 0 or ends[-1] < 2**31 else "int64")
+
+
+def _damaged(path):
+    return UserError(f"The shard must be whole; prepare the text again. Received: {path}, damaged")

@@ -1,0 +1,112 @@
+"""Vocabulary files: reading, writing, and training one from text."""
+
+import hashlib
+
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def read_vocabulary(path):
+    """Reads a vocabulary file: one word piece a line, its id the line's number from 0.
+
+    Args:
+        path: A UTF-8 file, as BERT's `vocab.txt`.
+
+    Returns:
+        A list of str.
+
+    Raises:
+        UserError: If the file is missing, is not UTF-8, lacks one of BERT's five special
+            tokens, or has an empty or a repeated line.
+    """
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError) as error:
+        raise UserError(f"The vocabulary must be an existing file. Received: {path}") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(
+            f"The vocabulary must be UTF-8 text. Received: {path}, line {line}"
+        ) from error
+    # Not str.splitlines: word pieces such as U+2028 would end a line.
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    if lines[-1] == "":
+        lines.pop()
+    check_vocabulary(lines, path)
+    return lines
+
+
+def write_vocabulary(path, vocabulary):
+    """Writes a vocabulary file that `read_vocabulary` reads back."""
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write("".join(f"{piece}\n" for piece in vocabulary).encode("utf-8"))
+
+
+def check_vocabulary(vocabulary, name="vocabulary"):
+    """Raises UserError unless the pieces are whole, unique, and hold the special tokens.
+
+    Args:
+        vocabulary: List of str.
+        name: What the message calls the list: the path of its file.
+    """
+    first = {}
+    for line, piece in enumerate(vocabulary, start=1):
+        if not piece.strip():
+            raise UserError(f"A vocabulary has one word piece on every line. Received: {name}, "
+                            f"line {line} is empty")  # fmt: skip
+        if piece in first:
+            raise UserError(f"Each word piece of a vocabulary is there once. Received: {name}, "
+                            f"lines {first[piece]} and {line} are both {piece!r}")  # fmt: skip
+        first[piece] = line
+    missing = [token for token in SPECIAL_TOKENS if token not in first]
+    if missing:
+        raise UserError(f"A BERT vocabulary holds {' '.join(SPECIAL_TOKENS)}. Received: {name}, "
+                        f"without {' '.join(missing)}")  # fmt: skip
+
+
+def vocabulary_sha256(vocabulary):
+    """Returns the SHA-256 of the vocabulary file, as hexadecimal digits."""
+    return hashlib.sha256("".join(f"{piece}\n" for piece in vocabulary).encode()).hexdigest()
+
+
+def train_vocabulary(texts, size, lowercase=True, min_frequency=2):
+    """Trains a WordPiece vocabulary.
+
+    The same texts give the same vocabulary, whatever their order.
+
+    Args:
+        texts: Iterable of str.
+        size: Largest number of pieces, special tokens included.
+        lowercase: Whether the tokenizer that will use it lower-cases and strips accents.
+        min_frequency: How often a pair of pieces has to occur to be joined.
+
+    Returns:
+        List of str: the five special tokens as in BERT, single characters, then pieces in the
+        order of training. Shorter than `size` if the texts do not hold as many.
+
+    Raises:
+        UserError: If the texts hold no word, or `size` has no room for the special tokens.
+    """
+    from tokenizers import BertWordPieceTokenizer
+
+    if size <= len(SPECIAL_TOKENS):
+        raise UserError(f"A vocabulary needs more than {len(SPECIAL_TOKENS)} pieces. "
+                        f"Received: size={size}")  # fmt: skip
+    trainer = BertWordPieceTokenizer(lowercase=lowercase, strip_accents=lowercase)
+    trainer.train_from_iterator(
+        texts,
+        vocab_size=size,
+        min_frequency=min_frequency,
+        limit_alphabet=max(1, min(1000, size // 4)),
+        special_tokens=list(SPECIAL_TOKENS),
+        show_progress=False,
+    )
+    ids = trainer.get_vocab(with_added_tokens=True)
+    vocabulary = sorted(ids, key=ids.get)
+    if len(vocabulary) == len(SPECIAL_TOKENS):
+        raise UserError("Training a vocabulary needs text. Received: no words")
+    return vocabulary

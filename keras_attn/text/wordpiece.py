@@ -1,0 +1,181 @@
+"""BERT's tokenizer, exact and fast, on tensors."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_attn.text.vocabulary import check_vocabulary, read_vocabulary, vocabulary_sha256
+
+# Google's tokenizer turns a longer word into [UNK].
+MAX_CHARACTERS_PER_WORD = 200
+
+# What BERT drops before anything else: control and format characters, except tab and line ends.
+_CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{Cf}\x{FFFD}]"
+_PLAIN = r"[\t\n\r\x20-\x7e]*"
+# A superset of the texts that hold a word too long: cheap, and true of almost no sentence.
+_LONG_RUN = rf"(?s).*\S{{{MAX_CHARACTERS_PER_WORD + 1}}}.*"
+# What ends a word besides whitespace: BERT's punctuation and its CJK ranges.
+_WORDS_ALONE = (
+    r"([!-/:-@\[-`{-~\p{P}\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}])"
+)
+_SPACES = r"[\s\p{Z}]+"
+
+
+class WordPieceTokenizer:
+    """Turns text into word-piece ids as google-research/bert's `FullTokenizer` does.
+
+    Text is cleaned of control characters, lower-cased and stripped of accents (`lowercase`),
+    split at whitespace, punctuation and CJK characters, and each word is cut into the longest
+    pieces of the vocabulary, from the left; a word that cannot be cut, or of more than 200
+    characters, is `[UNK]`. Special tokens are never recognised in text: `[MASK]` is `[`, `mask`
+    and `]`.
+
+    Args:
+        vocabulary: List of str; a piece's id is its place.
+        lowercase: True for the `uncased` models.
+
+    Attributes:
+        vocabulary, vocabulary_size, lowercase: As given.
+        pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
+        special_ids: Those five, sorted, int32.
+        continuation: `(vocabulary_size,)` bool, True for pieces `##x` that go on a word.
+        sha256: Of the vocabulary's file.
+
+    Raises:
+        UserError: If the vocabulary lacks a special token or has an empty or repeated piece.
+
+    Reference:
+        Devlin et al., BERT, 2019, section 3; Song et al., Fast WordPiece Tokenization, 2021.
+    """
+
+    def __init__(self, vocabulary, lowercase=True):
+        self.vocabulary = list(vocabulary)
+        check_vocabulary(self.vocabulary)
+        self.vocabulary_size = len(self.vocabulary)
+        self.lowercase = bool(lowercase)
+        self.ids = {piece: number for number, piece in enumerate(self.vocabulary)}
+        self.pad_id = self.ids["[PAD]"]
+        self.unk_id = self.ids["[UNK]"]
+        self.cls_id = self.ids["[CLS]"]
+        self.sep_id = self.ids["[SEP]"]
+        self.mask_id = self.ids["[MASK]"]
+        self.special_ids = np.sort(
+            np.array([self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id], "int32")
+        )
+        self.continuation = np.array(
+            [len(piece) > 2 and piece.startswith("##") for piece in self.vocabulary]
+        )
+        self.sha256 = vocabulary_sha256(self.vocabulary)
+        # Private-use characters that no vocabulary holds; one of them stands for a word too long.
+        self._unknown_character = next(
+            chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in self.ids
+        )
+        self._pieces = tf_text.FastBertTokenizer(
+            vocab=self.vocabulary,
+            unknown_token="[UNK]",
+            token_out_type=tf.int32,
+            # Its own folding maps ellipses, ligatures and full-width forms unlike BERT.
+            lower_case_nfd_strip_accents=False,
+            max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
+        )
+
+    @classmethod
+    def from_file(cls, path, lowercase=True):
+        """Makes the tokenizer of a vocabulary file."""
+        return cls(read_vocabulary(path), lowercase)
+
+    def __call__(self, texts):
+        """Tokenises inside or outside a graph.
+
+        Args:
+            texts: `(N,)` string tensor of UTF-8, or a list of str.
+
+        Returns:
+            int32 RaggedTensor `(N, None)`, without `[CLS]` and `[SEP]`.
+        """
+        texts = tf.convert_to_tensor(texts, tf.string)
+        plain = tf.strings.regex_full_match(texts, _PLAIN)
+        folded = tf.strings.lower(texts) if self.lowercase else texts
+        folded = _update(folded, texts, ~plain, self._fold)
+        long = tf.strings.regex_full_match(folded, _LONG_RUN)
+        return self._pieces.tokenize(_update(folded, folded, long, self._replace_long_words))
+
+    def encode(self, texts, threads=1):
+        """Tokenises a list of texts into flat arrays.
+
+        Args:
+            texts: List of str.
+            threads: How many parts to tokenise side by side.
+
+        Returns:
+            (ids, ends): int32 ids of all texts in a row, and int64 `(N,)`, where each text ends.
+        """
+        size = max(1, -(-len(texts) // threads))
+        parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+        if len(parts) > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                ragged = list(pool.map(self, parts))
+        else:
+            ragged = [self(part) for part in parts]
+        ids = [part.values.numpy() for part in ragged]
+        lengths = [part.row_lengths().numpy() for part in ragged]
+        if not parts:
+            return np.zeros(0, "int32"), np.zeros(0, "int64")
+        return np.concatenate(ids), np.cumsum(np.concatenate(lengths), dtype="int64")
+
+    def detokenize(self, ids):
+        """Returns readable text of a sequence of ids.
+
+        Pieces are joined to words and punctuation drawn to its word. `[UNK]` stays, the other
+        special tokens are dropped. Case, accents and spacing that tokenising lost stay lost.
+        """
+        dropped = set(self.special_ids.tolist()) - {self.unk_id}
+        words = []
+        for number in np.asarray(ids).reshape(-1).tolist():
+            if number in dropped:
+                continue
+            piece = self.vocabulary[number]
+            if self.continuation[number] and words:
+                words[-1] += piece[2:]
+            else:
+                words.append(piece)
+        return _tighten(" ".join(words))
+
+    def _fold(self, texts):
+        texts = tf.strings.regex_replace(texts, _CONTROLS, "")
+        if self.lowercase:
+            texts = tf_text.normalize_utf8(tf.strings.lower(texts, encoding="utf-8"), "NFD")
+            texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
+        return texts
+
+    def _replace_long_words(self, texts):
+        alone = tf.strings.regex_replace(texts, _WORDS_ALONE, r" \1 ")
+        words = tf.strings.split(tf.strings.regex_replace(alone, _SPACES, " "), " ")
+        long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CHARACTERS_PER_WORD
+        words = words.with_values(tf.where(long, self._unknown_character, words.values))
+        return tf.strings.reduce_join(words, axis=-1, separator=" ")
+
+
+def _update(target, source, chosen, function):
+    """Returns `target` with `function(source)` in the chosen places, which are few."""
+
+    def update():
+        places = tf.where(chosen)
+        new = function(tf.gather_nd(source, places))
+        return tf.tensor_scatter_nd_update(target, places, new)
+
+    return tf.cond(tf.reduce_any(chosen), update, lambda: target)
+
+
+def _tighten(text):
+    text = re.sub(r" ([.,;:!?%)\]}’”]|\.\.\.)", r"\1", text)
+    text = re.sub(r"([(\[{“‘$]) ", r"\1", text)
+    text = re.sub(r"(\w) (['’]) (\w)", r"\1\2\3", text)
+    text = re.sub(r"(\w) ([-–_/@]) (?=\w)", r"\1\2", text)
+    # Straight quotes open and close in turn.
+    text = re.sub(r'" ([^"]*?) ?"', r'"\1"', text)
+    return re.sub(r"(\d)([.,:]) (?=\d)", r"\1\2", text)
