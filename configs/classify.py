@@ -1,0 +1,16 @@
+"""Any labelled TSV, CSV or JSONL file.
+
+    python -m finetune --config=configs/classify.py --pretrained=runs/mini --workdir=runs/mine \
+        --config.data.train=train.csv --config.data.validation=valid.csv \
+        --config.data.text=review --config.data.label=stars
+
+Sentence pairs also take `--config.data.text_pair=COLUMN`, numbers to predict
+`--config.data.regression=True`. Files of `label text` lines need
+`--config.data.format=label_text`.
+"""
+
+from keras_attn.jobs.defaults import finetuning_defaults
+
+
+def get_config():
+    return finetuning_defaults()

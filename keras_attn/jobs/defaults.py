@@ -1,0 +1,66 @@
+"""Every field of a run's config, with its default.
+
+A field that is None by default has a type of its own, so that a flag can set it.
+"""
+
+import ml_collections
+from ml_collections.config_dict import placeholder
+
+FINETUNING_EPOCHS = 3.0  # if none of train.steps, train.epochs and train.minutes is given
+
+
+def finetuning_defaults():
+    """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
+    config = ml_collections.ConfigDict()
+    config.pretrained = placeholder(str)  # workdir to start from; None: random weights
+    config.workdir = placeholder(str)
+    config.data = _labelled_data()
+    config.model = _classifier()
+
+    train = config.train = ml_collections.ConfigDict()
+    train.steps = placeholder(int)  # of steps, epochs and minutes one at most
+    train.epochs = placeholder(float)
+    train.minutes = placeholder(float)
+    train.batch_size = 32  # over all devices
+    train.learning_rate = 1e-4  # BERT-base wants 2e-5 to 5e-5
+    train.warmup_fraction = 0.1
+    train.schedule = "linear"  # linear, cosine or constant, after the warmup
+    train.optimizer = "adamw"  # adamw or lamb
+    train.weight_decay = 0.01
+    train.clip_norm = 1.0
+    train.seed = 0
+    train.accumulate = 1  # micro-batches a step
+    train.precision = "float32"  # or mixed_bfloat16
+    train.jit = False
+
+    config.eval = ml_collections.ConfigDict({"every": 500, "batch_size": 64})
+    config.checkpoint = ml_collections.ConfigDict({"every": 500, "keep": 2})
+    return config
+
+
+def _labelled_data():
+    data = ml_collections.ConfigDict()
+    data.task = placeholder(str)  # a GLUE task: columns, labels and metrics are known
+    data.train = placeholder(str)  # file, glob, list with commas, or tfds:NAME[:SPLIT]
+    data.validation = placeholder(str)
+    data.text = placeholder(str)  # columns: a name, or a number from 0
+    data.text_pair = placeholder(str)
+    data.label = placeholder(str)
+    data.regression = False  # labels are numbers to predict
+    data.format = placeholder(str)  # tsv, csv, jsonl, lines, label_text; None: by file name
+    data.header = placeholder(bool)  # None: yes, unless all columns are numbers
+    data.encoding = "utf-8"
+    data.on_bad_text = "error"  # or skip, and count
+    data.limit = placeholder(int)  # train on the first rows only
+    data.vocab = placeholder(str)  # file; None: that of `pretrained`, or trained
+    data.vocab_size = 8192
+    data.lowercase = True
+    data.length = 128
+    return data
+
+
+def _classifier():
+    model = ml_collections.ConfigDict()
+    model.size = placeholder(str)  # tiny to large; None: that of `pretrained`, or tiny
+    model.dropout = 0.1
+    return model
