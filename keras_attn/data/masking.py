@@ -1,0 +1,136 @@
+"""Masked-LM targets for a batch of rows, each a function of its own counter."""
+
+import numpy as np
+
+
+class Masker:
+    """Chooses tokens to predict and hides them, as BERT does.
+
+    Of each row, `round(fraction * tokens)` tokens (specials counted; at least 1, at
+    most `max_predictions`) are predicted; [MASK] takes the place of 80 % of
+    them, a random token that of 10 %, and 10 % stay. Specials are neither
+    chosen nor drawn.
+
+    Args:
+        tokenizer: `WordPieceTokenizer`; its ids and its continuation pieces are used.
+        length: Columns of a row.
+        max_predictions: Slots for predictions in a row.
+        fraction: Fraction of tokens to predict.
+        whole_words: Predict all pieces of a word or none. A word that would
+            exceed the number to predict is passed over.
+
+    Reference:
+        Devlin et al., BERT, 2018, section 3.1, task 1.
+    """
+
+    def __init__(self, tokenizer, *, length, max_predictions, fraction=0.15, whole_words=False):
+        self.length = length
+        self.max_predictions = max_predictions
+        self.fraction = fraction
+        self.whole_words = whole_words
+        self.mask_id = tokenizer.mask_id
+        size = tokenizer.vocabulary_size
+        self.ordinary = np.ones(size, bool)
+        self.ordinary[np.asarray(tokenizer.special_ids)] = False
+        self.ordinary_ids = np.flatnonzero(self.ordinary).astype(np.int32)
+        self.continuation = np.asarray(tokenizer.continuation, bool)
+        self._key_words = -(-length // 2)
+        # Philox makes blocks of four 64-bit numbers; a row takes whole blocks.
+        self._blocks = -(-(self._key_words + max_predictions) // 4)
+        self._column_bits = max(1, (length - 1).bit_length())
+
+    def __call__(self, token_ids, tokens, segment_start, seed, first_row):
+        """Masks rows `first_row`, `first_row + 1`, … of the stream that `seed` names.
+
+        Args:
+            token_ids: `(B, T)` int32, not changed.
+            tokens: `(B,)` number of real tokens in each row.
+            segment_start: `(B,)` first column of segment B, which starts a new word.
+            seed: `np.random.SeedSequence` of the stream.
+            first_row: Number of the first row in the stream: a row's mask
+                does not depend on the rows made with it.
+
+        Returns:
+            `dict` of `token_ids (B, T)`, `mask_positions (B, P)` ascending,
+            `mask_ids (B, P)` (int32, 0 where unused) and `mask_weights (B, P)` float32.
+        """
+        batch = len(token_ids)
+        random = np.random.Philox(seed)
+        random.advance(first_row * self._blocks)
+        random = random.random_raw(batch * self._blocks * 4).reshape(batch, self._blocks * 4)
+        keys = random[:, : self._key_words].view(np.uint32)[:, : self.length]
+
+        real = np.arange(self.length) < tokens[:, None]
+        candidates = self.ordinary[token_ids] & real
+        budget = np.maximum(np.rint(tokens * self.fraction).astype(np.int64), 1)
+        budget = np.minimum(budget, self.max_predictions)
+        if self.whole_words:
+            chosen = self._choose_words(token_ids, candidates, segment_start, budget, keys)
+        else:
+            chosen = self._choose(candidates, budget, keys)
+
+        row, column = np.divmod(np.flatnonzero(chosen), self.length)
+        counts = np.bincount(row, minlength=batch)
+        slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        original = token_ids[row, column]
+        masked = token_ids.copy()
+        masked[row, column] = self._replace(original, random[row, self._key_words + slot])
+        positions = np.zeros((batch, self.max_predictions), np.int32)
+        positions[row, slot] = column
+        ids = np.zeros_like(positions)
+        ids[row, slot] = original
+        weights = np.zeros(positions.shape, np.float32)
+        weights[row, slot] = 1.0
+        return {
+            "token_ids": masked,
+            "mask_positions": positions,
+            "mask_ids": ids,
+            "mask_weights": weights,
+        }
+
+    def _sortable(self, keys, candidates):
+        """Random keys that carry their column in the low bits; others sort last."""
+        low = np.uint32((1 << self._column_bits) - 1)
+        keys = (keys & ~low) | np.arange(self.length, dtype=np.uint32)
+        return np.where(candidates, keys, np.uint32(0xFFFFFFFF))
+
+    def _choose(self, candidates, budget, keys):
+        keys = self._sortable(keys, candidates)
+        last = np.sort(keys, axis=1)[np.arange(len(keys)), np.minimum(budget, self.length) - 1]
+        return (keys <= last[:, None]) & candidates
+
+    def _choose_words(self, token_ids, candidates, segment_start, budget, keys):
+        columns = np.arange(self.length)
+        follows = self.continuation[token_ids] & (columns != segment_start[:, None])
+        follows[:, 1:] &= candidates[:, :-1]  # A piece after a special continues nothing.
+        start = np.maximum.accumulate(np.where(follows, 0, columns), axis=1)
+        flat = start + np.arange(len(keys))[:, None] * self.length
+        sizes = np.bincount(flat[candidates], minlength=flat.size).reshape(flat.shape)
+
+        order = np.sort(self._sortable(keys, sizes > 0), axis=1) & ((1 << self._column_bits) - 1)
+        order = np.minimum(order, self.length - 1).astype(np.int64)
+        words = np.count_nonzero(sizes, axis=1)
+        sizes = np.take_along_axis(sizes, order, axis=1)
+        # The greedy choice goes over all rows at once, one word of each at a time.
+        left, accepted = budget.copy(), np.zeros(flat.shape, bool)
+        for rank in range(words.max(initial=0)):
+            fits = (sizes[:, rank] <= left) & (rank < words)
+            accepted[:, rank] = fits
+            left -= sizes[:, rank] * fits
+            if not left.any():
+                break
+        picked = np.zeros(flat.shape, bool)
+        row, rank = np.nonzero(accepted)
+        picked[row, order[row, rank]] = True
+        return picked.reshape(-1)[flat] & candidates
+
+    def _replace(self, original, random):
+        low, high = random & np.uint64(0xFFFFFFFF), random >> np.uint64(32)
+        result = original.copy()
+        share = high.astype(np.float64) * 2.0**-32
+        result[share < 0.8] = self.mask_id
+        drawn = np.flatnonzero(share >= 0.9)
+        if len(self.ordinary_ids):
+            which = (low[drawn] * np.uint64(len(self.ordinary_ids))) >> np.uint64(32)
+            result[drawn] = self.ordinary_ids[which.astype(np.int64)]
+        return result

@@ -1,0 +1,281 @@
+"""Batches for masked-LM and next-sentence pretraining, made from shards of token ids."""
+
+import contextlib
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.masking import Masker
+from keras_attn.data.pairs import make_pairs
+from keras_attn.data.shards import read_index, read_json, read_shard, write_json
+from keras_attn.errors import UserError
+
+# Part of the name of the cached counts: raise it when make_pairs gives other pairs.
+_PAIRS_VERSION = 1
+_ORDER, _PAIRS, _MASKS = 0, 1, 2
+
+
+class PretrainingExamples:
+    """The infinite stream of pretraining examples of a prepared folder.
+
+    Epoch `e` is rows `[e * num_examples, (e + 1) * num_examples)`. Every row
+    is a function of the folder, the arguments and its number, so
+    any process can make any rows, in any order. Pairs and masks differ from epoch to
+    epoch; shards and their rows come in an order drawn from the seed.
+
+    Args:
+        folder: Folder made by `keras_attn.data.prepare.prepare`.
+        tokenizer: `WordPieceTokenizer` that the folder was made with.
+        length: Columns `T` of a row; at least 5.
+        max_predictions: Slots `P` for masked tokens.
+        masked_fraction: Fraction of a row's tokens to predict, in (0, 1].
+        short_fraction: Fraction of pairs drawn shorter than `length`, in [0, 1].
+        whole_words: Mask all pieces of a word or none.
+        seed: Non-negative int.
+        exact: For evaluation. Every epoch is the first one, in the order
+            of the shards, so rows `[0, num_examples)` are each pair once.
+
+    Attributes:
+        num_examples: Rows of an epoch: the number of pairs that the first epoch has.
+            Later epochs are cut or filled up to it, shard by shard.
+
+    Raises:
+        UserError: If the folder was made with another vocabulary, an
+            argument is out of range, or the text has no pair at all.
+    """
+
+    def __init__(
+        self,
+        folder,
+        tokenizer,
+        *,
+        length=128,
+        max_predictions=20,
+        masked_fraction=0.15,
+        short_fraction=0.1,
+        whole_words=False,
+        seed=0,
+        exact=False,
+    ):
+        _check_options(length, max_predictions, masked_fraction, short_fraction, seed)
+        index = read_index(folder)
+        _check_vocabulary(folder, index, tokenizer)
+        self.length = length
+        self.short_fraction = short_fraction
+        self.seed = seed
+        self.exact = exact
+        self._tokenizer = tokenizer
+        self._masker = Masker(
+            tokenizer,
+            length=length,
+            max_predictions=max_predictions,
+            fraction=masked_fraction,
+            whole_words=whole_words,
+        )
+        self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
+        self._shards = Recent(lambda shard: read_shard(self._files[shard]))
+        self._pairs = Recent(self._make_pairs)
+        self._counts = self._count_pairs(folder, index)
+        self.num_examples = int(self._counts.sum())
+        if not self.num_examples:
+            raise UserError(
+                "Next-sentence prediction needs a text of at least two sentences. "
+                f"Received: folder={folder}"
+            )
+
+    def rows(self, start, stop):
+        """Makes rows `[start, stop)` of the stream.
+
+        Returns:
+            `dict` of NumPy arrays: `token_ids`, `segment_ids`, `padding_mask`
+            `(B, T)`, `mask_positions`, `mask_ids` `(B, P)`, `next_sentence_label`
+            `(B,)`, all int32, and `mask_weights (B, P)` float32.
+        """
+        return join(
+            self._rows(*piece)
+            for piece in epoch_pieces(self._counts, start, stop, self.seed, self.exact)
+        )
+
+    def _rows(self, epoch, shard, start, stop):
+        ids, pairs = self._pairs(epoch, shard)
+        pairs = pairs[start:stop]
+        batch = pack_pairs(ids, pairs, self._tokenizer, self.length)
+        masked = self._masker(
+            batch["token_ids"],
+            pairs.a_length + pairs.b_length + 3,
+            pairs.a_length + 2,
+            _seed(self.seed, epoch, _MASKS, shard),
+            start,
+        )
+        return {**batch, **masked}
+
+    def _make_pairs(self, epoch, shard):
+        data = self._shards(shard)
+        rng = np.random.Generator(np.random.Philox(_seed(self.seed, epoch, _PAIRS, shard)))
+        pairs = make_pairs(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
+        if not self.exact:
+            pairs = pairs[_permutation(len(pairs), self._counts[shard], rng)]
+        return data.ids, pairs
+
+    def _count_pairs(self, folder, index):
+        """Pairs of each shard in the first epoch, remembered beside the shards."""
+        options = [self.length, self.short_fraction, self.seed]
+        made_of = json.dumps([_PAIRS_VERSION, options, index], sort_keys=True)
+        name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
+        path = tf.io.gfile.join(folder, name)
+        counts = read_json(path)
+        if not isinstance(counts, list) or len(counts) != len(self._files):
+            counts = []
+            for shard in range(len(self._files)):
+                rng = np.random.Generator(np.random.Philox(_seed(self.seed, 0, _PAIRS, shard)))
+                pairs = make_pairs(
+                    self._shards(shard),
+                    length=self.length,
+                    short_fraction=self.short_fraction,
+                    rng=rng,
+                )
+                counts.append(len(pairs))
+            with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
+                write_json(path, counts)
+        return np.array(counts, np.int64)
+
+
+class Recent:
+    """Remembers the last two results of a function: the shard being read and its neighbour."""
+
+    def __init__(self, function):
+        self._function = function
+        self._results = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, *key):
+        with self._lock:
+            if key not in self._results:
+                while len(self._results) > 1:
+                    self._results.popitem(last=False)
+                self._results[key] = self._function(*key)
+            self._results.move_to_end(key)
+            return self._results[key]
+
+
+def epoch_pieces(counts, start, stop, seed, exact):
+    """Where rows `[start, stop)` of a stream of epochs lie.
+
+    Args:
+        counts: `(S,)` rows that each shard gives per epoch.
+        start, stop: Rows of the stream.
+        seed: The order of the shards in each epoch is drawn from it.
+        exact: Keep their order, and let each epoch be epoch 0.
+
+    Yields:
+        `(epoch, shard, start, stop)`, the latter two inside that shard's rows.
+    """
+    if not 0 <= start <= stop:
+        raise ValueError(f"Rows need 0 <= start <= stop. Received: start={start}, stop={stop}")
+    total = int(counts.sum())
+    if start == stop:
+        yield 0, int(np.argmax(counts > 0)), 0, 0
+    for epoch in range(start // total, -(-stop // total)):
+        first, last = max(start - epoch * total, 0), min(stop - epoch * total, total)
+        order = np.arange(len(counts))
+        if exact:
+            epoch = 0
+        else:
+            order = np.random.default_rng(_seed(seed, epoch, _ORDER)).permutation(order)
+        ends = np.cumsum(counts[order])
+        for place in range(np.searchsorted(ends, first, "right"), len(order)):
+            begin = ends[place] - counts[order[place]]
+            if begin >= last:
+                break
+            if counts[order[place]]:
+                low, high = max(first - begin, 0), min(last, ends[place]) - begin
+                yield epoch, int(order[place]), int(low), int(high)
+
+
+def join(batches):
+    """Concatenates dictionaries of arrays."""
+    batches = list(batches)
+    if len(batches) == 1:
+        return batches[0]
+    return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+
+
+def pack_pairs(ids, pairs, tokenizer, length):
+    """Lays pairs out as `[CLS] A [SEP] B [SEP]` and padding.
+
+    Args:
+        ids: Flat token ids that the pairs are spans of.
+        pairs: `Pairs`, B of them.
+        tokenizer: Gives the ids of [CLS], [SEP] and padding.
+        length: Columns `T`.
+
+    Returns:
+        `dict` of `token_ids`, `segment_ids`, `padding_mask` `(B, T)` and
+        `next_sentence_label (B,)`, int32.
+    """
+    rows, column = np.arange(len(pairs)), np.arange(length, dtype=np.int32)
+    b_column = (pairs.a_length + 2)[:, None]
+    end = b_column + pairs.b_length[:, None]
+    second = column >= b_column
+    real = column <= end
+    offset = np.where(second, pairs.b_start[:, None] - b_column, pairs.a_start[:, None] - 1)
+    token_ids = np.take(ids, column + offset, mode="clip").astype(np.int32, copy=False)
+    token_ids[~real] = tokenizer.pad_id
+    token_ids[:, 0] = tokenizer.cls_id
+    token_ids[rows, pairs.a_length + 1] = tokenizer.sep_id
+    token_ids[rows, end[:, 0]] = tokenizer.sep_id
+    return {
+        "token_ids": token_ids,
+        "segment_ids": (second & real).astype(np.int32),
+        "padding_mask": real.astype(np.int32),
+        "next_sentence_label": pairs.label,
+    }
+
+
+def _seed(seed, *path):
+    return np.random.SeedSequence(seed, spawn_key=path)
+
+
+def _permutation(count, size, rng):
+    """`size` of `count` rows in random order; each once before any comes again."""
+    rounds = [rng.permutation(count) for _ in range(-(-int(size) // max(count, 1)))]
+    return np.concatenate([np.zeros(0, np.int64), *rounds])[:size]
+
+
+def _check_options(length, max_predictions, masked_fraction, short_fraction, seed):
+    if length < 5:
+        raise UserError(f"A pair needs a length of at least 5. Received: length={length}")
+    if max_predictions < 1:
+        raise UserError(
+            f"At least one prediction per example is needed. "
+            f"Received: max_predictions={max_predictions}"
+        )
+    if not 0 < masked_fraction <= 1:
+        raise UserError(
+            "The fraction of masked tokens must lie in (0, 1]. "
+            f"Received: masked_fraction={masked_fraction}"
+        )
+    if not 0 <= short_fraction <= 1:
+        raise UserError(
+            "The fraction of short examples must lie in [0, 1]. "
+            f"Received: short_fraction={short_fraction}"
+        )
+    if seed < 0:
+        raise UserError(f"A seed of at least 0 is needed. Received: seed={seed}")
+
+
+def _check_vocabulary(folder, index, tokenizer):
+    if index["vocabulary_sha256"] != tokenizer.sha256:
+        raise UserError(
+            "The shards must be made with the vocabulary in use; prepare the text again in "
+            f"another folder. Received: folder={folder}"
+        )
+    if index["lowercase"] != tokenizer.lowercase:
+        raise UserError(
+            f"The shards must be made with lowercase={tokenizer.lowercase}; prepare the text "
+            f"again in another folder. Received: folder={folder}, lowercase={index['lowercase']}"
+        )
