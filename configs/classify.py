@@ -1,4 +1,4 @@
-"""Any labelled TSV, CSV or JSONL file.
+r"""Any labelled TSV, CSV or JSONL file.
 
     python -m finetune --config=configs/classify.py --pretrained=runs/mini --workdir=runs/mine \
         --config.data.train=train.csv --config.data.validation=valid.csv \

@@ -1,4 +1,4 @@
-"""CoLA: is a sentence acceptable English?
+r"""CoLA: is a sentence acceptable English?
 
     python -m finetune --config=configs/cola.py --pretrained=runs/mini --workdir=runs/cola \
         --config.data.train=CoLA/train.tsv --config.data.validation=CoLA/dev.tsv

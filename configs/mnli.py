@@ -1,4 +1,4 @@
-"""MNLI: does the premise entail the hypothesis, contradict it, or neither?
+r"""MNLI: does the premise entail the hypothesis, contradict it, or neither?
 
     python -m finetune --config=configs/mnli.py --pretrained=runs/mini --workdir=runs/mnli \
         --config.data.train=MNLI/train.tsv --config.data.validation=MNLI/dev_matched.tsv

@@ -1,4 +1,4 @@
-"""MRPC: do two sentences from the news say the same?
+r"""MRPC: do two sentences from the news say the same?
 
     python -m finetune --config=configs/mrpc.py --pretrained=runs/mini --workdir=runs/mrpc \
         --config.data.train=MRPC/train.tsv --config.data.validation=MRPC/dev.tsv

@@ -1,4 +1,4 @@
-"""QNLI: does the sentence answer the question?
+r"""QNLI: does the sentence answer the question?
 
     python -m finetune --config=configs/qnli.py --pretrained=runs/mini --workdir=runs/qnli \
         --config.data.train=QNLI/train.tsv --config.data.validation=QNLI/dev.tsv

@@ -1,4 +1,4 @@
-"""QQP: do two questions ask the same?
+r"""QQP: do two questions ask the same?
 
     python -m finetune --config=configs/qqp.py --pretrained=runs/mini --workdir=runs/qqp \
         --config.data.train=QQP/train.tsv --config.data.validation=QQP/dev.tsv

@@ -1,4 +1,4 @@
-"""RTE: does the first text entail the second?
+r"""RTE: does the first text entail the second?
 
     python -m finetune --config=configs/rte.py --pretrained=runs/mini --workdir=runs/rte \
         --config.data.train=RTE/train.tsv --config.data.validation=RTE/dev.tsv

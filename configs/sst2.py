@@ -1,4 +1,4 @@
-"""SST-2: is a phrase from a film review negative or positive?
+r"""SST-2: is a phrase from a film review negative or positive?
 
     python -m finetune --config=configs/sst2.py --pretrained=runs/mini --workdir=runs/sst2 \
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv

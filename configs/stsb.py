@@ -1,4 +1,4 @@
-"""STS-B: how similar are two sentences, from 0 to 5?
+r"""STS-B: how similar are two sentences, from 0 to 5?
 
     python -m finetune --config=configs/stsb.py --pretrained=runs/mini --workdir=runs/stsb \
         --config.data.train=STS-B/train.tsv --config.data.validation=STS-B/dev.tsv

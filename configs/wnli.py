@@ -1,4 +1,4 @@
-"""WNLI: does the second sentence follow when the pronoun of the first is resolved?
+r"""WNLI: does the second sentence follow when the pronoun of the first is resolved?
 
     python -m finetune --config=configs/wnli.py --pretrained=runs/mini --workdir=runs/wnli \
         --config.data.train=WNLI/train.tsv --config.data.validation=WNLI/dev.tsv

@@ -1,0 +1,319 @@
+"""Labelled texts -> batches of similar length, as a pure function of seed and index."""
+
+import difflib
+
+import numpy as np
+
+from keras_attn.errors import UserError
+
+WINDOW = 64  # batches whose rows are sorted by length together
+
+
+class LabelSet:
+    """Names of the classes, in the order of their index.
+
+    Args:
+        names: Strings.
+        aliases: Dictionary from other spellings in the data to names.
+
+    Raises:
+        UserError: If a name is empty or there twice, or there are fewer than two.
+    """
+
+    def __init__(self, names, aliases=None):
+        self.names = tuple(str(name) for name in names)
+        self.aliases = dict(aliases or {})
+        if len(self.names) < 2:
+            raise UserError(f"At least two classes are needed. Received: labels={self.names}")
+        if len(set(self.names)) < len(self.names) or "" in self.names:
+            raise UserError(f"Labels must differ and not be empty. Received: {self.names}")
+        self._indices = {name: index for index, name in enumerate(self.names)}
+        for alias, name in self.aliases.items():
+            self._indices.setdefault(alias, self._indices[name])
+
+    @classmethod
+    def from_labels(cls, labels):
+        """Makes the set of the labels that occur, sorted (whole numbers by value).
+
+        Raises:
+            UserError: If only one class occurs, or two differ only in case or blanks.
+        """
+        names = set(labels)
+        folded = {}
+        for name in sorted(names):
+            other = folded.setdefault(" ".join(name.lower().split()), name)
+            if other != name:
+                raise UserError(
+                    "Labels that differ in more than case and blanks are needed; make them one. "
+                    f"Received: {other!r} and {name!r}"
+                )
+        if all(name.removeprefix("-").isdecimal() for name in names):
+            return cls(sorted(names, key=int))
+        return cls(sorted(names))
+
+    def __len__(self):
+        return len(self.names)
+
+    def encode(self, labels, where=None):
+        """Turns labels into class indices.
+
+        Args:
+            labels: Strings.
+            where: Function from a row's number to its place, for the error; `Table.where`.
+
+        Returns:
+            int32 `(N,)`.
+
+        Raises:
+            UserError: For an unknown label, with its row and the known ones.
+        """
+        known = self._indices
+        indices = np.array([known.get(label, -1) for label in labels], np.int32)
+        if indices.size and indices.min() < 0:
+            row = int(np.argmin(indices >= 0))
+            near = difflib.get_close_matches(labels[row], self.names, 1)
+            raise UserError(
+                f"A label known from training is needed: {_some(self.names)}. "
+                f"Received: {labels[row]!r} at {_place(row, where)}"
+                + (f" (nearest: {near[0]})" if near else "")
+            )
+        return indices
+
+    def counts(self, indices):
+        """Returns how many rows each name has."""
+        counts = np.bincount(indices, minlength=len(self.names))
+        return dict(zip(self.names, counts.tolist(), strict=True))
+
+
+def encode_scores(labels, where=None):
+    """Turns labels of a regression into float32 `(N,)`.
+
+    Raises:
+        UserError: For a label that is not a finite number, with its row.
+    """
+    scores = np.full(len(labels), np.nan, np.float32)
+    for row, label in enumerate(labels):
+        try:
+            scores[row] = float(label)
+        except ValueError:
+            break
+        if not np.isfinite(scores[row]):
+            break
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if bad.size:
+        row = int(bad[0])
+        raise UserError(
+            "A number as label is needed for regression. "
+            f"Received: {labels[row]!r} at {_place(row, where)}"
+        )
+    return scores
+
+
+class ClassificationExamples:
+    """Batches of `[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`.
+
+    Texts are tokenised once, when the object is made. Batch `i` of the endless stream is a
+    function of the texts, the options and `(seed, i)` alone. In every epoch (of `num_batches`
+    batches) each example is there exactly once with `sample_weight` 1; the last batch is filled
+    up with empty rows of `sample_weight` 0.
+
+    With `shuffle`, an epoch is a permutation of the examples, cut into windows of some batches;
+    inside a window examples are sorted by length and cut into batches, whose order is then
+    permuted. So rows of a batch are of similar length. Without, batches hold the examples in the
+    order given.
+
+    Args:
+        texts: Strings; empty ones are allowed.
+        text_pairs: Strings, or None.
+        labels: int32 class indices, float32 scores, or None (to predict).
+        tokenizer: A `WordPieceTokenizer`.
+        length: Longest row in tokens, with `[CLS]` and `[SEP]`. Of a pair the longer text is
+            cut first.
+        buckets: Lengths a batch may have; None: multiples of 32. `length` is always one.
+        batch_size: Rows a batch.
+        seed: Of the order.
+        shuffle: Whether the order changes every epoch.
+
+    Attributes:
+        num_examples, num_batches: Of an epoch.
+        num_cut: How many rows were cut at `length`.
+        row_lengths: Tokens of each row after cutting, int32 `(N,)`.
+        buckets: As used.
+
+    Raises:
+        UserError: If there is no example, or length or batch size are too small.
+        ValueError: If texts, pairs and labels are not equally many.
+    """
+
+    def __init__(
+        self,
+        texts,
+        text_pairs,
+        labels,
+        tokenizer,
+        *,
+        length=128,
+        buckets=None,
+        batch_size,
+        seed=0,
+        shuffle=True,
+    ):
+        specials = 2 if text_pairs is None else 3
+        _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
+        self._cls_id, self._sep_id, self._pad_id = (
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+            tokenizer.pad_id,
+        )
+        self._ids, self._starts, first = _tokenize(texts, tokenizer)
+        if text_pairs is None:
+            self._pair_ids, self._pair_starts = self._ids, np.zeros(len(texts), np.int64)
+            second = np.zeros_like(first)
+        else:
+            self._pair_ids, self._pair_starts, second = _tokenize(text_pairs, tokenizer)
+        self._first, self._second = cut_longest_first(first, second, length - specials)
+        self._paired = text_pairs is not None
+        self._labels = None if labels is None else np.asarray(labels)
+        self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
+        self._epoch, self._order = None, None
+        self.num_examples = len(texts)
+        self.num_batches = -(-len(texts) // batch_size)
+        self.num_cut = int(np.sum(first + second > length - specials))
+        self.row_lengths = self._first + self._second + np.int32(specials)
+        self.buckets = _complete_buckets(buckets, length)
+
+    def batch(self, index):
+        """Makes batch `index` (from 0, without end).
+
+        Returns:
+            Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`,
+            `sample_weight` float32 `(B,)` and, if there are labels, `label` `(B,)`. T is the
+            smallest bucket that holds every row.
+        """
+        epoch, number = divmod(index, self.num_batches)
+        order = self._epoch_order(epoch)
+        rows = order[number * self._batch_size : (number + 1) * self._batch_size]
+        longest = int(self.row_lengths[rows].max())
+        width = int(self.buckets[np.searchsorted(self.buckets, longest)])
+        batch = self._token_arrays(rows, width)
+        batch["sample_weight"] = np.ones(len(rows), np.float32)
+        if self._labels is not None:
+            batch["label"] = self._labels[rows]
+        missing = self._batch_size - len(rows)
+        return {key: _fill_up(value, missing, self._empty(key)) for key, value in batch.items()}
+
+    def _empty(self, key):
+        return self._pad_id if key == "token_ids" else 0
+
+    def _token_arrays(self, rows, width):
+        first = self._first[rows][:, None]
+        second = self._second[rows][:, None]
+        column = np.arange(width)[None, :]
+        # [CLS] at 0, the text from 1, [SEP] at first + 1, the pair from first + 2
+        ids = np.full((len(rows), width), self._pad_id, np.int32)
+        ids[:, 0] = self._cls_id
+        inside = (column >= 1) & (column <= first)
+        ids[inside] = self._ids[(self._starts[rows][:, None] + column - 1)[inside]]
+        ids[np.arange(len(rows)), first[:, 0] + 1] = self._sep_id
+        last = first + 1
+        if self._paired:
+            last = first + second + 2
+            inside = (column >= first + 2) & (column < last)
+            ids[inside] = self._pair_ids[
+                (self._pair_starts[rows][:, None] + column - first - 2)[inside]
+            ]
+            ids[np.arange(len(rows)), last[:, 0]] = self._sep_id
+        return {
+            "token_ids": ids,
+            "segment_ids": ((column > first + 1) & (column <= last)).astype(np.int32),
+            "padding_mask": (column <= last).astype(np.int32),
+        }
+
+    def _epoch_order(self, epoch):
+        if not self._shuffle:
+            epoch = 0
+        if self._epoch != epoch:
+            self._order = (
+                _shuffled_order(self.row_lengths, self._batch_size, self._seed, epoch)
+                if self._shuffle
+                else np.arange(self.num_examples)
+            )
+            self._epoch = epoch
+        return self._order
+
+
+def cut_longest_first(first, second, room):
+    """Lengths of pairs after dropping tokens from the longer text until both fit.
+
+    Of equally long texts the second is cut, as google-research/bert does.
+
+    Args:
+        first, second: Lengths, int `(N,)`.
+        room: Largest sum.
+
+    Returns:
+        The two lengths, int32 `(N,)`.
+    """
+    kept_first = np.minimum(first, np.maximum((room + 1) // 2, room - second))
+    kept_second = np.minimum(second, np.maximum(room // 2, room - first))
+    return kept_first.astype(np.int32), kept_second.astype(np.int32)
+
+
+def _shuffled_order(lengths, batch_size, seed, epoch):
+    # Philox's bits are the same in every NumPy, its permutations need not be.
+    random = np.random.Philox(np.random.SeedSequence([seed, epoch]))
+    order = np.argsort(random.random_raw(len(lengths)), kind="stable")
+    whole = len(order) // batch_size * batch_size
+    full, rest = order[:whole], order[whole:]
+    batches = []
+    for start in range(0, whole, WINDOW * batch_size):
+        window = full[start : start + WINDOW * batch_size]
+        window = window[np.argsort(lengths[window], kind="stable")]
+        batches.append(window.reshape(-1, batch_size))
+    if batches:
+        batches = np.concatenate(batches)
+        full = batches[np.argsort(random.random_raw(len(batches)), kind="stable")].reshape(-1)
+    return np.concatenate([full, rest])
+
+
+def _tokenize(texts, tokenizer):
+    """Returns flat ids, and where each text starts and how long it is."""
+    ids, ends = tokenizer.encode(list(texts))
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    # Half the memory; batches are int32 again.
+    small = np.uint16 if tokenizer.vocabulary_size <= 1 << 16 else np.int32
+    return ids.astype(small), starts, (ends - starts).astype(np.int32)
+
+
+def _fill_up(array, missing, value):
+    widths = [(0, missing)] + [(0, 0)] * (array.ndim - 1)
+    return np.pad(array, widths, constant_values=value) if missing else array
+
+
+def _complete_buckets(buckets, length):
+    given = range(32, length, 32) if buckets is None else buckets
+    return np.array(sorted({int(bucket) for bucket in given if bucket < length} | {length}))
+
+
+def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
+    if not len(texts):
+        raise UserError("At least one text is needed. Received: none")
+    for name, values in (("text_pairs", text_pairs), ("labels", labels)):
+        if values is not None and len(values) != len(texts):
+            raise ValueError(
+                f"As many {name} as texts are needed. Received: {len(values)} and {len(texts)}"
+            )
+    if length < 2 * specials - 1:
+        raise UserError(
+            f"A length of at least {2 * specials - 1} tokens is needed. Received: length={length}"
+        )
+    if batch_size < 1:
+        raise UserError(f"A batch of at least one row is needed. Received: batch_size={batch_size}")
+
+
+def _some(names, most=20):
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _place(row, where):
+    return where(row) if where is not None else f"row {row}"

@@ -1,0 +1,123 @@
+"""Where the tasks of GLUE keep their columns, and what their labels and metrics are.
+
+Reference:
+    Wang et al., GLUE, 2019, table 1.
+"""
+
+import dataclasses
+import functools
+import os
+
+import tensorflow as tf
+
+from keras_attn.data.classification import LabelSet
+from keras_attn.data.tables import nearest
+from keras_attn.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Attributes:
+        name: As in `task(name)`; TFDS has it as `glue/NAME`.
+        text, text_pair, label: Columns of GLUE's own files, as `read_table` takes them.
+        tfds_text, tfds_text_pair: The same in TFDS, where the label is `label`.
+        label_names: In order of the class index; empty for regression.
+        label_aliases: What GLUE's own files write for a label name.
+        metrics: Names of `training.metrics`, the one that GLUE reports first.
+        validation: Stem of the validation file.
+    """
+
+    name: str
+    text: str
+    text_pair: str | None
+    label: str
+    tfds_text: str
+    tfds_text_pair: str | None
+    label_names: tuple[str, ...]
+    metrics: tuple[str, ...]
+    numbered: bool = True
+    validation: str = "dev"
+
+    @property
+    def regression(self):
+        return not self.label_names
+
+    @property
+    def label_aliases(self):
+        if not self.numbered:
+            return {}
+        return {str(number): name for number, name in enumerate(self.label_names)}
+
+    def label_set(self):
+        """Returns the `LabelSet`, which also knows the numbers in GLUE's files."""
+        return LabelSet(self.label_names, self.label_aliases)
+
+    def source(self, given, split):
+        """Completes what the user gave as data.
+
+        Args:
+            given: None (TFDS), a folder with GLUE's files, or what `read_table` takes.
+            split: "train" or "validation".
+        """
+        if not given:
+            tfds_split = split
+            if split == "validation":
+                tfds_split = self.validation.replace("dev", "validation")
+            return f"tfds:glue/{self.name}:{tfds_split}"
+        if isinstance(given, str) and tf.io.gfile.isdir(given):
+            stem = "train" if split == "train" else self.validation
+            return os.path.join(given, f"{stem}.tsv")
+        return given
+
+    def columns(self, source):
+        """Returns `text`, `text_pair` and `label` for `read_table` of that source."""
+        if isinstance(source, str) and source.startswith("tfds:"):
+            return {"text": self.tfds_text, "text_pair": self.tfds_text_pair, "label": "label"}
+        return {"text": self.text, "text_pair": self.text_pair, "label": self.label}
+
+
+def task(name):
+    """Returns the `Task` of that name: `sst2`, `cola`, `rte`, `mrpc`, `stsb`, `qnli`, `qqp`, ...
+
+    Raises:
+        UserError: For an unknown name, with the nearest.
+    """
+    tasks = _tasks()
+    if name not in tasks:
+        raise UserError(
+            f"A GLUE task is needed: {', '.join(tasks)}. "
+            f"Received: {name!r}{nearest(name, tasks)}"
+        )
+    return tasks[name]
+
+
+def task_names():
+    """Returns the names `task` knows."""
+    return tuple(_tasks())
+
+
+@functools.cache
+def _tasks():
+    entailment = ("entailment", "not_entailment")
+    two = ("sentence1", "sentence2")
+    rows = [
+        Task("sst2", "sentence", None, "label", "sentence", None,
+             ("negative", "positive"), ("accuracy",)),
+        Task("cola", "3", None, "1", "sentence", None,
+             ("unacceptable", "acceptable"), ("matthews", "accuracy")),
+        Task("rte", *two, "label", *two, entailment, ("accuracy",), numbered=False),
+        Task("mrpc", "#1 String", "#2 String", "Quality", *two,
+             ("not_equivalent", "equivalent"), ("f1", "accuracy")),
+        Task("stsb", *two, "score", *two, (), ("pearson", "spearman")),
+        Task("qnli", "question", "sentence", "label", "question", "sentence",
+             entailment, ("accuracy",), numbered=False),
+        Task("qqp", "question1", "question2", "is_duplicate", "question1", "question2",
+             ("not_duplicate", "duplicate"), ("f1", "accuracy")),
+        Task("mnli", *two, "gold_label", "premise", "hypothesis",
+             ("entailment", "neutral", "contradiction"), ("accuracy",),
+             numbered=False, validation="dev_matched"),
+        Task("wnli", *two, "label", *two, ("not_entailment", "entailment"), ("accuracy",)),
+    ]  # fmt: skip
+    return {row.name: row for row in rows}
