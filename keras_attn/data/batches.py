@@ -1,0 +1,115 @@
+"""From examples to the batches of each replica.
+
+Global batch s holds rows of a stream that is a pure function of its seed.
+Replica r of R takes rows [r * B / R, (r + 1) * B / R) of it, so any number of
+devices and workers trains on the same global batches, and a run goes on at
+step s without any state but s.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+
+class StreamBatches:
+    """Batches of a source with `num_examples` and `rows(start, stop)`.
+
+    Rows follow one another across the ends of epochs; no row is dropped.
+
+    Args:
+        source: `PretrainingExamples`, `TFRecordExamples`.
+        batch_size: Rows of a global batch.
+        once: For evaluation: one epoch, its last batch filled up with rows of
+            weight 0.
+    """
+
+    def __init__(self, source, batch_size, once=False):
+        self.source = source
+        self.batch_size = batch_size
+        self.once = once
+        self.num_examples = source.num_examples
+        self.num_batches = -(-source.num_examples // batch_size)
+
+    def batch(self, index, first, last):
+        """Rows [first, last) of global batch `index`, as a dict of arrays."""
+        start = index * self.batch_size
+        if not self.once:
+            return self.source.rows(start + first, start + last)
+        wanted = np.arange(start + first, start + last)
+        real = int(np.sum(wanted < self.num_examples))
+        rows = self.source.rows(start + first, start + first + real) if real else None
+        return self._filled_up(rows, real, last - first)
+
+    def _filled_up(self, rows, real, size):
+        if rows is None:
+            rows = self.source.rows(0, 1)
+        index = np.minimum(np.arange(size), len(rows["token_ids"]) - 1)
+        batch = {name: array[index] for name, array in rows.items()}
+        batch["sample_weight"] = (np.arange(size) < real).astype(np.float32)
+        return batch
+
+
+class TableBatches:
+    """Batches of a source that makes whole batches itself: `batch(index)`."""
+
+    def __init__(self, source):
+        self.source = source
+        self.batch_size = source.batch_size
+        self.num_examples = source.num_examples
+        self.num_batches = source.num_batches
+        self._newest = (None, None)
+
+    def batch(self, index, first, last):
+        """Rows [first, last) of global batch `index`, as a dict of arrays."""
+        if self._newest[0] != index:
+            self._newest = (index, self.source.batch(index))
+        return {name: array[first:last] for name, array in self._newest[1].items()}
+
+
+def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None, prefetch=2):
+    """Feeds global batches [start, stop) to the replicas of a strategy.
+
+    Args:
+        batches: `StreamBatches` or `TableBatches`.
+        strategy: `tf.distribute` strategy.
+        start: First global batch.
+        stop: End of the batches, or None for no end.
+        accumulate: Splits a replica's rows into that many micro-batches in a
+            new leading axis; None leaves them as they are.
+        prefetch: Batches made ahead.
+
+    Returns:
+        A distributed dataset of dicts.
+    """
+
+    def dataset(context):
+        local = context.num_replicas_in_sync // context.num_input_pipelines
+        share = batches.batch_size // context.num_replicas_in_sync
+
+        def shares():
+            index = start
+            while stop is None or index < stop:
+                for replica in range(local):
+                    first = (context.input_pipeline_id * local + replica) * share
+                    rows = batches.batch(index, first, first + share)
+                    yield rows if accumulate is None else {
+                        name: array.reshape(accumulate, share // accumulate, *array.shape[1:])
+                        for name, array in rows.items()
+                    }
+                index += 1
+
+        leading = 1 if accumulate is None else 2
+        signature = {
+            name: tf.TensorSpec(_static(array, leading, accumulate, share, batches), array.dtype)
+            for name, array in batches.batch(start, 0, 1).items()
+        }
+        feed = tf.data.Dataset.from_generator(shares, output_signature=signature)
+        return feed.prefetch(prefetch * local)
+
+    return strategy.distribute_datasets_from_function(dataset)
+
+
+def _static(array, leading, accumulate, share, batches):
+    rows = (share,) if leading == 1 else (accumulate, share // accumulate)
+    # Lengths of bucketed batches differ; those of a stream do not.
+    inner = array.shape[1:] if isinstance(batches, StreamBatches) else (None,) * (array.ndim - 1)
+    return rows + tuple(inner)

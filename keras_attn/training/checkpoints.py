@@ -1,0 +1,168 @@
+"""Checkpoints: a flat map from variable path to array, all or nothing.
+
+A checkpoint is one `.npz` file (no pickles; every array has a checksum).
+`index.json`, written last, names the ones that are complete, so a run that is
+killed while writing leaves nothing that a restart would take for whole.
+"""
+
+import hashlib
+import io
+import json
+import posixpath
+import zipfile
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+from keras_attn.training.step import is_seed
+
+
+def variables_by_path(model, optimizer=None):
+    """The variables a checkpoint holds: weights and optimizer slots, by path.
+
+    Seeds are left out: the trainer derives them from the run's seed and step.
+    """
+    named = [(f"model/{v.path}", v) for v in model.variables if not is_seed(v)]
+    # The learning rate is set anew every step, from the schedule.
+    slots = [v for v in optimizer.variables if v.path.split("/")[-1] != "learning_rate"] \
+        if optimizer else []
+    named += [(f"optimizer/{v.path}", v) for v in slots]
+    by_path = dict(named)
+    if len(by_path) != len(named):
+        paths = [path for path, _ in named]
+        twice = sorted({path for path in paths if paths.count(path) > 1})
+        raise ValueError(f"Variable paths must be unique. Received: twice={twice}")
+    return by_path
+
+
+def read_values(variables):
+    """Copies variables (a dict by path) to NumPy arrays."""
+    return {path: np.asarray(tf.convert_to_tensor(v.value)) for path, v in variables.items()}
+
+
+def assign_values(variables, values, source):
+    """Sets variables from arrays; a missing, extra or misshapen one is an error."""
+    missing = sorted(set(variables) - set(values))
+    extra = sorted(set(values) - set(variables))
+    if missing or extra:
+        raise UserError(
+            f"{source} must hold exactly the model's variables. Received: "
+            f"missing={_few(missing)}, unknown={_few(extra)}"
+        )
+    for path, variable in variables.items():
+        if tuple(values[path].shape) != tuple(variable.shape):
+            raise UserError(
+                f"{source} must hold {path} with shape {tuple(variable.shape)}. "
+                f"Received: shape={tuple(values[path].shape)}"
+            )
+    for path, variable in variables.items():
+        variable.assign(values[path])
+
+
+def _few(names):
+    return names if len(names) <= 3 else [*names[:3], f"… {len(names) - 3} more"]
+
+
+def digest(values):
+    """SHA-256 over names, shapes and bytes: equal if and only if all bits are."""
+    sha = hashlib.sha256()
+    for path in sorted(values):
+        array = np.ascontiguousarray(values[path])
+        sha.update(f"{path} {array.dtype} {array.shape}\n".encode())
+        sha.update(array.tobytes())
+    return sha.hexdigest()
+
+
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Args:
+        folder: Where they lie; any filesystem of `tf.io.gfile`.
+        keep: How many of the newest to keep.
+        log: Called with a line of text for each warning.
+    """
+
+    def __init__(self, folder, keep=2, log=print):
+        self.folder = folder
+        self.keep = max(1, keep)
+        self.log = log
+
+    def steps(self):
+        """Steps of the complete checkpoints, oldest first."""
+        try:
+            with tf.io.gfile.GFile(self._path("index.json")) as file:
+                return sorted(int(step) for step in json.load(file)["steps"])
+        except tf.errors.NotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError):
+            self.log(f"warning: {self._path('index.json')} is damaged; looking at the files")
+            names = tf.io.gfile.listdir(self.folder)
+            stems = [name[5:-4] for name in names if name.startswith("step-")]
+            return sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def save(self, step, values, state):
+        """Writes the arrays and a small JSON-able `state` of one step."""
+        tf.io.gfile.makedirs(self.folder)
+        state = np.frombuffer(json.dumps({**state, "step": step}).encode(), np.uint8)
+        temporary = self._path(f"step-{step}.npz.tmp")
+        try:
+            with tf.io.gfile.GFile(temporary, "wb") as file:
+                np.savez(_Append(file), **{"state": state, **values})
+            tf.io.gfile.rename(temporary, self._path(f"step-{step}.npz"), overwrite=True)
+        except BaseException:
+            if tf.io.gfile.exists(temporary):
+                tf.io.gfile.remove(temporary)
+            raise
+        steps = [*(s for s in self.steps() if s != step), step]
+        steps, dropped = sorted(steps)[-self.keep:], sorted(steps)[:-self.keep]
+        self._write_index(steps)
+        for old in dropped:
+            if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
+                tf.io.gfile.remove(self._path(f"step-{old}.npz"))
+
+    def read(self, step):
+        """Reads one checkpoint: (values, state). Raises if it is damaged."""
+        with tf.io.gfile.GFile(self._path(f"step-{step}.npz"), "rb") as file:
+            with np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
+                values = {name: arrays[name] for name in arrays.files}
+        state = json.loads(values.pop("state").tobytes())
+        if state["step"] != step:
+            raise ValueError(f"step {state['step']} in the file of step {step}")
+        return values, state
+
+    def read_newest(self):
+        """Reads the newest whole checkpoint, or returns None if there is none."""
+        for step in reversed(self.steps()):
+            try:
+                return self.read(step)
+            except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError,
+                    tf.errors.OpError) as error:
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
+                         f"skipped: {reason}")
+        return None
+
+    def _write_index(self, steps):
+        temporary = self._path("index.json.tmp")
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            json.dump({"steps": steps}, file)
+        tf.io.gfile.rename(temporary, self._path("index.json"), overwrite=True)
+
+    def _path(self, name):
+        return posixpath.join(self.folder, name)
+
+
+class _Append:
+    """A file that zipfile can only append to: remote filesystems cannot seek."""
+
+    def __init__(self, file):
+        self._file = file
+        self.flush = file.flush
+
+    def write(self, data):
+        self._file.write(data)
+        return len(data)
+
+    def read(self, *_):  # NumPy takes for a file what has this
+        raise OSError("write only")

@@ -1,0 +1,65 @@
+"""Evaluation that counts every example once, on any number of replicas."""
+
+import numpy as np
+import tensorflow as tf
+
+
+class Evaluator:
+    """Runs a task model over batches without training it.
+
+    Args:
+        model: A task model.
+        strategy: The strategy whose scope made it.
+        jit: Whether XLA compiles the replica's part.
+        rows: Name of an output to gather row by row, such as `"logits"`.
+    """
+
+    def __init__(self, model, strategy, *, jit=False, rows=None):
+        self.model = model
+        self.strategy = strategy
+        self.rows = rows
+        self._forward = tf.function(self._stateless, jit_compile=jit, autograph=False)
+        self._batch = tf.function(self._on_replicas, autograph=False, reduce_retracing=True)
+
+    def run(self, batches):
+        """Evaluates all batches of an iterable of distributed batches.
+
+        Returns:
+            (results, rows): `results` has `loss`, `<name>_loss` and every
+            metric, each a weighted mean over all examples; `rows` is the
+            gathered output, in order, or None.
+        """
+        totals, rows = {}, []
+        for batch in batches:
+            sums, output = self._batch(batch)
+            for name, (value, weight) in sums.items():
+                total = totals.setdefault(name, np.zeros(2))
+                total += [float(value), float(weight)]
+            if self.rows:
+                rows.append(self.strategy.gather(output, axis=0).numpy())
+        results = {name: float(value / weight) if weight else 0.0
+                   for name, (value, weight) in totals.items()}
+        results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))
+        return results, np.concatenate(rows) if rows else None
+
+    def _on_replicas(self, batch):
+        sums, output = self.strategy.run(self._replica, args=(batch,))
+        first = lambda value: self.strategy.experimental_local_results(value)[0]  # noqa: E731
+        return tf.nest.map_structure(first, sums), output
+
+    def _replica(self, batch):
+        context = tf.distribute.get_replica_context()
+        sums, output = self._forward(
+            [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables],
+            [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
+            batch,
+        )
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, sums), output
+
+    def _stateless(self, trainable, others, batch):
+        outputs, _ = self.model.stateless_call(trainable, others, batch, training=False)
+        weights = self.model.loss_weights(batch)
+        errors = self.model.loss_errors(outputs, batch)
+        sums = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
+        sums.update(self.model.metric_sums(outputs, batch))
+        return sums, tf.cast(outputs[self.rows], tf.float32) if self.rows else ()

@@ -1,0 +1,126 @@
+"""What a run leaves on record: metrics.jsonl, TensorBoard, the progress line."""
+
+import json
+import posixpath
+import sys
+import time
+
+import tensorflow as tf
+
+
+class Records:
+    """Writes the metrics of a run; each step stands in the file once.
+
+    Args:
+        folder: The workdir.
+        step: The step the run starts at: records after it, of a run that was
+            killed before its next checkpoint, are dropped.
+        active: False on workers that are not the chief: nothing is written.
+    """
+
+    def __init__(self, folder, step, active=True):
+        self.active = active
+        if not active:
+            return
+        self._path = posixpath.join(folder, "metrics.jsonl")
+        self._drop_after(step)
+        self._file = tf.io.gfile.GFile(self._path, "a")
+        self._events = tf.summary.create_file_writer(posixpath.join(folder, "events"))
+
+    def _drop_after(self, step):
+        if not tf.io.gfile.exists(self._path):
+            return
+        kept = []
+        with tf.io.gfile.GFile(self._path) as file:
+            for line in file.read().splitlines():
+                try:
+                    if json.loads(line)["step"] <= step:
+                        kept.append(line + "\n")
+                except (ValueError, KeyError, TypeError):
+                    continue  # a line that the killed run did not finish
+        temporary = self._path + ".tmp"
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            file.write("".join(kept))
+        tf.io.gfile.rename(temporary, self._path, overwrite=True)
+
+    def write(self, records):
+        """Appends records, dicts with `step`; TensorBoard gets the last one."""
+        if not self.active or not records:
+            return
+        self._file.write("".join(json.dumps(rounded(record)) + "\n" for record in records))
+        self._file.flush()
+        with self._events.as_default(step=records[-1]["step"]):
+            for name, value in records[-1].items():
+                if name != "step":
+                    tf.summary.scalar(name, value)
+
+    def close(self):
+        """Flushes and closes the files."""
+        if self.active:
+            self._file.close()
+            self._events.close()
+
+
+def rounded(record, digits=7):
+    """The record with floats cut to the digits that float32 has."""
+    return {
+        name: float(f"{value:.{digits}g}") if isinstance(value, float) else value
+        for name, value in record.items()
+    }
+
+
+class ProgressLine:
+    """One line on the terminal that is kept up to date; in a log, one in a while.
+
+    Args:
+        total: Steps of the whole run, or None when a clock ends it.
+        stream: Where it goes; default standard error.
+        every: Seconds between lines where the stream is not a terminal.
+    """
+
+    def __init__(self, total, stream=None, every=15.0):
+        self.total = total
+        self.stream = stream or sys.stderr
+        self.every = every
+        self._last = 0.0
+        self._width = 0
+
+    def show(self, record, seconds_left, final=False):
+        """Shows a record: step, loss, accuracies, rate, speed, time left."""
+        terminal = self.stream.isatty()
+        if not terminal and not final and time.monotonic() - self._last < self.every:
+            return
+        self._last = time.monotonic()
+        parts = [f"step {record['step']:,}" + (f"/{self.total:,}" if self.total else "")]
+        parts.append(f"loss {record['loss']:.3f}")
+        parts += [
+            f"{name.removesuffix('_accuracy').replace('accuracy', 'acc')} {value:.1%}"
+            for name, value in record.items() if name.endswith("accuracy")
+        ]
+        parts.append(f"lr {record['learning_rate']:.2e}")
+        parts.append(f"{record['sequences_per_second']:,.0f} seq/s")
+        parts.append(f"{duration(seconds_left)} left")
+        line = " · ".join(parts)
+        if terminal:
+            end = "\n" if final else ""
+            self.stream.write("\r" + line.ljust(self._width) + end)
+            self._width = 0 if final else len(line)
+        else:
+            self.stream.write(line + "\n")
+        self.stream.flush()
+
+    def interrupt(self, line):
+        """Writes another line without tearing the progress line."""
+        if self.stream.isatty() and self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self._width = 0
+        self.stream.write(line + "\n")
+        self.stream.flush()
+
+
+def duration(seconds):
+    """Seconds as a short text, such as `1h 02m` or `3m 20s`."""
+    seconds = max(0, round(seconds))
+    if seconds >= 3600:
+        return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
+    return f"{seconds // 60}m {seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"

@@ -1,0 +1,169 @@
+"""The training step: one result on one device, many devices and many workers.
+
+The weight sum of every loss (masked tokens, sentence pairs) is taken over the
+global batch before any gradient. Each replica then differentiates its share of
+`sum over losses of error / weight` in a function of tensors alone, which XLA
+may compile whole. Gradients are summed over replicas once, clipped by their
+global norm, checked and applied. So no mean of means, no clipping per replica.
+"""
+
+import tensorflow as tf
+
+SUM = tf.distribute.ReduceOp.SUM
+
+
+class TrainingStep:
+    """Updates a task model on global batches, many steps a call.
+
+    Args:
+        model: A task model (`BertPretrainer`, …), built in the strategy's
+            scope: it has `loss_weights`, `loss_errors` and `metric_sums`.
+        optimizer: Built Keras optimizer; its rate is set every step.
+        strategy: `tf.distribute` strategy.
+        accumulate: Micro-batches a replica works off one after another.
+        clip_norm: Bound of the global norm of the gradients, or None.
+        jit: Whether XLA compiles the replica's part.
+        seed: Seed of dropout; masks differ by step, micro-batch and replica.
+    """
+
+    def __init__(self, model, optimizer, strategy, *, accumulate=1, clip_norm=1.0, jit=False,
+                 seed=0):
+        self.model = model
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.seed = seed
+        self._gradients = tf.function(self._sum_micro_batches, jit_compile=jit, autograph=False)
+        self._loop = tf.function(self._run, autograph=False)
+
+    def run(self, batches, first_step, learning_rates):
+        """Takes one step per learning rate.
+
+        Args:
+            batches: Iterator over distributed batches, each tensor
+                `(micro-batch, row, …)` on a replica.
+            first_step: Number of the first step, counted from 0.
+            learning_rates: float32 `(N,)`.
+
+        Returns:
+            List of one dict per step taken: `loss`, `gradient_norm`, `tokens`,
+            `<name>_loss` for each loss, and every metric. It is shorter than N
+            if a loss or gradient was not finite: the last one is that step,
+            and was not applied.
+        """
+        table = self._loop(
+            batches, tf.constant(first_step, tf.int32), tf.constant(learning_rates, tf.float32)
+        )
+        return [dict(zip(self._names, row, strict=True)) for row in table.numpy().tolist()]
+
+    def _run(self, batches, first_step, learning_rates):
+        steps = tf.shape(learning_rates)[0]
+
+        def body(i, healthy, records):
+            record, healthy = self._step(next(batches), first_step + i, learning_rates[i])
+            return i + 1, healthy, records.write(i, record)
+
+        taken, _, records = tf.while_loop(
+            lambda i, healthy, records: tf.logical_and(i < steps, healthy),
+            body,
+            (0, True, tf.TensorArray(tf.float32, size=steps, infer_shape=False)),
+            parallel_iterations=1,
+        )
+        # Rows that were never written cannot be stacked.
+        return records.gather(tf.range(taken))
+
+    def _step(self, batch, step, learning_rate):
+        # A plain function, not a compiled one: it holds the sums over replicas.
+        results = self.strategy.run(self._replica_step, args=(batch, step))
+        gradients, record, healthy = tf.nest.map_structure(self._any_replica, results)
+
+        def apply():
+            # Outside the replicas the optimizer adds up nothing over them.
+            self.optimizer.learning_rate.assign(learning_rate)
+            self.optimizer.apply(gradients, self.model.trainable_variables)
+            return healthy
+
+        self._names = list(record)
+        return tf.stack(list(record.values())), tf.cond(healthy, apply, lambda: healthy)
+
+    def _any_replica(self, value):
+        return self.strategy.experimental_local_results(value)[0]
+
+    def _replica_step(self, batch, step):
+        context = tf.distribute.get_replica_context()
+        rows = {name: tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
+                for name, x in batch.items()}
+        weights = context.all_reduce(SUM, self.model.loss_weights(rows))
+        scales = {name: tf.math.divide_no_nan(1.0, weight) for name, weight in weights.items()}
+        seed = tf.constant([self.seed & 0x7FFFFFFF, 0], tf.int32)
+        for number in (step, context.replica_id_in_sync_group):
+            seed = tf.random.experimental.stateless_fold_in(seed, number)
+        sums = self._gradients(
+            [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables],
+            [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
+            batch, scales, seed,
+        )
+        tokens = tf.reduce_sum(tf.cast(rows["padding_mask"], tf.float32))
+        (gradients, errors, metrics), tokens = context.all_reduce(SUM, (sums, tokens))
+
+        losses = {name: errors[name] * scales[name] for name in sorted(scales)}
+        loss = tf.add_n(list(losses.values()))
+        norm = tf.linalg.global_norm(gradients)
+        if self.clip_norm:
+            factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
+            gradients = [gradient * factor for gradient in gradients]
+        record = {"loss": loss, "gradient_norm": norm, "tokens": tokens}
+        record.update({f"{name}_loss": value for name, value in losses.items()})
+        for name in sorted(metrics):
+            record[name] = tf.math.divide_no_nan(*metrics[name])
+        healthy = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+        return gradients, record, healthy
+
+    def _sum_micro_batches(self, trainable, others, batch, scales, seed):
+        def micro_batch(i):
+            return self._micro_batch(
+                trainable,
+                others,
+                {name: x[i] for name, x in batch.items()},
+                scales,
+                tf.random.experimental.stateless_fold_in(seed, i),
+            )
+
+        if self.accumulate == 1:
+            return micro_batch(0)
+        like = tf.function(micro_batch, autograph=False).get_concrete_function(0).structured_outputs
+        zeros = tf.nest.map_structure(lambda x: tf.zeros(x.shape, x.dtype), like)
+        return tf.while_loop(
+            lambda i, sums: i < self.accumulate,
+            lambda i, sums: (i + 1, tf.nest.map_structure(tf.add, sums, micro_batch(i))),
+            (0, zeros),
+            maximum_iterations=self.accumulate,
+        )[1]
+
+    def _micro_batch(self, trainable, others, batch, scales, seed):
+        others = [
+            self._fold(seed, k) if is_seed(variable) else value
+            for k, (variable, value) in enumerate(
+                zip(self.model.non_trainable_variables, others, strict=True)
+            )
+        ]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(trainable)
+            outputs, _ = self.model.stateless_call(trainable, others, batch, training=True)
+            errors = self.model.loss_errors(outputs, batch)
+            loss = tf.add_n([errors[name] * scales[name] for name in sorted(scales)])
+        gradients = tape.gradient(loss, trainable, unconnected_gradients="zero")
+        # Embeddings give sparse gradients, which can be neither summed over
+        # replicas under XLA nor clipped by norm with repeated rows.
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return gradients, errors, self.model.metric_sums(outputs, batch)
+
+    @staticmethod
+    def _fold(seed, number):
+        return tf.cast(tf.random.experimental.stateless_fold_in(seed, number), tf.uint32)
+
+
+def is_seed(variable):
+    """Whether a Keras variable is the state of a seed generator."""
+    return variable.path.split("/")[-1] == "seed_generator_state"

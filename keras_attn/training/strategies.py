@@ -1,0 +1,146 @@
+"""Choice of the `tf.distribute` strategy, and what its workers agree on."""
+
+import json
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+
+NAMES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
+def make_strategy(name="auto", virtual_devices=0, tpu=None):
+    """Makes the strategy a run trains under.
+
+    Args:
+        name: One of `NAMES`. `auto` takes `multi_worker` when TF_CONFIG names
+            several workers, `mirrored` with several GPUs or virtual devices,
+            else `one_device`.
+        virtual_devices: Splits the CPU into that many devices, to try
+            `mirrored` without GPUs. Must come before TensorFlow starts.
+        tpu: Address of the TPU for `tpu`; None or "" on a TPU machine itself.
+
+    Raises:
+        UserError: For an unknown name, or a cluster that is not there.
+    """
+    if name not in NAMES:
+        raise UserError(f"--strategy must be one of {', '.join(NAMES)}. Received: {name}")
+    if virtual_devices:
+        _split_cpu(virtual_devices)
+    workers = _cluster_workers()
+    # Physical devices: to list logical ones would start TensorFlow, which the
+    # multi-worker strategy must do itself.
+    gpus = tf.config.list_physical_devices("GPU")
+    if name == "auto":
+        several = virtual_devices > 1 or len(gpus) > 1
+        name = "multi_worker" if workers > 1 else "mirrored" if several else "one_device"
+    if name == "tpu":
+        return _tpu_strategy(tpu)
+    if name == "multi_worker":
+        if not workers:
+            raise UserError(
+                "--strategy=multi_worker needs the cluster in the environment variable "
+                'TF_CONFIG, such as {"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+                '"task": {"type": "worker", "index": 0}}. Received: no TF_CONFIG'
+            )
+        return _multi_worker_strategy()
+    if name == "mirrored":
+        devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def _split_cpu(number):
+    try:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration() for _ in range(number)],
+        )
+    except RuntimeError:
+        if len(tf.config.list_logical_devices("CPU")) != number:
+            raise UserError(
+                "virtual_devices must be set before TensorFlow is first used in a process. "
+                f"Received: virtual_devices={number}"
+            ) from None
+
+
+def _cluster_workers():
+    text = os.environ.get("TF_CONFIG")
+    if not text:
+        return 0
+    try:
+        cluster = json.loads(text)["cluster"]
+        return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"TF_CONFIG must be JSON with a cluster. Received: {text}") from None
+
+
+def _multi_worker_strategy():
+    # A collective that waits longer than this for a peer is an error, not a hang.
+    options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=60)
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _tpu_strategy(address):
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address or "local")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except Exception as error:  # TensorFlow raises many kinds here, all of them "no TPU"
+        reason = str(error).splitlines()[0]
+        raise UserError(f"No TPU could be reached. Received: --tpu={address}: {reason}") from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def is_chief(strategy):
+    """Whether this process writes files: worker 0, or the only one."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or isinstance(strategy, tf.distribute.TPUStrategy):
+        return True
+    return resolver.task_type in (None, "", "chief") or (
+        resolver.task_type == "worker"
+        and resolver.task_id == 0
+        and not resolver.cluster_spec().as_dict().get("chief")
+    )
+
+
+def is_multi_worker(strategy):
+    """Whether several processes train together."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def agree(strategy, values):
+    """The chief's numbers, on every worker.
+
+    A run takes its decisions (how many steps next, stop, what time it is) by
+    clock and signal, which differ between workers; this makes them one.
+
+    Args:
+        strategy: The strategy of the run.
+        values: Sequence of numbers; those of the other workers are ignored.
+
+    Returns:
+        NumPy float64 vector.
+    """
+    values = np.asarray(values, np.float64)
+    return values if not is_multi_worker(strategy) else _sum(strategy, values, is_chief(strategy))
+
+
+def any_worker(strategy, flag):
+    """Whether `flag` is true on any worker."""
+    if not is_multi_worker(strategy):
+        return bool(flag)
+    return bool(_sum(strategy, np.asarray([float(flag)]), True)[0] > 0)
+
+
+def _sum(strategy, values, contributes):
+    local = tf.constant(values if contributes else np.zeros_like(values))
+    replicas = len(strategy.extended.worker_devices)
+
+    def first_replica_only():
+        context = tf.distribute.get_replica_context()
+        return local * float(context.replica_id_in_sync_group % replicas == 0)
+
+    return strategy.reduce("SUM", strategy.run(first_replica_only), axis=None).numpy()

@@ -1,0 +1,243 @@
+"""The loop around the steps: clock, records, evaluation, checkpoints, signals."""
+
+import math
+import signal
+import threading
+import time
+
+import numpy as np
+
+from keras_attn.data.batches import distributed_batches
+from keras_attn.errors import UserError
+from keras_attn.training import checkpoints as ckpt
+from keras_attn.training.records import ProgressLine, Records
+from keras_attn.training.schedules import learning_rates
+from keras_attn.training.strategies import agree, any_worker, is_chief
+
+# A call of the compiled loop lasts about this long, so that signals are
+# answered soon; its length in steps does not change the result.
+SECONDS_PER_CALL = 2.0
+SECONDS_PER_CHECKPOINT = 300.0
+
+
+class Stopped(Exception):
+    """A signal ended the run after everything was saved."""
+
+    def __init__(self, step, signal_number):
+        super().__init__(f"stopped at step {step:,}; the same command goes on from there")
+        self.signal_number = signal_number
+
+
+class Trainer:
+    """Trains a task model to the end of its budget, from wherever it was left.
+
+    Args:
+        step: `TrainingStep`.
+        batches: `StreamBatches` or `TableBatches` of the global batch size.
+        folder: The workdir.
+        total_steps: Steps of the whole run, or None when `minutes` ends it.
+        minutes: Training time of the whole run, over all restarts.
+        peak, warmup_fraction, schedule: See `learning_rates`.
+        evaluate: Function without arguments that returns a dict of validation
+            metrics, or None.
+        evaluate_every: Steps between evaluations; 0 for only at the end.
+        checkpoint_every: Steps between checkpoints; None for every 5 minutes.
+        keep: Checkpoints to keep.
+    """
+
+    def __init__(self, step, batches, folder, *, total_steps=None, minutes=None, peak=1e-4,
+                 warmup_fraction=0.1, schedule="linear", evaluate=None, evaluate_every=0,
+                 checkpoint_every=None, keep=2):
+        self.step_function = step
+        self.strategy = step.strategy
+        self.batches = batches
+        self.total_steps = total_steps
+        self.total_seconds = None if minutes is None else 60.0 * minutes
+        self._rate = {"peak": peak, "warmup_fraction": warmup_fraction, "schedule": schedule}
+        self.evaluate = evaluate
+        self.evaluate_every = evaluate_every or 0
+        self.checkpoint_every = checkpoint_every
+        self.chief = is_chief(self.strategy)
+        self.progress = ProgressLine(total_steps)
+        self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", keep, self._warn)
+        self.folder = folder
+        self.step = 0
+        self.seconds = 0.0
+        self.validation = None
+        self._signal = 0
+        self._saved = (None, time.monotonic())
+
+    def run(self):
+        """Trains to the end; `step`, `seconds`, `validation` tell the outcome.
+
+        Raises:
+            Stopped: After SIGTERM or SIGINT, when all is saved.
+            UserError: If a loss or gradient is not finite.
+        """
+        self.restore()
+        self.records = Records(self.folder, self.step, self.chief)
+        handlers = self._catch_signals()
+        try:
+            if not self._finished():
+                self._train()
+            if self._saved[0] != self.step:
+                self.save()
+        finally:
+            self.records.close()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _train(self):
+        feed = distributed_batches(
+            self.batches, self.strategy, start=self.step, accumulate=self.step_function.accumulate
+        )
+        iterator = iter(feed)
+        seconds_per_step = None
+        while not self._finished():
+            plan = agree(self.strategy, [self._steps_per_call(seconds_per_step), self.seconds,
+                                         seconds_per_step or 0.0])
+            steps, self.seconds, guess = int(plan[0]), plan[1], plan[2]
+            rates = self._rates(steps, guess)
+            begin = time.monotonic()
+            rows = self.step_function.run(iterator, self.step, rates)
+            took = time.monotonic() - begin
+            # The first call compiles: its time says nothing about the next.
+            seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0
+            self._check_finite(rows)
+            self._record(rows, rates, took)
+
+    def _steps_per_call(self, seconds_per_step):
+        steps = int(SECONDS_PER_CALL / seconds_per_step) if seconds_per_step else 1
+        marks = [self.evaluate_every, self.checkpoint_every]
+        limits = [every - self.step % every for every in marks if every]
+        if self.total_steps is not None:
+            limits.append(self.total_steps - self.step)
+        return max(1, min([steps, *limits]))
+
+    def _rates(self, steps, seconds_per_step):
+        numbers = np.arange(self.step, self.step + steps)
+        if self.total_steps is not None:
+            at = (numbers + 1) / (self.total_steps + 1)
+        else:
+            at = (self.seconds + (numbers - self.step + 0.5) * seconds_per_step)
+            at = at / self.total_seconds
+        return learning_rates(at, **self._rate)
+
+    def _check_finite(self, rows):
+        last = rows[-1]
+        if math.isfinite(last["loss"]) and math.isfinite(last["gradient_norm"]):
+            return
+        kept = self.checkpoints.steps()
+        raise UserError(
+            "Training needs finite losses and gradients; a lower train.learning_rate or a longer "
+            f"train.warmup_fraction may help. Received: step={self.step + len(rows)}, "
+            f"loss={last['loss']}, gradient_norm={last['gradient_norm']}. "
+            f"Last good checkpoint: {f'step {kept[-1]}' if kept else 'none yet'}"
+        )
+
+    def _record(self, rows, rates, took):
+        rows_per_second = self.batches.batch_size * len(rows) / took
+        tokens_per_second = sum(row["tokens"] for row in rows) / took
+        records = []
+        for k, (row, rate) in enumerate(zip(rows, rates, strict=True)):
+            del row["tokens"]
+            records.append({
+                "step": self.step + k + 1,
+                **row,
+                "learning_rate": float(rate),
+                "sequences_per_second": rows_per_second,
+                "tokens_per_second": tokens_per_second,
+                "seconds": self.seconds + took * (k + 1) / len(rows),
+            })
+        self.step += len(rows)
+        self.seconds += took
+        self._after_call(records)
+
+    def _after_call(self, records):
+        finished = self._finished()
+        stop = any_worker(self.strategy, self._signal)
+        self.progress.show(records[-1], self._seconds_left(), final=finished)
+        due = self.evaluate_every and self.step % self.evaluate_every == 0
+        if self.evaluate and (finished or due) and not (stop and not finished):
+            self.validation = self.evaluate()
+            records[-1].update({f"validation_{k}": v for k, v in self.validation.items()})
+            self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
+                f"{name} {value:.4f}" for name, value in self.validation.items()))
+        # Records come before the checkpoint of their step: a restart drops the
+        # ones after its checkpoint, and could not make up for missing ones.
+        self.records.write(records)
+        if finished or stop or self._checkpoint_due():
+            self.save()
+        if stop and not finished:
+            raise Stopped(self.step, self._signal or signal.SIGTERM)
+
+    def _checkpoint_due(self):
+        if self.checkpoint_every:
+            return self.step % self.checkpoint_every == 0
+        late = time.monotonic() - self._saved[1] > SECONDS_PER_CHECKPOINT
+        return bool(agree(self.strategy, [late])[0])
+
+    def _finished(self):
+        if self.total_steps is not None:
+            return self.step >= self.total_steps
+        return bool(agree(self.strategy, [self.seconds >= self.total_seconds])[0])
+
+    def _seconds_left(self):
+        if self.total_seconds is not None:
+            return self.total_seconds - self.seconds
+        return (self.total_steps - self.step) * self.seconds / max(1, self.step)
+
+    def restore(self):
+        """Goes to the newest whole checkpoint; the chief chooses which."""
+        found = self.checkpoints.read_newest() if self.chief else None
+        step = int(agree(self.strategy, [found[1]["step"] if found else -1])[0])
+        if step < 0:
+            return
+        values, state = found or self.checkpoints.read(step)
+        ckpt.assign_values(self._variables(), values, f"Checkpoint of step {step}")
+        self.step, self.seconds = step, float(state["seconds"])
+        self.validation = state.get("validation")
+        self._saved = (step, time.monotonic())
+        if self.chief:
+            self.progress.interrupt(f"going on from the checkpoint of step {step:,}")
+
+    def save(self):
+        """Writes a checkpoint of the current step (the chief does)."""
+        if self.chief:
+            state = {"seconds": self.seconds, "validation": self.validation}
+            self.checkpoints.save(self.step, ckpt.read_values(self._variables()), state)
+        self._saved = (self.step, time.monotonic())
+
+    def digest(self):
+        """SHA-256 of weights and optimizer slots."""
+        return ckpt.digest(ckpt.read_values(self._variables()))
+
+    def _variables(self):
+        return ckpt.variables_by_path(self.step_function.model, self.step_function.optimizer)
+
+    def _warn(self, line):
+        self.progress.interrupt(line)
+
+    def _catch_signals(self):
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+
+        def remember(number, frame):
+            if self._signal:  # the second one does not wait for the save
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+            self._signal = number
+
+        return {number: signal.signal(number, remember)
+                for number in (signal.SIGTERM, signal.SIGINT)}
+
+
+def check_batch_size(batch_size, accumulate, strategy):
+    """Checks that the global batch divides over replicas and micro-batches."""
+    parts = strategy.num_replicas_in_sync * accumulate
+    if batch_size < 1 or accumulate < 1 or batch_size % parts:
+        raise UserError(
+            "train.batch_size must be a multiple of train.accumulate times the number of "
+            f"replicas. Received: train.batch_size={batch_size}, train.accumulate={accumulate}, "
+            f"replicas={strategy.num_replicas_in_sync}"
+        )

@@ -1,0 +1,169 @@
+"""The folder a run leaves behind: what is in it, writing and reading it.
+
+    config.json      the resolved config, versions and the command
+    vocab.txt        the vocabulary
+    labels.json      names of the classes (finetuned models)
+    data/            shards of token ids
+    checkpoints/     see training/checkpoints.py
+    metrics.jsonl    one record a step
+    events/          the same for TensorBoard
+    results.json     written last: final metrics, steps, speed, versions, data hashes
+    model.keras      the trained model
+"""
+
+import hashlib
+import json
+import os
+import platform
+import posixpath
+import sys
+
+import tensorflow as tf
+
+import keras_attn
+from keras_attn.errors import UserError
+
+# What a resumed run may change, besides the flags: the end, and what is only watched.
+CHANGEABLE = ("train.steps", "eval.", "checkpoint.", "workdir", "strategy", "virtual_devices",
+              "tpu")
+
+
+class Workdir:
+    """Paths and small files of a run's folder.
+
+    Args:
+        path: The folder; any filesystem of `tf.io.gfile`.
+    """
+
+    def __init__(self, path):
+        if not path:
+            raise UserError("A folder for the run is needed: --workdir. Received: workdir=None")
+        self.path = str(path).rstrip("/") or "/"
+        self._lock = None
+
+    def __truediv__(self, name):
+        return posixpath.join(self.path, name)
+
+    def create(self):
+        """Makes the folder."""
+        if tf.io.gfile.exists(self.path) and not tf.io.gfile.isdir(self.path):
+            raise UserError(f"--workdir must be a folder. Received: workdir={self.path}")
+        try:
+            tf.io.gfile.makedirs(self.path)
+        except tf.errors.OpError as error:
+            raise UserError(f"--workdir cannot be made. Received: workdir={self.path}: "
+                            f"{error.message}") from error
+
+    def lock(self):
+        """Keeps a second run out until this process ends, however it ends.
+
+        The kernel releases the lock of a killed process, so it never goes
+        stale. Remote filesystems have no such lock and are not guarded.
+        """
+        if "://" in self.path:
+            return
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return
+        file = open(self / "lock", "a+")  # noqa: SIM115 - held until the process ends
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            file.close()
+            raise UserError(
+                f"One run at a time may use a workdir. Received: workdir={self.path}, "
+                f"in use by {holder}"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        self._lock = file
+
+    def unlock(self):
+        """Lets other runs in."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def read_json(self, name):
+        """Reads a JSON file of the folder; None if there is none."""
+        try:
+            with tf.io.gfile.GFile(self / name) as file:
+                return json.load(file)
+        except tf.errors.NotFoundError:
+            return None
+        except ValueError as error:
+            raise UserError(f"{self / name} must be JSON. Received: {error}") from error
+
+    def write_json(self, name, value):
+        """Writes a JSON file so that readers see the old or the new one whole."""
+        temporary = self / (name + ".tmp")
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        tf.io.gfile.rename(temporary, self / name, overwrite=True)
+
+    def start(self, kind, config):
+        """Writes config.json, or checks that a resumed run fits the one there.
+
+        Raises:
+            UserError: If the folder holds another run; names the first field
+                that differs and may not.
+        """
+        config = json.loads(json.dumps(config, default=list))
+        found = self.read_json("config.json")
+        if found is not None:
+            self._check_same(kind, config, found)
+        self.write_json("config.json", {
+            "kind": kind, "config": config, "command": sys.argv, "versions": versions(),
+        })
+        return found is not None
+
+    def _check_same(self, kind, config, found):
+        if found.get("kind") != kind:
+            raise UserError(f"--workdir must be new or one of {kind}. Received: "
+                            f"workdir={self.path}, which holds {found.get('kind')}")
+        old, new = flatten(found["config"]), flatten(config)
+        for name in sorted(set(old) | set(new)):
+            changed = old.get(name) != new.get(name)
+            if changed and not name.startswith(CHANGEABLE):
+                raise UserError(
+                    f"A resumed run must keep {name}; choose another --workdir or the old value. "
+                    f"Received: {name}={new.get(name)}, was {old.get(name)}"
+                )
+
+
+def flatten(tree, prefix=""):
+    """A nested dict as one level, with dotted names."""
+    flat = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def versions():
+    """Versions of what computes."""
+    import importlib.metadata
+
+    names = ("keras", "tensorflow", "tensorflow-text", "numpy")
+    found = {"keras_attn": keras_attn.__version__, "python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def file_sha256(path):
+    """SHA-256 of a file, read in pieces."""
+    sha = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while piece := file.read(1 << 22):
+            sha.update(piece)
+    return sha.hexdigest()
