@@ -135,6 +135,7 @@ class ClassificationExamples:
         shuffle: Whether the order changes every epoch.
 
     Attributes:
+        batch_size: As given.
         num_examples, num_batches: Of an epoch.
         num_cut: How many rows were cut at `length`.
         row_lengths: Tokens of each row after cutting, int32 `(N,)`.
@@ -160,11 +161,8 @@ class ClassificationExamples:
     ):
         specials = 2 if text_pairs is None else 3
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
-        self._cls_id, self._sep_id, self._pad_id = (
-            tokenizer.cls_id,
-            tokenizer.sep_id,
-            tokenizer.pad_id,
-        )
+        self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self._pad_id = tokenizer.pad_id
         self._ids, self._starts, first = _tokenize(texts, tokenizer)
         if text_pairs is None:
             self._pair_ids, self._pair_starts = self._ids, np.zeros(len(texts), np.int64)
@@ -174,8 +172,9 @@ class ClassificationExamples:
         self._first, self._second = cut_longest_first(first, second, length - specials)
         self._paired = text_pairs is not None
         self._labels = None if labels is None else np.asarray(labels)
-        self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
-        self._epoch, self._order = None, None
+        self._seed, self._shuffle = seed, shuffle
+        self._newest_order = (None, None)  # epoch and order
+        self.batch_size = batch_size
         self.num_examples = len(texts)
         self.num_batches = -(-len(texts) // batch_size)
         self.num_cut = int(np.sum(first + second > length - specials))
@@ -192,18 +191,16 @@ class ClassificationExamples:
         """
         epoch, number = divmod(index, self.num_batches)
         order = self._epoch_order(epoch)
-        rows = order[number * self._batch_size : (number + 1) * self._batch_size]
+        rows = order[number * self.batch_size : (number + 1) * self.batch_size]
         longest = int(self.row_lengths[rows].max())
         width = int(self.buckets[np.searchsorted(self.buckets, longest)])
         batch = self._token_arrays(rows, width)
         batch["sample_weight"] = np.ones(len(rows), np.float32)
         if self._labels is not None:
             batch["label"] = self._labels[rows]
-        missing = self._batch_size - len(rows)
-        return {key: _fill_up(value, missing, self._empty(key)) for key, value in batch.items()}
-
-    def _empty(self, key):
-        return self._pad_id if key == "token_ids" else 0
+        missing = self.batch_size - len(rows)
+        empty = {"token_ids": self._pad_id}
+        return {key: _fill_up(value, missing, empty.get(key, 0)) for key, value in batch.items()}
 
     def _token_arrays(self, rows, width):
         first = self._first[rows][:, None]
@@ -231,15 +228,12 @@ class ClassificationExamples:
 
     def _epoch_order(self, epoch):
         if not self._shuffle:
-            epoch = 0
-        if self._epoch != epoch:
-            self._order = (
-                _shuffled_order(self.row_lengths, self._batch_size, self._seed, epoch)
-                if self._shuffle
-                else np.arange(self.num_examples)
-            )
-            self._epoch = epoch
-        return self._order
+            return np.arange(self.num_examples)
+        newest, order = self._newest_order
+        if newest != epoch:
+            order = _shuffled_order(self.row_lengths, self.batch_size, self._seed, epoch)
+            self._newest_order = (epoch, order)
+        return order
 
 
 def cut_longest_first(first, second, room):
