@@ -78,7 +78,7 @@ class PretrainingExamples:
         )
         self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
         self._shards = Recent(lambda shard: read_shard(self._files[shard]))
-        self._pairs = Recent(self._make_pairs)
+        self._pairs = Recent(self._ordered_pairs)
         self._counts = self._count_pairs(folder, index)
         self.num_examples = int(self._counts.sum())
         if not self.num_examples:
@@ -108,15 +108,19 @@ class PretrainingExamples:
             batch["token_ids"],
             pairs.a_length + pairs.b_length + 3,
             pairs.a_length + 2,
-            _seed(self.seed, epoch, _MASKS, shard),
+            epoch_seed(self.seed, epoch, _MASKS, shard),
             start,
         )
         return {**batch, **masked}
 
-    def _make_pairs(self, epoch, shard):
+    def _shard_pairs(self, epoch, shard):
         data = self._shards(shard)
-        rng = np.random.Generator(np.random.Philox(_seed(self.seed, epoch, _PAIRS, shard)))
+        rng = np.random.Generator(np.random.Philox(epoch_seed(self.seed, epoch, _PAIRS, shard)))
         pairs = make_pairs(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
+        return data, pairs, rng
+
+    def _ordered_pairs(self, epoch, shard):
+        data, pairs, rng = self._shard_pairs(epoch, shard)
         if not self.exact:
             pairs = pairs[_permutation(len(pairs), self._counts[shard], rng)]
         return data.ids, pairs
@@ -129,16 +133,7 @@ class PretrainingExamples:
         path = tf.io.gfile.join(folder, name)
         counts = read_json(path)
         if not isinstance(counts, list) or len(counts) != len(self._files):
-            counts = []
-            for shard in range(len(self._files)):
-                rng = np.random.Generator(np.random.Philox(_seed(self.seed, 0, _PAIRS, shard)))
-                pairs = make_pairs(
-                    self._shards(shard),
-                    length=self.length,
-                    short_fraction=self.short_fraction,
-                    rng=rng,
-                )
-                counts.append(len(pairs))
+            counts = [len(self._shard_pairs(0, shard)[1]) for shard in range(len(self._files))]
             with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
                 write_json(path, counts)
         return np.array(counts, np.int64)
@@ -179,13 +174,14 @@ def epoch_pieces(counts, start, stop, seed, exact):
     total = int(counts.sum())
     if start == stop:
         yield 0, int(np.argmax(counts > 0)), 0, 0
+        return
     for epoch in range(start // total, -(-stop // total)):
         first, last = max(start - epoch * total, 0), min(stop - epoch * total, total)
         order = np.arange(len(counts))
         if exact:
             epoch = 0
         else:
-            order = np.random.default_rng(_seed(seed, epoch, _ORDER)).permutation(order)
+            order = np.random.default_rng(epoch_seed(seed, epoch, _ORDER)).permutation(order)
         ends = np.cumsum(counts[order])
         for place in range(np.searchsorted(ends, first, "right"), len(order)):
             begin = ends[place] - counts[order[place]]
@@ -232,12 +228,13 @@ def pack_pairs(ids, pairs, tokenizer, length):
         "token_ids": token_ids,
         "segment_ids": (second & real).astype(np.int32),
         "padding_mask": real.astype(np.int32),
-        "next_sentence_label": pairs.label,
+        "next_sentence_label": pairs.label.copy(),
     }
 
 
-def _seed(seed, *path):
-    return np.random.SeedSequence(seed, spawn_key=path)
+def epoch_seed(seed, epoch, *path):
+    """The independent seed of one thing that is drawn anew each epoch."""
+    return np.random.SeedSequence(seed, spawn_key=(epoch, *path))
 
 
 def _permutation(count, size, rng):

@@ -1,0 +1,191 @@
+"""Masks against BERT's counts and shares, row by row."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from keras_attn.data.masking import Masker
+
+PAD, UNK, CLS, SEP, MASK = range(5)
+
+
+def make_tokenizer(size=60, whole_from=None):
+    continuation = np.zeros(size, bool)
+    if whole_from:
+        continuation[whole_from:] = True
+    return SimpleNamespace(
+        mask_id=MASK,
+        special_ids=np.arange(5, dtype=np.int32),
+        vocabulary_size=size,
+        continuation=continuation,
+    )
+
+
+def make_rows(count, length, seed=0, size=60, full=False):
+    """Random rows `[CLS] A [SEP] B [SEP]` with padding."""
+    rng = np.random.default_rng(seed)
+    room = length - 3
+    total = np.full(count, room) if full else rng.integers(2, room + 1, count)
+    a = 1 + (rng.random(count) * (total - 1)).astype(int)
+    rows = np.zeros((count, length), np.int32)
+    for row, (tokens, a_length) in enumerate(zip(total, a, strict=True)):
+        rows[row, : tokens + 3] = rng.integers(5, size, tokens + 3)
+        rows[row, [0, a_length + 1, tokens + 2]] = CLS, SEP, SEP
+    return rows, total + 3, a + 2
+
+
+def mask(rows, *, first=0, seed=0, tokenizer=None, **options):
+    ids, tokens, segment = rows
+    options = {"length": ids.shape[1], "max_predictions": 20, **options}
+    masker = Masker(tokenizer or make_tokenizer(), **options)
+    return masker(ids, tokens, segment, np.random.SeedSequence(seed), first)
+
+
+def near(share, expected, count):
+    return abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / count)
+
+
+@pytest.mark.parametrize(("length", "slots"), [(5, 20), (5, 1), (33, 4), (128, 20), (129, 77)])
+@pytest.mark.parametrize("fraction", [0.01, 0.15, 1.0])
+def test_each_row_has_the_number_of_predictions_of_bert(length, slots, fraction):
+    rows = make_rows(300, length)
+    out = mask(rows, max_predictions=slots, fraction=fraction)
+    for tokens, positions, ids, weights, row in zip(
+        rows[1],
+        out["mask_positions"],
+        out["mask_ids"],
+        out["mask_weights"],
+        rows[0],
+        strict=True,
+    ):
+        expected = min(slots, max(1, round(fraction * tokens)), tokens - 3)
+        assert weights.tolist() == [1.0] * expected + [0.0] * (slots - expected)
+        used = positions[:expected]
+        assert (np.diff(used) > 0).all()
+        assert (row[used] >= 5).all() and (used < tokens).all()
+        np.testing.assert_array_equal(ids[:expected], row[used])
+        assert not positions[expected:].any() and not ids[expected:].any()
+
+
+def test_only_predicted_tokens_change_and_the_input_stays():
+    rows = make_rows(500, 64)
+    before = rows[0].copy()
+    out = mask(rows)
+    np.testing.assert_array_equal(rows[0], before)
+    restored = out["token_ids"].copy()
+    row, slot = np.nonzero(out["mask_weights"])
+    restored[row, out["mask_positions"][row, slot]] = out["mask_ids"][row, slot]
+    np.testing.assert_array_equal(restored, before)
+    assert out["token_ids"].dtype == out["mask_ids"].dtype == np.int32
+    assert out["mask_positions"].dtype == np.int32 and out["mask_weights"].dtype == np.float32
+
+
+def test_a_mask_does_not_depend_on_the_rows_made_with_it():
+    for whole_words in (False, True):
+        options = {
+            "whole_words": whole_words,
+            "tokenizer": make_tokenizer(whole_from=40),
+        }
+        rows = make_rows(100, 37)
+        whole = mask(rows, **options)
+        cuts = [0, 1, 2, 31, 64, 100]
+        parts = [
+            mask(tuple(part[low:high] for part in rows), first=low, **options)
+            for low, high in zip(cuts, cuts[1:], strict=False)
+        ]
+        for name, array in whole.items():
+            np.testing.assert_array_equal(array, np.concatenate([part[name] for part in parts]))
+        assert (mask(rows, seed=1, **options)["token_ids"] != whole["token_ids"]).any()
+        assert (mask(rows, first=1, **options)["token_ids"] != whole["token_ids"]).any()
+
+
+def test_positions_are_chosen_uniformly():
+    rows = make_rows(40_000, 23, full=True)
+    ids = np.where(rows[0] == SEP, 5, rows[0])  # 22 ordinary tokens.
+    out = mask((ids, rows[1], rows[2]))
+    chosen = np.bincount(out["mask_positions"][out["mask_weights"] > 0], minlength=23) / len(ids)
+    assert chosen[0] == 0
+    assert all(near(share, 3 / 22, len(ids)) for share in chosen[1:])
+    pair = (out["mask_positions"][:, :3] == [1, 2, 3]).all(axis=1).mean()
+    assert near(pair, 3 * 2 / (22 * 21 * 20), len(ids))
+
+
+def test_80_percent_become_mask_10_random_and_10_stay():
+    rows = make_rows(20_000, 64, size=1000)
+    out = mask(rows, tokenizer=make_tokenizer(1000))
+    row, slot = np.nonzero(out["mask_weights"])
+    new = out["token_ids"][row, out["mask_positions"][row, slot]]
+    old = out["mask_ids"][row, slot]
+    count = len(new)
+    assert near((new == MASK).mean(), 0.8, count)
+    # One random token in 995 equals the original.
+    assert near((new == old).mean(), 0.1 + 0.1 / 995, count)
+    drawn = new[(new != MASK) & (new != old)]
+    assert drawn.min() == 5 and drawn.max() == 999
+    quarters = np.bincount((drawn - 5) * 4 // 995, minlength=4) / len(drawn)
+    assert all(near(quarter, 0.25, len(drawn)) for quarter in quarters)
+
+
+def test_specials_in_the_text_are_never_chosen():
+    ids, tokens, segment = make_rows(2000, 32)
+    ids = np.where(np.random.default_rng(1).random(ids.shape) < 0.7, UNK, ids).astype(np.int32)
+    out = mask((ids, tokens, segment))
+    used = out["mask_weights"] > 0
+    assert (out["mask_ids"][used] >= 5).all()
+    available = (ids >= 5) & (np.arange(32) < tokens[:, None])
+    expected = np.minimum(np.maximum(np.rint(0.15 * tokens), 1), available.sum(axis=1))
+    np.testing.assert_array_equal(used.sum(axis=1), expected)
+    assert expected.min() == 0
+
+
+def words_of(row, tokens, segment_start, tokenizer):
+    """The columns of each word of a row, by reading it from the left."""
+    words = []
+    for column in range(tokens):
+        joins = (
+            tokenizer.continuation[row[column]]
+            and column != segment_start
+            and words
+            and words[-1][-1] == column - 1
+        )
+        if row[column] < 5:
+            continue
+        if joins:
+            words[-1].append(column)
+        else:
+            words.append([column])
+    return words
+
+
+@pytest.mark.parametrize(("length", "slots"), [(5, 3), (48, 20), (64, 4)])
+def test_whole_words_are_masked_wholly_or_not_at_all_and_fill_the_budget(length, slots):
+    tokenizer = make_tokenizer(whole_from=30)
+    rows = make_rows(1500, length)
+    out = mask(rows, tokenizer=tokenizer, max_predictions=slots, whole_words=True)
+    longest = 0
+    for row, tokens, segment, positions, weights in zip(
+        *rows, out["mask_positions"], out["mask_weights"], strict=True
+    ):
+        chosen = set(positions[weights > 0].tolist())
+        budget = min(slots, max(1, round(0.15 * tokens)))
+        assert len(chosen) <= budget
+        for word in words_of(row, tokens, segment, tokenizer):
+            inside = chosen & set(word)
+            assert len(inside) in (0, len(word))
+            # A word that was passed over did not fit when its turn came, nor does it now.
+            assert inside or len(word) > budget - len(chosen)
+            longest = max(longest, len(inside))
+    assert longest > 1 or length == 5
+
+
+def test_words_of_one_size_are_chosen_uniformly():
+    tokenizer = make_tokenizer(whole_from=30)
+    row = np.array([CLS, 5, 31, 6, 32, 7, 33, SEP, 34, 8, 35, 9, 36, SEP], np.int32)
+    ids = np.tile(row, (20_000, 1))
+    count = np.full(20_000, 14)
+    out = mask((ids, count, np.full(20_000, 8)), tokenizer=tokenizer, whole_words=True)
+    chosen = np.bincount(out["mask_positions"][out["mask_weights"] > 0], minlength=14) / 20_000
+    # Two of 14: one pair, or the lone piece at 8 and nothing else beside it.
+    np.testing.assert_array_equal(chosen[1:7:2], chosen[2:7:2])
+    assert all(near(chosen[column], 1 / 6, 20_000) for column in (1, 3, 5, 8, 9, 11))
