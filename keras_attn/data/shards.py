@@ -4,6 +4,7 @@ A prepared folder holds shard files and `index.json`, which is written last: a f
 index is complete.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -91,7 +92,9 @@ def read_arrays(path, *names):
         with np.load(content, allow_pickle=False) as arrays:
             return [arrays[name] for name in names]
     except tf.errors.NotFoundError as error:
-        raise UserError(f"The shard must exist; prepare the text again. Received: {path}") from error
+        raise UserError(
+            f"The shard must exist; prepare the text again. Received: {path}"
+        ) from error
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
         raise _damaged(path) from error
 
@@ -152,10 +155,8 @@ def write_whole(path, content):
             file.write(content)
         tf.io.gfile.rename(unfinished, path, overwrite=True)
     except (OSError, tf.errors.OpError) as error:
-        try:
+        with contextlib.suppress(OSError, tf.errors.OpError):
             tf.io.gfile.remove(unfinished)
-        except (OSError, tf.errors.OpError):
-            pass
         reason = getattr(error, "message", None) or error
         raise UserError(f"The folder must be writable, with free space. "
                         f"Received: {path} ({reason})") from error  # fmt: skip

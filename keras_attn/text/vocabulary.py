@@ -1,6 +1,7 @@
 """Vocabulary files: reading, writing, and training one from text."""
 
 import hashlib
+from collections import Counter
 
 import tensorflow as tf
 
@@ -79,34 +80,58 @@ def train_vocabulary(texts, size, lowercase=True, min_frequency=2):
     The same texts give the same vocabulary, whatever their order.
 
     Args:
-        texts: Iterable of str.
-        size: Largest number of pieces, special tokens included.
+        texts: Iterable of str; held in memory.
+        size: Largest number of pieces, special tokens included. An eighth of it at most goes to
+            characters, the rarest are left out.
         lowercase: Whether the tokenizer that will use it lower-cases and strips accents.
         min_frequency: How often a pair of pieces has to occur to be joined.
 
     Returns:
-        List of str: the five special tokens as in BERT, single characters, then pieces in the
-        order of training. Shorter than `size` if the texts do not hold as many.
+        List of str: the five special tokens as in BERT, characters that start a word, characters
+        that go on one (`##a`), then longer pieces, most frequent first. Shorter than `size` if the
+        texts do not hold as many.
 
     Raises:
-        UserError: If the texts hold no word, or `size` has no room for the special tokens.
+        UserError: If the texts hold no word, or `size` has no room for characters.
     """
     from tokenizers import BertWordPieceTokenizer
 
-    if size <= len(SPECIAL_TOKENS):
-        raise UserError(f"A vocabulary needs more than {len(SPECIAL_TOKENS)} pieces. "
-                        f"Received: size={size}")  # fmt: skip
+    if size < 16 * len(SPECIAL_TOKENS):
+        raise UserError(
+            f"A vocabulary needs at least {16 * len(SPECIAL_TOKENS)} pieces. Received: size={size}"
+        )
+    texts = list(texts)
     trainer = BertWordPieceTokenizer(lowercase=lowercase, strip_accents=lowercase)
+    characters, continuing = _alphabet(texts, trainer, limit=size // 8)
+    if not characters:
+        raise UserError("Training a vocabulary needs text. Received: no words")
+    # The trainer numbers characters in the order of a hash table and breaks ties by number, so that
+    # two runs differ; numbering them beforehand, as if they were special, keeps it from that.
+    numbered = [*SPECIAL_TOKENS, *characters, *(f"##{character}" for character in continuing)]
     trainer.train_from_iterator(
         texts,
         vocab_size=size,
         min_frequency=min_frequency,
-        limit_alphabet=max(1, min(1000, size // 4)),
-        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=characters,
+        limit_alphabet=len(characters),
+        special_tokens=numbered,
         show_progress=False,
     )
     ids = trainer.get_vocab(with_added_tokens=True)
-    vocabulary = sorted(ids, key=ids.get)
-    if len(vocabulary) == len(SPECIAL_TOKENS):
-        raise UserError("Training a vocabulary needs text. Received: no words")
-    return vocabulary
+    return sorted(ids, key=ids.get)
+
+
+def _alphabet(texts, tokenizer, limit):
+    """Returns the most frequent characters, sorted, and those of them that can go on a word."""
+    raw = Counter()
+    for text in texts:
+        raw.update(text)
+    counts = Counter()
+    for character, count in raw.items():
+        for folded in tokenizer.normalizer.normalize_str(character):
+            if not folded.isspace():
+                counts[folded] += count
+    frequent = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
+    characters = sorted(frequent)
+    whole = [len(tokenizer.pre_tokenizer.pre_tokenize_str(f"a{c}a")) == 1 for c in characters]
+    return characters, [c for c, joined in zip(characters, whole, strict=True) if joined]

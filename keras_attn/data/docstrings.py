@@ -1,0 +1,2 @@
+SPLITS = ("train", "validation")
+def fingerprint(): return ""

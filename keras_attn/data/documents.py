@@ -1,0 +1,252 @@
+"""Text files as documents: lists of sentences."""
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import tensorflow as tf
+
+from keras_attn.data.text_lines import has_byte_lines, is_gzip, line_error, read_lines
+from keras_attn.errors import UserError
+from keras_attn.text.sentences import split_long, split_sentences
+
+FORMATS = ("auto", "lines", "paragraphs", "jsonl")
+# A document of more sentences is cut, so that a file without an empty line is read in parts.
+LONGEST_DOCUMENT = 100_000
+# A larger plain file is read in parts of this size, each by the process that is free.
+PART_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a file: the documents that start in the bytes [start, stop), or all of it."""
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+
+
+def find_files(source):
+    """Returns the files of a source.
+
+    Args:
+        source: A path, a glob, several with commas between them, or a sequence of those.
+
+    Returns:
+        List of paths, sorted, each once.
+
+    Raises:
+        UserError: If one of them is missing, is a folder, or matches nothing.
+    """
+    if isinstance(source, str):
+        source = [source] if tf.io.gfile.exists(source) else source.split(",")
+    files = set()
+    for pattern in (os.fspath(item).strip() for item in source):
+        if not pattern:
+            continue
+        if tf.io.gfile.isdir(pattern):
+            raise UserError(
+                f"The text must be files, for example {tf.io.gfile.join(pattern, '*.txt')}. "
+                f"Received: the folder {pattern}"
+            )
+        if tf.io.gfile.exists(pattern):
+            files.add(pattern)
+            continue
+        if not any(character in pattern for character in "*?["):
+            raise UserError(f"The text must be in an existing file. Received: {pattern}")
+        found = [path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path)]
+        if not found:
+            raise UserError(f"The pattern must match a file. Received: {pattern}")
+        files.update(found)
+    if not files:
+        raise UserError("The text needs at least one file. Received: none")
+    return sorted(files)
+
+
+def split_files(files, sizes, encoding):
+    """Returns the files as parts: a large one that can be cut in several.
+
+    Args:
+        files: Paths.
+        sizes: Their sizes in bytes.
+        encoding: Of the text.
+    """
+    parts = []
+    for path, size in zip(files, sizes, strict=True):
+        if size <= 2 * PART_BYTES or is_gzip(path) or not has_byte_lines(encoding):
+            parts.append(Part(path))
+            continue
+        starts = range(0, size, PART_BYTES)
+        parts.extend(Part(path, start, start + PART_BYTES) for start in starts)
+    return parts
+
+
+def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="error", counts=None):
+    """Yields the documents of a part of a file.
+
+    Args:
+        part: A `Part`.
+        format: "lines": a sentence a line, an empty line between documents, as
+            google-research/bert. "paragraphs": a paragraph a line, or lines with empty ones between
+            paragraphs; a file is a document. "jsonl": a record a line, each a document.
+        encoding: Of the text.
+        field: Which field of a JSON record is the text: a str, or a list of sentences.
+        on_bad_text: "error" or "skip", for lines in another encoding or that are no such record.
+        counts: A Counter; `lines_skipped` counts in it.
+
+    Returns:
+        Iterator of lists of str. No sentence has more than 512 words.
+
+    Raises:
+        UserError: If the file is missing or damaged, or a line cannot be read.
+    """
+    counts = Counter() if counts is None else counts
+    lines = read_lines(part.path, part.start, encoding, on_bad_text, counts)
+    if format == "lines":
+        documents = _documents_of_lines(lines, part)
+    elif format == "paragraphs":
+        documents = _document_of_paragraphs(lines, part)
+    elif format == "jsonl":
+        documents = _documents_of_records(lines, part, field, on_bad_text, counts)
+    else:
+        raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: {format}")
+    return (list(chain.from_iterable(map(split_long, document))) for document in documents)
+
+
+def detect_format(files, encoding="utf-8"):
+    """Looks at the beginning of some files and says how they hold documents.
+
+    Args:
+        files: Paths.
+        encoding: Of the text.
+
+    Returns:
+        (format, reason): a format of `read_documents`, and a phrase for the log.
+    """
+    names = [path.lower().removesuffix(".gz") for path in files]
+    if all(name.endswith((".jsonl", ".ndjson")) for name in names):
+        return "jsonl", "by the names of the files"
+    characters = several = wrapped = 0
+    for path in files[:: -(-len(files) // 16)]:
+        head = _head(read_lines(path, 0, encoding, "skip", Counter()))
+        sizes = [len(line) for line in head]
+        counts = [len(split_sentences(line)) for line in head]
+        characters += sum(sizes)
+        several += sum(size for size, count in zip(sizes, counts, strict=True) if count > 1)
+        wrapped += sum(sizes) if is_wrapped(head) else 0
+        first = next((line for line in head if line.strip()), "").strip()
+        if first.startswith("{") and _record(first) is not None:
+            return "jsonl", "the first line is a JSON record"
+    if 2 * wrapped > characters:
+        return "paragraphs", "lines are broken at one width"
+    share = several / max(1, characters)
+    reason = f"{share:.0%} of the text is in lines of several sentences"
+    return ("paragraphs" if share > 0.3 else "lines"), reason
+
+
+def is_wrapped(lines):
+    """Returns whether paragraphs are broken into lines of about one width.
+
+    Most lines that another follows then end within a sentence, and most of those are about as
+    long as the longest.
+    """
+    lines = [line.strip() for line in lines]
+    inner = [line for line, after in zip(lines, lines[1:], strict=False) if line and after]
+    if len(inner) < 3:
+        return False
+    lengths = sorted(len(line) for line in inner)
+    width = lengths[int(0.95 * (len(lengths) - 1))]
+    unfinished = sum(line[-1] not in ".!?:;\"'”’)" for line in inner)
+    full = sum(length > 0.75 * width for length in lengths)
+    return width <= 200 and 2 * unfinished > len(inner) and 2 * full > len(inner)
+
+
+def _head(lines, most=1 << 18):
+    """Returns the first lines, about as many characters as given."""
+    head = []
+    for _, line in lines:
+        head.append(line)
+        most -= len(line) + 1
+        if most <= 0:
+            break
+    return head
+
+
+def _documents_of_lines(lines, part):
+    # A document belongs to the part in which the empty line before it starts.
+    document = []
+    ours = part.start == 0
+    for position, line in lines:
+        line = line.strip()
+        if line and ours:
+            document.append(line)
+        ended = not line or len(document) >= LONGEST_DOCUMENT
+        if ended and document:
+            yield document
+            document = []
+        if not line:
+            ours = True
+            if part.stop is not None and position >= part.stop:
+                return
+    if document:
+        yield document
+
+
+def _document_of_paragraphs(lines, part):
+    lines = (line.strip() for position, line in lines if part.stop is None or position < part.stop)
+    head = list(islice(lines, 2000))
+    lines = chain(head, lines)
+    document = []
+    for paragraph in _joined(lines) if is_wrapped(head) else lines:
+        document.extend(split_sentences(paragraph))
+        if len(document) >= LONGEST_DOCUMENT:
+            yield document
+            document = []
+    if document:
+        yield document
+
+
+def _joined(lines):
+    """Yields the paragraphs of lines with empty ones between them."""
+    paragraph = []
+    for line in lines:
+        if line:
+            paragraph.append(line)
+        elif paragraph:
+            yield " ".join(paragraph)
+            paragraph = []
+    yield " ".join(paragraph)
+
+
+def _documents_of_records(lines, part, field, on_bad_text, counts):
+    for position, line in lines:
+        if part.stop is not None and position >= part.stop:
+            return
+        if not line.strip():
+            continue
+        record = _record(line)
+        text = None if record is None else record.get(field)
+        if isinstance(text, str):
+            document = [s for paragraph in text.splitlines() for s in split_sentences(paragraph)]
+        elif isinstance(text, list) and all(isinstance(sentence, str) for sentence in text):
+            document = [sentence.strip() for sentence in text if sentence.strip()]
+        elif on_bad_text == "skip":
+            counts["lines_skipped"] += 1
+            continue
+        else:
+            has = "no JSON object" if record is None else f"fields {', '.join(map(str, record))}"
+            raise line_error(
+                part.path, position, f"A record needs text in its field {field!r}, not {has}"
+            )
+        if document:
+            yield document
+
+
+def _record(line):
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,229 @@
+"""Text to shards of word-piece ids: in several processes, resumable, in bounded memory."""
+
+import os
+import time
+from collections import Counter
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.shard_processes import write_tasks
+from keras_attn.data.shard_writer import task_file, write_task
+from keras_attn.data.shards import (
+    INDEX,
+    is_prepared,
+    read_arrays,
+    read_index,
+    read_json,
+    write_index,
+    write_json,
+)
+from keras_attn.data.sources import plan_source, read_task
+from keras_attn.errors import UserError
+
+PLAN = "plan.json"
+# Less text than this is tokenised sooner than further processes start.
+_BYTES_WORTH_PROCESSES = 20_000_000
+
+
+def prepare(
+    source,
+    tokenizer,
+    folder,
+    *,
+    format="auto",
+    encoding="utf-8",
+    field="text",
+    on_bad_text="error",
+    split="train",
+    processes=None,
+    tokens_per_shard=4_000_000,
+    log=print,
+):
+    """Tokenises text into a folder of shards.
+
+    Calling it again returns at once; after a kill it goes on with what is missing; if the text, the
+    vocabulary or an option is another one, it starts anew. The shards depend neither on the number
+    of processes nor on interruptions.
+
+    Args:
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `documents.find_files` takes
+            them; or a prepared folder, which is returned if its vocabulary is the tokenizer's.
+        tokenizer: A `WordPieceTokenizer`.
+        folder: Where the shards go.
+        format, encoding, field, on_bad_text: How to read files: see `documents.read_documents`;
+            format "auto" looks at the text.
+        split: "train" or "validation" of docstrings; the split of a TFDS name without one.
+        processes: How many; by default one for every core, or none besides this for little text.
+        tokens_per_shard: Shards have about this many tokens, less than twice as many.
+        log: Takes a line of text.
+
+    Returns:
+        The index, a dict: `shards` (file, documents, sentences, tokens, sha256), `report`
+        (documents, sentences, tokens, unknown_share, duplicate_documents, lines_skipped,
+        characters, seconds, megabytes_per_second), `vocabulary_sha256`, `lowercase`, `source`.
+
+    Raises:
+        UserError: If the text is missing, empty, in another encoding or cannot be read, or there
+            is no space.
+    """
+    if isinstance(source, str) and is_prepared(source):
+        return _check_vocabulary(source, tokenizer)
+    started = time.monotonic()
+    plan = plan_source(
+        source,
+        format=format,
+        encoding=encoding,
+        field=field,
+        on_bad_text=on_bad_text,
+        split=split,
+        tokens_per_shard=tokens_per_shard,
+    )
+    plan |= {"vocabulary_sha256": tokenizer.sha256, "lowercase": tokenizer.lowercase}
+    same = read_json(tf.io.gfile.join(folder, PLAN)) == plan
+    if same and is_prepared(folder):
+        return read_index(folder)
+    if not same:
+        _start_anew(folder, plan)
+    if plan["kind"] == "files" and format == "auto":
+        log(f"Reading text as {plan['format']}: {plan['reason']}.")
+    tasks = _do_tasks(plan, tokenizer, folder, processes, log)
+    shards = [shard for task in tasks for shard in task["shards"]]
+    if not shards:
+        raise UserError(f"The text must hold at least one word. Received: {source}")
+    report = _report(folder, shards, tasks, time.monotonic() - started)
+    index = {
+        "vocabulary_sha256": tokenizer.sha256,
+        "lowercase": tokenizer.lowercase,
+        "source": {key: plan[key] for key in ("kind", "format", "source") if key in plan},
+        "shards": shards,
+        "report": report,
+    }
+    write_index(folder, index)
+    log(report_line(report))
+    return read_index(folder)
+
+
+def sample_texts(
+    source,
+    *,
+    format="auto",
+    encoding="utf-8",
+    field="text",
+    on_bad_text="error",
+    split="train",
+    limit_bytes=64_000_000,
+):
+    """Yields sentences from all over a source, to train a vocabulary on.
+
+    Args:
+        source, format, encoding, field, on_bad_text, split: As those of `prepare`.
+        limit_bytes: About how much text; each part of the source gives an equal share.
+    """
+    plan = plan_source(
+        source,
+        format=format,
+        encoding=encoding,
+        field=field,
+        on_bad_text=on_bad_text,
+        split=split,
+        tokens_per_shard=1,
+    )
+    share = -(-limit_bytes // len(plan["tasks"]))
+    for number in range(len(plan["tasks"])):
+        left = share
+        for document in read_task(plan, number, Counter()):
+            yield from document
+            left -= sum(map(len, document))
+            if left <= 0:
+                break
+
+
+def report_line(report):
+    """Returns the report of an index as one line of text."""
+    return (
+        f"Prepared {report['documents']:,} documents, {report['sentences']:,} sentences, "
+        f"{report['tokens']:,} tokens ({report['unknown_share']:.2%} [UNK]); "
+        f"{report['duplicate_documents']:,} documents are duplicates, "
+        f"{report['lines_skipped']:,} lines were skipped; "
+        f"{report['seconds']:.1f} s, {report['megabytes_per_second']:.1f} MB/s."
+    )
+
+
+def _check_vocabulary(folder, tokenizer):
+    index = read_index(folder)
+    for name, ours in (("vocabulary_sha256", tokenizer.sha256), ("lowercase", tokenizer.lowercase)):
+        if index[name] != ours:
+            raise UserError(
+                f"The text of {folder} must have been prepared with this vocabulary "
+                f"({name}={ours}). Received: {name}={index[name]}"
+            )
+    return index
+
+
+def _start_anew(folder, plan):
+    """Empties the folder of another plan's files, the index first, and writes the plan."""
+    try:
+        tf.io.gfile.makedirs(folder)
+        patterns = (INDEX, PLAN, "task-*.json", "shard-*.npz", "*.unfinished")
+        for pattern in patterns:
+            for path in tf.io.gfile.glob(tf.io.gfile.join(folder, pattern)):
+                tf.io.gfile.remove(path)
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"The folder for prepared text must be writable. Received: {folder} ({error.message})"
+        ) from error
+    write_json(tf.io.gfile.join(folder, PLAN), plan)
+
+
+def _do_tasks(plan, tokenizer, folder, processes, log):
+    """Does the tasks that are not done yet; returns what each wrote, in order."""
+    tasks = [read_json(task_file(folder, number)) for number in range(len(plan["tasks"]))]
+    missing = [number for number, task in enumerate(tasks) if task is None]
+    done = len(tasks) - len(missing)
+    if done:
+        log(f"Going on: {done} of {len(tasks)} parts are prepared already.")
+    cores = _cores()
+    if processes is None:
+        processes = cores if plan["bytes"] > _BYTES_WORTH_PROCESSES else 1
+    if processes > 1 and len(missing) > 1:
+        results = write_tasks(plan, missing, tokenizer, folder, processes)
+    else:
+        results = (
+            (number, write_task(plan, number, tokenizer, folder, threads=cores))
+            for number in missing
+        )
+    last = time.monotonic()
+    for number, task in results:
+        tasks[number] = task
+        done += 1
+        if time.monotonic() - last > 10 and done < len(tasks):
+            last = time.monotonic()
+            log(f"Prepared {done} of {len(tasks)} parts.")
+    return tasks
+
+
+def _report(folder, shards, tasks, seconds):
+    counts = sum((Counter(task["counts"]) for task in tasks), Counter())
+    hashes = [
+        read_arrays(tf.io.gfile.join(folder, shard["file"]), "document_hashes")[0]
+        for shard in shards
+    ]
+    different = len(np.unique(np.concatenate(hashes)))
+    return {
+        "documents": counts["documents"],
+        "sentences": counts["sentences"],
+        "tokens": counts["tokens"],
+        "unknown_share": counts["unknown"] / counts["tokens"],
+        "duplicate_documents": counts["documents"] - different,
+        "lines_skipped": counts["lines_skipped"],
+        "characters": counts["characters"],
+        "seconds": round(seconds, 3),
+        "megabytes_per_second": round(counts["characters"] / 1e6 / max(seconds, 1e-9), 3),
+    }
+
+
+def _cores():
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,136 @@
+"""Where text comes from, as a plan: tasks that any process can read on its own."""
+
+import json
+from dataclasses import astuple
+
+import tensorflow as tf
+
+from keras_attn.data import docstrings, tfds_text
+from keras_attn.data.documents import (
+    FORMATS,
+    Part,
+    detect_format,
+    find_files,
+    read_documents,
+    split_files,
+)
+from keras_attn.data.text_lines import is_gzip
+from keras_attn.errors import UserError
+
+_BYTES_PER_TOKEN = 4.3
+_GZIP_RATIO = 2.6
+
+
+def plan_source(
+    source,
+    *,
+    format="auto",
+    encoding="utf-8",
+    field="text",
+    on_bad_text="error",
+    split="train",
+    tokens_per_shard=4_000_000,
+):
+    """Looks up a source and plans how to read it.
+
+    Args:
+        As those of `prepare.prepare`.
+
+    Returns:
+        A dict that JSON can hold: `kind`, `source` (what it is and a fingerprint: files with sizes
+        and times), `tasks`, `bytes` (about, unzipped), options. Equal plans give equal shards.
+
+    Raises:
+        UserError: If the source is missing or an option is wrong.
+    """
+    _check("format", format, FORMATS)
+    _check("on_bad_text", on_bad_text, ("error", "skip"))
+    if tokens_per_shard < 1:
+        raise UserError(f"tokens_per_shard must be positive. Received: {tokens_per_shard}")
+    options = {
+        "encoding": encoding,
+        "field": field,
+        "on_bad_text": on_bad_text,
+        "tokens_per_shard": tokens_per_shard,
+    }
+    if source == "docstrings":
+        _check("split", split, docstrings.SPLITS)
+        plan = {
+            "kind": "docstrings",
+            "split": split,
+            "source": {"docstrings": split, "fingerprint": docstrings.fingerprint()},
+            "tasks": [0],
+            "bytes": 0,
+        }
+    elif isinstance(source, str) and source.startswith("tfds:"):
+        plan = _plan_tfds(source, split, field, tokens_per_shard)
+    else:
+        plan = _plan_files(source, format, encoding, tokens_per_shard)
+    return json.loads(json.dumps({**options, **plan}))
+
+
+def read_task(plan, number, counts):
+    """Yields the documents of one task of a plan, lists of str.
+
+    Args:
+        plan: Of `plan_source`.
+        number: Which of its `tasks`.
+        counts: A Counter; `lines_skipped` counts in it.
+    """
+    task = plan["tasks"][number]
+    if plan["kind"] == "docstrings":
+        yield from docstrings.docstring_documents(plan["split"])
+    elif plan["kind"] == "tfds":
+        yield from tfds_text.read_documents(plan["name"], plan["split"], plan["field"], *task)
+    else:
+        options = {key: plan[key] for key in ("format", "encoding", "field", "on_bad_text")}
+        for part in task:
+            yield from read_documents(Part(*part), counts=counts, **options)
+
+
+def _plan_files(source, format, encoding, tokens_per_shard):
+    files = find_files(source)
+    stats = [tf.io.gfile.stat(path) for path in files]
+    sizes = [stat.length for stat in stats]
+    parts = split_files(files, sizes, encoding)
+    reason = "as asked"
+    if format == "auto":
+        format, reason = detect_format(files, encoding)
+    size = sum(
+        size * (_GZIP_RATIO if is_gzip(path) else 1)
+        for path, size in zip(files, sizes, strict=True)
+    )
+    # Tasks take every n-th part, so that every shard mixes many files.
+    number = min(len(parts), max(1, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
+    return {
+        "kind": "files",
+        "format": format,
+        "reason": reason,
+        "source": {
+            "files": [
+                {"file": path, "bytes": stat.length, "modified_ns": stat.mtime_nsec}
+                for path, stat in zip(files, stats, strict=True)
+            ]
+        },
+        "tasks": [[astuple(part) for part in parts[start::number]] for start in range(number)],
+        "bytes": int(size),
+    }
+
+
+def _plan_tfds(source, split, field, tokens_per_shard):
+    name, split, examples, size = tfds_text.look_up(source, split, field)
+    number = min(examples, max(1, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
+    bounds = [examples * n // number for n in range(number + 1)]
+    return {
+        "kind": "tfds",
+        "name": name,
+        "split": split,
+        "source": {"tfds": name, "split": split, "examples": examples, "bytes": size},
+        "tasks": list(zip(bounds, bounds[1:], strict=False)),
+        "bytes": size,
+    }
+
+
+def _check(name, value, known):
+    if value not in known:
+        raise UserError(f"{name} must be one of {', '.join(known)}. Received: {name}={value}")
