@@ -1,0 +1,270 @@
+"""The stream of pretraining examples: what a row holds, and that ranges of it agree."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from keras_attn.data import pretraining
+from keras_attn.data.pretraining import PretrainingExamples
+from keras_attn.data.shards import Shard, write_index, write_shard
+from keras_attn.errors import UserError
+
+PAD, UNK, CLS, SEP, MASK = range(5)
+KEYS = {
+    "token_ids",
+    "segment_ids",
+    "padding_mask",
+    "mask_positions",
+    "mask_ids",
+    "mask_weights",
+    "next_sentence_label",
+}
+
+
+def make_tokenizer(size=20_000, sha256="abc", lowercase=True):
+    return SimpleNamespace(
+        pad_id=PAD,
+        cls_id=CLS,
+        sep_id=SEP,
+        mask_id=MASK,
+        special_ids=np.arange(5, dtype=np.int32),
+        vocabulary_size=size,
+        continuation=np.arange(size) % 3 == 0,
+        sha256=sha256,
+        lowercase=lowercase,
+    )
+
+
+def prepare(folder, shards):
+    """A prepared folder of shards given as documents of sentence lengths.
+
+    All ids of the folder differ and increase, so a token tells its place.
+    """
+    next_id, entries = 5, []
+    folder.mkdir(exist_ok=True)
+    for number, documents in enumerate(shards):
+        lengths = [length for document in documents for length in document]
+        ids = np.arange(next_id, next_id + sum(lengths), dtype=np.int32)
+        next_id += sum(lengths)
+        ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
+        shard = Shard(ids, np.cumsum(lengths, dtype=np.int64), ends)
+        write_shard(str(folder / f"{number}.npz"), shard)
+        entries.append({"file": f"{number}.npz", "tokens": len(ids)})
+    write_index(str(folder), {"vocabulary_sha256": "abc", "lowercase": True, "shards": entries})
+    return str(folder)
+
+
+def mixed_shards():
+    rng = np.random.default_rng(0)
+    return [
+        [rng.integers(1, 12, size).tolist() for size in sizes]
+        for sizes in ([20, 1, 35, 50], [60, 3], [1, 1, 1], [90, 4, 20, 9])
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return prepare(tmp_path / "shards", mixed_shards())
+
+
+def unmasked(rows):
+    """The rows' ids before masking."""
+    ids = rows["token_ids"].copy()
+    row, slot = np.nonzero(rows["mask_weights"])
+    ids[row, rows["mask_positions"][row, slot]] = rows["mask_ids"][row, slot]
+    return ids
+
+
+def assert_same(one, other):
+    assert set(one) == set(other) == KEYS
+    for key in one:
+        np.testing.assert_array_equal(one[key], other[key], err_msg=key)
+        assert one[key].dtype == other[key].dtype
+
+
+@pytest.mark.parametrize(("length", "slots"), [(5, 20), (32, 5), (64, 20)])
+def test_a_row_is_cls_a_sep_b_sep_and_padding(folder, length, slots):
+    examples = PretrainingExamples(
+        folder, make_tokenizer(), length=length, max_predictions=slots, short_fraction=0.5
+    )
+    rows = examples.rows(0, examples.num_examples)
+    assert set(rows) == KEYS
+    for key, array in rows.items():
+        assert array.dtype == (np.float32 if key == "mask_weights" else np.int32)
+    assert rows["token_ids"].shape == (examples.num_examples, length)
+    assert rows["mask_positions"].shape == (examples.num_examples, slots)
+    for ids, segments, mask, label in zip(
+        unmasked(rows),
+        rows["segment_ids"],
+        rows["padding_mask"],
+        rows["next_sentence_label"],
+        strict=True,
+    ):
+        tokens = mask.sum()
+        first, second = np.flatnonzero(ids == SEP)
+        assert ids[0] == CLS and second == tokens - 1
+        assert mask.tolist() == [1] * tokens + [0] * (length - tokens)
+        assert segments.tolist() == (
+            [0] * (first + 1) + [1] * (second - first) + [0] * (length - tokens)
+        )
+        assert (ids[tokens:] == PAD).all()
+        a, b = ids[1 : first + 1][:-1], ids[first + 1 : second]
+        assert len(a) and len(b)
+        assert (np.diff(a) == 1).all() and (np.diff(b) == 1).all()
+        if label == 0:
+            assert b[0] > a[-1] and (b[0] == a[-1] + 1 or tokens == length)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_any_partition_of_a_range_gives_the_same_rows(folder, exact):
+    options = {"length": 40, "whole_words": True, "seed": 3, "exact": exact}
+    examples = PretrainingExamples(folder, make_tokenizer(), **options)
+    total = 3 * examples.num_examples + 5
+    whole = examples.rows(0, total)
+    cuts = np.unique(np.random.default_rng(0).integers(0, total + 1, 40)).tolist()
+    bounds = [(low, high) for low, high in zip([0, *cuts], [*cuts, total], strict=True)]
+    parts = {bound: examples.rows(*bound) for bound in bounds}
+    assert_same(whole, {k: np.concatenate([parts[b][k] for b in bounds]) for k in KEYS})
+    fresh = PretrainingExamples(folder, make_tokenizer(), **options)
+    for low, high in reversed(bounds):
+        assert_same(fresh.rows(low, high), parts[low, high])
+
+
+def test_an_empty_range_has_the_shapes_of_a_batch(folder):
+    rows = PretrainingExamples(folder, make_tokenizer(), length=32).rows(7, 7)
+    assert rows["token_ids"].shape == (0, 32) and rows["mask_ids"].shape == (0, 20)
+
+
+@pytest.mark.parametrize("bounds", [(-1, 3), (5, 4)])
+def test_an_impossible_range_is_refused(folder, bounds):
+    with pytest.raises(ValueError, match="0 <= start <= stop"):
+        PretrainingExamples(folder, make_tokenizer()).rows(*bounds)
+
+
+def test_the_first_epoch_has_each_pair_once_and_later_ones_are_as_long(folder):
+    tokenizer, options = make_tokenizer(), {"length": 32, "seed": 1}
+    examples = PretrainingExamples(folder, tokenizer, **options)
+    exact = PretrainingExamples(folder, tokenizer, exact=True, **options)
+    count = exact.num_examples
+    assert examples.num_examples == count
+    in_order = unmasked(exact.rows(0, count))
+    # No token is in the segments A of two pairs, and a shard is walked from its start.
+    assert (np.diff(in_order[:, 1]) > 0).all()
+    first = unmasked(examples.rows(0, count))
+    assert not np.array_equal(first, in_order)
+    np.testing.assert_array_equal(np.sort(first, axis=0), np.sort(in_order, axis=0))
+    np.testing.assert_array_equal(first[np.argsort(first[:, 1])], in_order)
+    shards = np.cumsum([sum(map(sum, documents)) for documents in mixed_shards()]) + 5
+
+    def rows_per_shard(epoch):
+        starts = examples.rows(epoch * count, (epoch + 1) * count)
+        return np.bincount(np.searchsorted(shards, unmasked(starts)[:, 1], "right"), minlength=4)
+
+    for epoch in (1, 2, 7):
+        np.testing.assert_array_equal(rows_per_shard(epoch), rows_per_shard(0))
+
+
+def test_epochs_and_seeds_differ_in_order_pairs_and_masks(folder):
+    tokenizer = make_tokenizer()
+    one = PretrainingExamples(folder, tokenizer, length=32, seed=1)
+    other = PretrainingExamples(folder, tokenizer, length=32, seed=2)
+    count = one.num_examples
+    epochs = [one.rows(0, count), one.rows(count, 2 * count), other.rows(0, count)]
+    for left, right in ((0, 1), (0, 2), (1, 2)):
+        a, b = unmasked(epochs[left]), unmasked(epochs[right])
+        size = min(len(a), len(b))
+        assert (a[:size, 1] != b[:size, 1]).mean() > 0.8
+        pairs = [{row.tobytes() for row in ids} for ids in (a, b)]
+        assert len(pairs[0] & pairs[1]) < 0.5 * size
+
+
+def test_masks_differ_between_epochs_where_the_pair_is_the_same(tmp_path):
+    folder = prepare(tmp_path / "one", [[[30, 28]]])
+    examples = PretrainingExamples(folder, make_tokenizer(), length=64)
+    assert examples.num_examples == 1
+    rows = examples.rows(0, 50)
+    assert len(np.unique(unmasked(rows), axis=0)) == 1
+    assert len(np.unique(rows["mask_positions"], axis=0)) == 50
+
+
+def test_exact_epochs_are_all_the_first(folder):
+    examples = PretrainingExamples(folder, make_tokenizer(), length=32, exact=True)
+    count = examples.num_examples
+    assert_same(examples.rows(0, count), examples.rows(count, 2 * count))
+
+
+def test_shards_come_in_another_order_each_epoch(tmp_path):
+    folder = prepare(tmp_path / "many", [[[3, 3]]] * 12)
+    examples = PretrainingExamples(folder, make_tokenizer(), length=16)
+    assert examples.num_examples == 12
+    orders = unmasked(examples.rows(0, 36))[:, 1].reshape(3, 12)
+    np.testing.assert_array_equal(np.sort(orders, axis=1)[0], 5 + 6 * np.arange(12))
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_the_number_of_examples_is_remembered_and_found_again(folder, monkeypatch):
+    tokenizer = make_tokenizer()
+    count = PretrainingExamples(folder, tokenizer, length=32).num_examples
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining, "make_pairs", None)
+        assert PretrainingExamples(folder, tokenizer, length=32).num_examples == count
+    (remembered,) = pretraining.tf.io.gfile.glob(f"{folder}/pairs-*.json")
+    for damaged in ("", "[1]", "{"):
+        with open(remembered, "w") as file:
+            file.write(damaged)
+        assert PretrainingExamples(folder, tokenizer, length=32).num_examples == count
+    other = PretrainingExamples(folder, tokenizer, length=16).num_examples
+    assert other > count
+
+
+def test_a_folder_that_cannot_be_written_is_counted_each_time(folder, monkeypatch):
+    def refuse(path, value):
+        raise UserError(f"No space. Received: {path}")
+
+    monkeypatch.setattr(pretraining, "write_json", refuse)
+    examples = PretrainingExamples(folder, make_tokenizer())
+    assert len(examples.rows(0, 5)["token_ids"]) == 5
+    assert not pretraining.tf.io.gfile.glob(f"{folder}/pairs-*.json")
+
+
+def test_shards_without_a_pair_give_no_rows(tmp_path):
+    folder = prepare(tmp_path / "few", [[[4]], [[3], [3]], [[9]], []])
+    examples = PretrainingExamples(folder, make_tokenizer(), length=16)
+    assert examples.num_examples == 2
+    assert set(unmasked(examples.rows(0, 40))[:, 1]) <= set(range(9, 15))
+
+
+@pytest.mark.parametrize("shards", [[], [[[7]]], [[[1]], [[4]]]])
+def test_a_text_without_a_pair_is_an_error(tmp_path, shards):
+    folder = prepare(tmp_path / "none", shards)
+    with pytest.raises(UserError, match="two sentences"):
+        PretrainingExamples(folder, make_tokenizer())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"length": 4}, "length=4"),
+        ({"max_predictions": 0}, "max_predictions=0"),
+        ({"masked_fraction": 0.0}, "masked_fraction=0.0"),
+        ({"masked_fraction": 1.5}, "masked_fraction=1.5"),
+        ({"short_fraction": -0.1}, "short_fraction=-0.1"),
+        ({"seed": -1}, "seed=-1"),
+    ],
+)
+def test_options_out_of_range_are_refused(folder, options, message):
+    with pytest.raises(UserError, match=message):
+        PretrainingExamples(folder, make_tokenizer(), **options)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        (make_tokenizer(sha256="other"), "vocabulary"),
+        (make_tokenizer(lowercase=False), "lowercase"),
+    ],
+)
+def test_shards_of_another_vocabulary_are_refused(folder, tokenizer, message):
+    with pytest.raises(UserError, match=message):
+        PretrainingExamples(folder, tokenizer)
