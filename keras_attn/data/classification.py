@@ -91,22 +91,20 @@ def encode_scores(labels, where=None):
     Raises:
         UserError: For a label that is not a finite number, with its row.
     """
-    scores = np.full(len(labels), np.nan, np.float32)
+    scores = np.full(len(labels), np.nan)
     for row, label in enumerate(labels):
         try:
             scores[row] = float(label)
         except ValueError:
             break
-        if not np.isfinite(scores[row]):
-            break
-    bad = np.flatnonzero(~np.isfinite(scores))
+    bad = np.flatnonzero(~(np.abs(scores) <= np.finfo(np.float32).max))
     if bad.size:
         row = int(bad[0])
         raise UserError(
             "A number as label is needed for regression. "
             f"Received: {labels[row]!r} at {_place(row, where)}"
         )
-    return scores
+    return scores.astype(np.float32)
 
 
 class ClassificationExamples:

@@ -11,7 +11,7 @@ import os
 import tensorflow as tf
 
 from keras_attn.data.classification import LabelSet
-from keras_attn.data.tables import nearest
+from keras_attn.data.table_formats import nearest
 from keras_attn.errors import UserError
 
 
@@ -87,8 +87,7 @@ def task(name):
     tasks = _tasks()
     if name not in tasks:
         raise UserError(
-            f"A GLUE task is needed: {', '.join(tasks)}. "
-            f"Received: {name!r}{nearest(name, tasks)}"
+            f"A GLUE task is needed: {', '.join(tasks)}. Received: {name!r}{nearest(name, tasks)}"
         )
     return tasks[name]
 

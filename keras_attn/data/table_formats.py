@@ -1,0 +1,258 @@
+"""The formats of tables: each turns a source into rows of the wanted columns.
+
+A row is `(number, values)`, values a list of strings in the order of the
+columns, or a `BadRow`. `tables` puts them together.
+"""
+
+import codecs
+import contextlib
+import csv
+import difflib
+import gzip
+import io
+import json
+import zlib
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+
+FORMATS = {
+    "tsv": (".tsv", ".tab"),
+    "csv": (".csv",),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "lines": (".txt",),  # one text a line; the column is called text
+    "label_text": (),  # a label, a blank, the text; columns label and text
+}
+_FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
+
+# Stands for bytes that cannot be decoded: no valid text contains it.
+_UNDECODABLE = "\ud800"
+codecs.register_error("keras_attn.undecodable", lambda error: (_UNDECODABLE, error.end))
+
+
+class BadRow(NamedTuple):
+    """What stands in for a row that cannot be read."""
+
+    reason: str  # the name it is counted under
+    need: str  # what the row should have been
+
+
+def format_of(name):
+    stem = name.lower().removesuffix(".gz")
+    for format, endings in FORMATS.items():
+        if endings and stem.endswith(endings):
+            return format
+    raise UserError(
+        "A file name that ends in .tsv, .csv, .jsonl or .txt is needed, "
+        f"or format={'|'.join(FORMATS)}. Received: {name!r}"
+    )
+
+
+def nearest(name, names):
+    """Returns ` (nearest: ...)` for the name that was probably meant, or nothing."""
+    found = difflib.get_close_matches(str(name).lower(), [str(n).lower() for n in names], 1, 0.5)
+    return "".join(f" (nearest: {n})" for n in names if str(n).lower() in found)
+
+
+def is_text(value):
+    """False for what holds half a surrogate pair: undecodable bytes, or JSON's \\ud800."""
+    if value.isascii():
+        return True
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class _RawFile(io.RawIOBase):
+    """A file of any filesystem TensorFlow knows, as Python's io sees it."""
+
+    def __init__(self, path):
+        self._file = tf.io.gfile.GFile(path, "rb")
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self):
+        self._file.close()
+        super().close()
+
+
+class Lines:
+    """Lines of a file, decoded, with their ends; counts them."""
+
+    def __init__(self, path, encoding):
+        self.path, self.encoding, self.count = path, encoding, 0
+
+    def __iter__(self):
+        try:
+            with contextlib.ExitStack() as stack:
+                stream = stack.enter_context(io.BufferedReader(_RawFile(self.path), 1 << 20))
+                if self.path.endswith(".gz"):
+                    stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
+                # Only \n ends a line: texts may hold \r, \x0b or U+2028.
+                text = io.TextIOWrapper(
+                    stream, self.encoding, errors="keras_attn.undecodable", newline="\n"
+                )
+                for line in stack.enter_context(text):
+                    self.count += 1
+                    yield line
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UserError(
+                f"A whole .gz file is needed. Received: {self.path} ({error})"
+            ) from None
+        except (OSError, tf.errors.OpError) as error:
+            raise UserError(f"A readable file is needed. Received: {self.path} ({error})") from None
+
+
+def _without_end(line):
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def _split_rows(lines, format):
+    """Yields (line number, fields or BadRow); lines without a character are passed over."""
+    if format == "csv":
+        yield from _csv_rows(lines)
+        return
+    for number, line in enumerate(map(_without_end, lines), 1):
+        if line:
+            if format == "tsv":
+                fields = line.split("\t")
+            elif format == "label_text":
+                fields = line.split(None, 1) if line[0].strip() else ["", line]
+                fields += [""] * (2 - len(fields))
+            else:
+                fields = [line]
+            yield number, fields
+
+
+def _csv_rows(lines):
+    csv.field_size_limit(2**31 - 1)  # Python's own limit is 128 KiB a field
+    reader = csv.reader(lines, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, BadRow("csv", f"Well-formed CSV is needed ({error})")
+            continue
+        if fields:
+            yield number, fields
+
+
+def delimited_rows(lines, format, columns, header, path):
+    rows = _split_rows(lines, format)
+    numbers = [int(c) if str(c).isascii() and str(c).isdigit() else None for c in columns]
+    names = _FIXED_COLUMNS.get(format)
+    if names is None and (header or (header is None and None in numbers)):
+        first = next(rows, None)
+        if first is None:
+            return
+        if isinstance(first[1], BadRow):
+            raise UserError(f"{first[1].need}. Received: the header of {path}")
+        names = [name.strip() for name in first[1]]
+    indices = [
+        _column_index(column, number, names, path)
+        for column, number in zip(columns, numbers, strict=True)
+    ]
+    most = max(indices)
+    for number, fields in rows:
+        if isinstance(fields, BadRow):
+            yield number, fields
+        elif len(fields) <= most:
+            need = f"A row with at least {most + 1} fields is needed, it has {len(fields)}"
+            yield number, BadRow("fields", need)
+        else:
+            yield number, [fields[index] for index in indices]
+
+
+def _column_index(column, number, names, path):
+    if names is not None and str(column) in names:
+        return names.index(str(column))
+    if number is None or (names is not None and number >= len(names)):
+        _refuse_column(column, names, path)
+    return number
+
+
+def _refuse_column(column, names, path):
+    if names is None:
+        raise UserError(
+            f"Columns are numbers in a file without a header. Received: {column!r} for {path}"
+        )
+    raise UserError(
+        f"A column of {path} is needed: {', '.join(names)}. "
+        f"Received: {column!r}{nearest(column, names)}"
+    )
+
+
+def json_rows(lines, columns, path):
+    keys = [str(column) for column in columns]
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            yield number, BadRow("json", f"One JSON object a line is needed ({error})")
+            continue
+        if not isinstance(record, dict):
+            yield number, BadRow("json", "One JSON object a line is needed")
+            continue
+        for key in keys:
+            if key not in record:
+                _refuse_column(key, list(record), f"{path}, line {number}")
+        yield number, [_json_string(record[key]) for key in keys]
+
+
+def _json_string(value):
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def tfds_rows(source, columns):
+    """Yields the rows of `tfds:NAME[/CONFIG][:SPLIT]`; class labels become their names."""
+    import tensorflow_datasets as tfds
+
+    name, _, split = source.removeprefix("tfds:").partition(":")
+    try:
+        builder = tfds.builder(name)
+    except ValueError as error:
+        raise _tfds_error("A TFDS data set", error, source) from None
+    try:
+        builder.download_and_prepare()
+    except OSError as error:
+        raise _tfds_error("A TFDS data set that can be downloaded", error, source) from None
+    features = builder.info.features
+    keys = [str(column) for column in columns]
+    for key in keys:
+        if key not in features:
+            _refuse_column(key, list(features), source)
+    try:
+        config = tfds.ReadConfig(interleave_cycle_length=1)
+        rows = builder.as_dataset(split=split or "train", read_config=config)
+    except (ValueError, KeyError) as error:
+        raise _tfds_error(f"A split of {name}", error, source) from None
+    for number, row in enumerate(rows.as_numpy_iterator(), 1):
+        yield number, [_tfds_string(row[key], features[key]) for key in keys]
+
+
+def _tfds_error(need, error, source):
+    reason = str(error).strip().strip("'\"").splitlines() or [type(error).__name__]
+    return UserError(f"{need} is needed ({reason[0]}). Received: {source!r}")
+
+
+def _tfds_string(value, feature):
+    if hasattr(feature, "int2str"):
+        return feature.int2str(int(value)) if value >= 0 else ""  # -1: a hidden label
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)

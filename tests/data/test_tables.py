@@ -1,0 +1,265 @@
+"""Tables against Python's csv module and files made by hand."""
+
+import csv
+import gzip
+import json
+import random
+
+import numpy as np
+import pytest
+
+from keras_attn.data.tables import iterate_rows, read_table
+from keras_attn.errors import UserError
+
+
+def _write(path, content, encoding="utf-8"):
+    data = content if isinstance(content, bytes) else content.encode(encoding)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+def _nasty_fields(seed, rows, signs):
+    source = random.Random(seed)
+    return [
+        ["".join(source.choices(signs, k=source.randrange(1, 12))) for _ in range(3)]
+        for _ in range(rows)
+    ]
+
+
+def _refused(match, source, **options):
+    with pytest.raises(UserError, match=match) as caught:
+        read_table(source, **{"text": "text", **options})
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_csv_holds_what_pythons_csv_module_wrote(tmp_path, name, end):
+    rows = _nasty_fields(1, 300, ['"', ",", "\t", "a", "é", " ", "\u2028", "\n", "😀", "\x0b"])
+    path = tmp_path / "plain.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end).writerows([["label", "text", "other"], *rows])
+    path = _write(tmp_path / name, path.read_bytes())
+    table = read_table(path, text="text", text_pair="other", label="label")
+    found = zip(table.labels, table.texts, table.text_pairs, strict=True)
+    assert [list(row) for row in found] == rows
+    breaks = np.cumsum([0] + [1 + "".join(row).count("\n") for row in rows[:-1]])
+    np.testing.assert_array_equal(table.lines, 2 + breaks)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_tsv_equals_the_csv_module_without_quoting(tmp_path, end):
+    rows = _nasty_fields(2, 300, ['"', ",", "'", "a", "é", " ", "\u2028", "😀", "\x0b"])
+    content = end.join("\t".join(row) for row in [["a", "text", "b"], *rows]) + end
+    path = _write(tmp_path / "t.tsv", content)
+    with open(path, newline="", encoding="utf-8") as file:
+        expected = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+    table = read_table(path, text="text", text_pair="b", label="a")
+    found = zip(table.labels, table.texts, table.text_pairs, strict=True)
+    assert [list(row) for row in found] == expected == rows
+
+
+def test_jsonl_values_become_strings(tmp_path):
+    records = [
+        {"text": 'tab\tquote" é', "label": "x"},
+        {"text": "line\nbreak", "label": 2},
+        {"text": "", "label": 0.5},
+        {"text": "last", "label": True},
+    ]
+    path = _write(tmp_path / "t.jsonl", "\n".join(json.dumps(r) for r in records) + "\n\n")
+    table = read_table(path, text="text", label="label")
+    assert table.texts == [record["text"] for record in records]
+    assert table.labels == ["x", "2", "0.5", "true"]
+
+
+def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
+    for name in ("t.tsv", "t.csv"):
+        path = _write(tmp_path / name, "\ufefftext\r\na b\r\n\r\nc\r\n\r\n")
+        assert read_table(path, text="text").texts == ["a b", "c"]
+    path = _write(tmp_path / "t.jsonl", '\ufeff{"text": "a"}\r\n')
+    assert read_table(path, text="text").texts == ["a"]
+
+
+def test_numbered_columns_mean_no_header(tmp_path):
+    path = _write(tmp_path / "t.tsv", "s\t1\tone\ns\t0\ttwo\n")
+    for text, label in ((2, 1), ("2", "1")):
+        table = read_table(path, text=text, label=label)
+        assert (table.texts, table.labels) == (["one", "two"], ["1", "0"])
+    assert read_table(path, text=2, header=True).texts == ["two"]
+    _refused("numbers in a file without a header", path, text="s", header=False)
+    _refused("at least 4 fields", path, text=3)
+
+
+def test_a_header_may_hold_numbers_as_names(tmp_path):
+    path = _write(tmp_path / "t.tsv", "2021\tlabel\nold\tx\n")
+    assert read_table(path, text="2021", label="label").texts == ["old"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "shift-jis"])
+def test_given_encodings_are_read(tmp_path, encoding):
+    text = "日本語" if encoding == "shift-jis" else "naïve £5"
+    path = _write(tmp_path / "t.tsv", f"text\n{text}\nb\n", encoding)
+    assert read_table(path, text="text", encoding=encoding).texts == [text, "b"]
+
+
+def test_undecodable_lines_are_an_error_or_counted(tmp_path):
+    path = _write(tmp_path / "t.tsv", b"text\nfine\nna\xefve\nalso fine\n")
+    message = _refused("utf-8", path)
+    assert message.endswith(f"{path}, line 3")
+    table = read_table(path, text="text", on_bad_text="skip")
+    assert (table.texts, table.skipped) == (["fine", "also fine"], {"encoding": 1})
+    assert table.where(1) == f"{path}, line 4"
+
+
+def test_half_a_surrogate_pair_in_json_is_bad_text(tmp_path):
+    path = _write(tmp_path / "t.jsonl", '{"text": "a"}\n{"text": "\\ud83d"}\n')
+    assert _refused("utf-8", path).endswith("line 2")
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "reason", "need"),
+    [
+        ("t.tsv", "only text", "fields", "at least 2 fields"),
+        ("t.csv", 'x,"a"b', "csv", "Well-formed CSV"),
+        ("t.jsonl", '{"text": "a", ', "json", "JSON object"),
+        ("t.jsonl", '["a", "b"]', "json", "JSON object"),
+    ],
+)
+def test_bad_rows_are_an_error_or_counted(tmp_path, name, bad, reason, need):
+    good = {"t.tsv": "x\ta", "t.csv": "x,a", "t.jsonl": '{"text": "a", "label": "x"}'}[name]
+    header = {"t.tsv": ["label\ttext"], "t.csv": ["label,text"], "t.jsonl": []}[name]
+    path = _write(tmp_path / name, "\n".join([*header, good, bad, good, ""]))
+    assert _refused(need, path, label="label").endswith(f"line {len(header) + 2}")
+    table = read_table(path, text="text", label="label", on_bad_text="skip")
+    assert (table.texts, table.skipped) == (["a", "a"], {reason: 1})
+    assert table.lines.tolist() == [len(header) + 1, len(header) + 3]
+
+
+def test_an_unclosed_quote_is_found_where_it_opens(tmp_path):
+    path = _write(tmp_path / "t.csv", 'text\na\n"never closed\nb\nc\n')
+    assert _refused("Well-formed CSV", path).endswith("line 3")
+
+
+def test_long_csv_fields_are_read(tmp_path):
+    path = _write(tmp_path / "t.csv", "text\n" + "a" * 300_000 + "\n")
+    assert len(read_table(path, text="text").texts[0]) == 300_000
+
+
+def test_label_text_lines_are_split_at_the_first_blank(tmp_path):
+    path = _write(tmp_path / "t.all", b"5 How far ?\n0 caf\xe9  noir\n3\n")
+    table = read_table(path, text="text", label="label", format="label_text", encoding="latin-1")
+    assert table.labels == ["5", "0", "3"]
+    assert table.texts == ["How far ?", "café  noir", ""]
+    assert "line 2" in _refused("utf-8", path, label="label", format="label_text")
+
+
+def test_text_lines_need_no_columns(tmp_path):
+    path = _write(tmp_path / "t.txt.gz", "one\n two\tthree \n")
+    assert read_table(path, text="text").texts == ["one", " two\tthree "]
+
+
+def test_sources_are_joined_in_order(tmp_path):
+    b = _write(tmp_path / "b.tsv", "text\n1\n")
+    a = _write(tmp_path / "a.csv.gz", "other,text\n,2\n,3\n")
+    for source in (f"{b},{a}", [b, a]):
+        table = read_table(source, text="text")
+        assert table.texts == ["1", "2", "3"]
+        assert table.where(0) == f"{b}, line 2" and table.where(2) == f"{a}, line 3"
+    assert read_table(str(tmp_path / "*"), text="text").texts == ["2", "3", "1"]
+    odd = _write(tmp_path / "x,[y].tsv", "text\nodd\n")
+    assert read_table(odd, text="text").texts == ["odd"]
+    assert read_table(f"{b},{a}", text="text", limit=2).texts == ["1", "2"]
+
+
+def test_rows_are_read_as_they_are_needed(tmp_path):
+    path = _write(tmp_path / "t.tsv", b"text\na\nbad \xff\n")
+    rows = iter(iterate_rows(path, text="text"))
+    assert next(rows) == ("a", None, None, path, 2)
+    with pytest.raises(UserError):
+        next(rows)
+
+
+def test_iterating_twice_counts_once(tmp_path):
+    path = _write(tmp_path / "t.tsv", b"text\na\n\xff\n")
+    rows = iterate_rows(path, text="text", on_bad_text="skip")
+    assert len(list(rows)) == len(list(rows)) == 1
+    assert rows.skipped == {"encoding": 1}
+
+
+def test_missing_things_are_named(tmp_path):
+    path = _write(tmp_path / "t.tsv", "sentence\tlabel\na\tx\nb\t\n")
+    message = _refused("sentence, label", path, text="sentense")
+    assert message.endswith("(nearest: sentence)")
+    assert _refused("label", path, text="sentence", label="label").endswith("line 3")
+    records = _write(tmp_path / "t.jsonl", '{"text": "a"}\n{"txt": "b"}\n')
+    assert "line 2" in _refused("txt", records)
+    assert "line 1" in _refused("label", _write(tmp_path / "n.jsonl", '{"text": 1, "label": null}'),
+                                label="label")  # fmt: skip
+    _refused("does not exist", str(tmp_path / "nope.tsv"))
+    _refused("is a folder", str(tmp_path))
+    _refused("glob", str(tmp_path / "nope*.tsv"))
+    _refused("file is needed", "")
+    _refused("file is needed", [])
+    _refused("ends in", _write(tmp_path / "t.xlsx", "a"))
+    _refused("text column", path, text=None)
+
+
+def test_unknown_options_are_named(tmp_path):
+    path = _write(tmp_path / "t.tsv", "text\na\n")
+    _refused("encoding", path, encoding="utf-9")
+    _refused("on_bad_text", path, on_bad_text="ignore")
+    _refused("format", path, format="xml")
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.csv", "t.jsonl", "t.txt", "t.tsv.gz"])
+def test_empty_files_are_an_error(tmp_path, name):
+    path = _write(tmp_path / name, "")
+    assert "empty file" in _refused("rows", path)
+
+
+def test_a_header_alone_is_an_error_only_for_a_table(tmp_path):
+    path = _write(tmp_path / "t.tsv", "text\n")
+    _refused("At least one row", path)
+    assert list(iterate_rows(path, text="text")) == []
+
+
+def test_broken_gzip_files_are_an_error(tmp_path):
+    whole = gzip.compress(b"text\n" + random.Random(0).randbytes(4000).hex().encode())
+    cut = tmp_path / "cut.tsv.gz"
+    cut.write_bytes(whole[:-1000])
+    _refused("whole .gz", str(cut))
+    plain = tmp_path / "plain.tsv.gz"
+    plain.write_bytes(b"text\na\n")
+    _refused("whole .gz", str(plain))
+
+
+def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    def split(texts, labels):
+        columns = {"text": texts, "label": tf.constant(labels, tf.int64)}
+        return tf.data.Dataset.from_tensor_slices(columns)
+
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="toy_reviews",
+        version="1.0.0",
+        data_dir=tmp_path,
+        features=tfds.features.FeaturesDict(
+            {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=["no", "yes"])}
+        ),
+        split_datasets={"train": split(["a", "é\tü", "c"], [0, 1, 1]), "test": split(["x"], [-1])},
+    )
+    tfds.core.add_data_dir(str(tmp_path))
+    columns = {"text": "text", "label": "label"}
+    table = read_table("tfds:toy_reviews", **columns)
+    assert sorted(zip(table.texts, table.labels, strict=True)) == [
+        ("a", "no"), ("c", "yes"), ("é\tü", "yes")
+    ]  # fmt: skip
+    assert len(read_table("tfds:toy_reviews:train[1:]", **columns)) == 2
+    assert read_table("tfds:toy_reviews:test", text="text").texts == ["x"]
+    assert "example 1" in _refused("label", "tfds:toy_reviews:test", label="label")
+    _refused("split", "tfds:toy_reviews:tran")
+    _refused("nearest: text", "tfds:toy_reviews", text="texts")
+    _refused("not found", "tfds:toy_revue")
