@@ -48,7 +48,7 @@ class LabelSet:
                     f"Received: {other!r} and {name!r}"
                 )
         if all(name.removeprefix("-").isdecimal() for name in names):
-            return cls(sorted(names, key=int))
+            return cls(sorted(sorted(names), key=int))
         return cls(sorted(names))
 
     def __len__(self):

@@ -165,12 +165,15 @@ def delimited_rows(lines, format, columns, header, path):
         _column_index(column, number, names, path)
         for column, number in zip(columns, numbers, strict=True)
     ]
-    most = max(indices)
+    least = max(indices) + 1
     for number, fields in rows:
         if isinstance(fields, BadRow):
             yield number, fields
-        elif len(fields) <= most:
-            need = f"A row with at least {most + 1} fields is needed, it has {len(fields)}"
+        elif len(fields) < least:
+            need = f"A row with at least {least} fields is needed, it has {len(fields)}"
+            yield number, BadRow("fields", need)
+        elif names is not None and any(fields[len(names) :]):
+            need = f"A row with the {len(names)} fields of the header is needed, it has more"
             yield number, BadRow("fields", need)
         else:
             yield number, [fields[index] for index in indices]
@@ -178,6 +181,8 @@ def delimited_rows(lines, format, columns, header, path):
 
 def _column_index(column, number, names, path):
     if names is not None and str(column) in names:
+        if names.count(str(column)) > 1:
+            raise UserError(f"One column {column!r} is needed. Received: several in {path}")
         return names.index(str(column))
     if number is None or (names is not None and number >= len(names)):
         _refuse_column(column, names, path)

@@ -236,6 +236,7 @@ def test_what_cannot_be_batched_is_refused(tokenizer):
 def test_labels_are_sorted_by_name_or_number():
     assert LabelSet.from_labels(["b", "a", "b"]).names == ("a", "b")
     assert LabelSet.from_labels(["10", "2", "-1"]).names == ("-1", "2", "10")
+    assert LabelSet.from_labels(["1", "01", "2", "02"]).names == ("01", "1", "02", "2")
     labels = LabelSet(["no", "yes"], aliases={"0": "no", "1": "yes"})
     encoded = labels.encode(["yes", "0", "no", "1"])
     assert encoded.tolist() == [1, 0, 0, 1] and encoded.dtype == np.int32

@@ -36,10 +36,11 @@ def _refused(match, source, **options):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_csv_holds_what_pythons_csv_module_wrote(tmp_path, name, end):
-    rows = _nasty_fields(1, 300, ['"', ",", "\t", "a", "é", " ", "\u2028", "\n", "😀", "\x0b"])
+    rows = _nasty_fields(1, 300, ['"', ",", "\t", "a", "é", " ", "\u2028", "\n", "\r", "😀"])
     path = tmp_path / "plain.csv"
     with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator=end).writerows([["label", "text", "other"], *rows])
+        writer = csv.writer(file, lineterminator=end, quoting=csv.QUOTE_ALL)
+        writer.writerows([["label", "text", "other"], *rows])
     path = _write(tmp_path / name, path.read_bytes())
     table = read_table(path, text="text", text_pair="other", label="label")
     found = zip(table.labels, table.texts, table.text_pairs, strict=True)
@@ -79,6 +80,21 @@ def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
         assert read_table(path, text="text").texts == ["a b", "c"]
     path = _write(tmp_path / "t.jsonl", '\ufeff{"text": "a"}\r\n')
     assert read_table(path, text="text").texts == ["a"]
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    text = "a\rb\x0b\x0c\x1c\x85\u2028c"
+    for name in ("t.tsv", "t.txt"):
+        path = _write(tmp_path / name, f"text\n{text}\r\nd\n")
+        assert read_table(path, text="text").texts[-2:] == [text, "d"]
+
+
+def test_a_row_has_the_fields_of_its_header(tmp_path):
+    path = _write(tmp_path / "t.tsv", "text\tlabel\na\tx\t\t\nb\ttab in text\ty\n")
+    assert _refused("2 fields of the header", path, label="label").endswith("line 3")
+    table = read_table(path, text="text", label="label", on_bad_text="skip")
+    assert (table.texts, table.skipped) == (["a"], {"fields": 1})
+    _refused("One column 'text'", _write(tmp_path / "t.csv", "text,text\na,b\n"))
 
 
 def test_numbered_columns_mean_no_header(tmp_path):
