@@ -1,0 +1,73 @@
+"""Learned position embedding."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LearnedPositionEmbedding(keras.layers.Layer):
+    """Adds a learned vector of its position to each vector.
+
+    `y[t] = x[t] + P[t]`
+
+    Args:
+        max_length: Rows of the table; the longest input.
+        initializer: Initializer of the table.
+        seed: Integer for the initial table.
+
+    Call arguments:
+        inputs: `(B, T, D)`.
+        position_ids: Integers `(B, T)` or `(T,)` below `max_length`, for
+            packed or left-padded rows; 0 to T - 1 if None.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        ValueError: If `max_length` is not positive, or T is larger.
+
+    Reference:
+        Devlin et al., BERT, 2018, section 3.
+    """
+
+    def __init__(self, max_length, initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if max_length < 1:
+            raise ValueError(f"max_length must be positive. Received: max_length={max_length}")
+        self.max_length = max_length
+        self.initializer = keras.initializers.get(initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, input_shape, position_ids_shape=None):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_length, input_shape[-1]),
+            initializer=seeded_initializer(self.initializer, self.seed),
+        )
+        self.built = True
+
+    def call(self, inputs, position_ids=None):
+        if position_ids is not None:
+            return inputs + ops.take(self.embeddings, position_ids, axis=0)
+        if inputs.shape[1] is not None and inputs.shape[1] > self.max_length:
+            raise ValueError(
+                f"Inputs must not be longer than max_length={self.max_length}. "
+                f"Received: inputs.shape={tuple(inputs.shape)}"
+            )
+        # A slice, not a gather: its gradient is dense and cheap. Longer inputs
+        # of a length unknown until now fail in the addition.
+        return inputs + self.embeddings[: ops.shape(inputs)[1]]
+
+    def compute_output_shape(self, input_shape, position_ids_shape=None):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "initializer": keras.initializers.serialize(self.initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,107 @@
+"""Two dense layers applied to each position."""
+
+import keras
+
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops.activations import get_activation, serialize_activation
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class PositionwiseFeedForward(keras.layers.Layer):
+    """The same two-layer network at every position.
+
+    `FFN(x) = activation(x W1 + b1) W2 + b2`
+
+    Args:
+        intermediate_dim: Width between the layers.
+        output_dim: Width of the output; that of the input if None.
+        activation: `"gelu_tanh"`, `"gelu_erf"`, a name Keras knows, or a function.
+        dropout: Share of the intermediate values dropped in training.
+        use_bias: Whether the layers have biases.
+        kernel_initializer, bias_initializer: Initializers.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: `(..., D)`.
+        training: Whether dropout is on.
+
+    Returns:
+        `(..., output_dim)`.
+
+    Raises:
+        ValueError: If an argument is out of range or the activation unknown.
+
+    Reference:
+        Vaswani et al., Attention Is All You Need, 2017, eq. 2.
+    """
+
+    def __init__(
+        self,
+        intermediate_dim,
+        output_dim=None,
+        activation="relu",
+        dropout=0.0,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        for name, size in {"intermediate_dim": intermediate_dim, "output_dim": output_dim}.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.intermediate_dim = intermediate_dim
+        self.output_dim = output_dim
+        self.activation = get_activation(activation)
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        seeds = split_seed(self.seed, 3)
+        self.intermediate = self._dense(
+            "intermediate", self.intermediate_dim, seeds[0], activation=self.activation
+        )
+        self.output_dense = self._dense("output", self.output_dim or input_shape[-1], seeds[1])
+        self.seed_generator = dropout_generator(self.dropout, seeds[2], "dropout")
+        self.intermediate.build(input_shape)
+        self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
+        self.built = True
+
+    def _dense(self, name, units, seed, activation=None):
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            use_bias=self.use_bias,
+            kernel_initializer=seeded_initializer(self.kernel_initializer, seed),
+            bias_initializer=self.bias_initializer,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def call(self, inputs, training=None):
+        # (..., D) -> (..., F) -> (..., output_dim)
+        x = drop(self.intermediate(inputs), self.dropout, self.seed_generator, training)
+        return self.output_dense(x)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.output_dim or input_shape[-1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "output_dim": self.output_dim,
+            "activation": serialize_activation(self.activation),
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,53 @@
+"""How one `seed=` reaches every random part of a layer."""
+
+import keras
+import numpy as np
+
+
+def split_seed(seed, number):
+    """Independent seeds from one.
+
+    Args:
+        seed: Integer, or None.
+        number: How many.
+
+    Returns:
+        List of `number` integers; of None if the seed is None.
+    """
+    if seed is None:
+        return [None] * number
+    state = np.random.SeedSequence(abs(int(seed))).generate_state(number, np.uint32)
+    return [int(s) & 0x7FFFFFFF for s in state]
+
+
+def seeded_initializer(initializer, seed):
+    """Copy of an initializer with a seed of its own.
+
+    One initializer used for two weights of one shape gives them the same
+    values, so every weight needs a copy.
+
+    Args:
+        initializer: Name, config or instance.
+        seed: Seed of the copy unless the initializer has one; None draws one.
+    """
+    initializer = keras.initializers.get(initializer)
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
+    config = initializer.get_config()
+    if config.get("seed", 0) is None:
+        config["seed"] = seed
+    return type(initializer).from_config(config)
+
+
+def dropout_generator(rate, seed, name):
+    """Seed generator for `drop`, with a variable path that does not depend on other layers.
+
+    Returns:
+        `keras.random.SeedGenerator`, or None if nothing is ever dropped.
+    """
+    return keras.random.SeedGenerator(seed, name=name) if rate else None
+
+
+def drop(x, rate, generator, training):
+    """Dropout in training; free where the rate is 0."""
+    return keras.random.dropout(x, rate, seed=generator) if rate and training else x

@@ -1,0 +1,69 @@
+"""Fixed position encoding."""
+
+import keras
+from keras import ops
+
+from keras_attn.ops import sinusoidal_positions
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SinusoidalPositionEncoding(keras.layers.Layer):
+    """Adds sines and cosines of its position to each vector.
+
+    `PE[p, 2i] = sin(p / w^(2i/D))`, `PE[p, 2i+1] = cos(p / w^(2i/D))`, in
+    float32 whatever the policy. The paper multiplies the embeddings by
+    `sqrt(D)` before.
+
+    Args:
+        max_wavelength: w; the longest wavelength is nearly `2 pi w`.
+        layout: `"interleaved"`: sine and cosine in turn, as in the paper;
+            `"concat"`: all sines, then all cosines, as in Marian.
+
+    Call arguments:
+        inputs: `(B, T, D)`.
+        position_ids: Integers `(B, T)` or `(T,)`; 0 to T - 1 if None.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        ValueError: If `layout` is unknown or `max_wavelength` not positive.
+
+    Reference:
+        Vaswani et al., Attention Is All You Need, 2017, section 3.5.
+    """
+
+    def __init__(self, max_wavelength=10000.0, layout="interleaved", **kwargs):
+        super().__init__(**kwargs)
+        if max_wavelength <= 0:
+            raise ValueError(
+                f"max_wavelength must be positive. Received: max_wavelength={max_wavelength}"
+            )
+        if layout not in ("interleaved", "concat"):
+            raise ValueError(
+                f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}"
+            )
+        self.max_wavelength = max_wavelength
+        self.layout = layout
+        self.supports_masking = True
+
+    def build(self, input_shape, position_ids_shape=None):
+        self.built = True
+
+    def call(self, inputs, position_ids=None):
+        if position_ids is None:
+            position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
+        table = sinusoidal_positions(
+            position_ids, inputs.shape[-1], self.max_wavelength, self.layout
+        )
+        return ops.cast(ops.cast(inputs, "float32") + table, inputs.dtype)
+
+    def compute_output_shape(self, input_shape, position_ids_shape=None):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_wavelength": self.max_wavelength,
+            "layout": self.layout,
+        }

@@ -1,0 +1,109 @@
+"""BERT for classification and regression."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.task import Task, cross_entropy, hits, row_weights
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BertClassifier(Task, keras.Model):
+    """BERT with a dense layer on the pooled output.
+
+    Args:
+        backbone: `BertEncoder`.
+        num_classes: Number of classes C; 1 for regression.
+        dropout: Share of the pooled output dropped in training.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: The backbone's dictionary; for losses and metrics also
+            `label` `(B,)`, integers below C or floats for regression;
+            `sample_weight` `(B,)`, optional.
+        training: Whether dropout is on.
+
+    Returns:
+        The backbone's dictionary and `logits` `(B, C)` in float32.
+
+    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy, or
+    squared error for regression; metric `accuracy` unless regression.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Devlin et al., BERT, 2018, section 4.1.
+    """
+
+    def __init__(
+        self, backbone, num_classes, dropout=0.1, seed=None, name="bert_classifier", **kwargs
+    ):
+        kwargs.setdefault("dtype", backbone.dtype_policy)
+        super().__init__(name=name, **kwargs)
+        if num_classes < 1:
+            raise ValueError(f"num_classes must be positive. Received: num_classes={num_classes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.backbone = backbone
+        self.num_classes = num_classes
+        self.dropout = dropout
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        backbone = self.backbone
+        if not backbone.built:
+            backbone.build()
+        kernel_seed, dropout_seed = split_seed(self.seed, 2)
+        initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
+        # In float32 whatever the policy: the loss is.
+        self.logits_dense = keras.layers.Dense(
+            self.num_classes,
+            kernel_initializer=seeded_initializer(initializer, kernel_seed),
+            dtype="float32",
+            name="logits_dense",
+        )
+        self.logits_dense.build((None, backbone.hidden_dim))
+        self.seed_generator = dropout_generator(self.dropout, dropout_seed, "pooled_dropout")
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        pooled = drop(outputs["pooled_output"], self.dropout, self.seed_generator, training)
+        return {**outputs, "logits": self.logits_dense(pooled)}
+
+    @property
+    def metric_names(self):
+        return ["label_loss"] if self.num_classes == 1 else ["label_loss", "accuracy"]
+
+    def loss_weights(self, batch):
+        return {"label": ops.sum(row_weights(batch, batch["label"]))}
+
+    def loss_errors(self, outputs, batch):
+        labels, logits = batch["label"], outputs["logits"]
+        if self.num_classes == 1:
+            errors = ops.square(logits[:, 0] - ops.cast(labels, "float32"))
+        else:
+            errors = cross_entropy(labels, logits)
+        return {"label": ops.sum(errors * row_weights(batch, labels))}
+
+    def metric_sums(self, outputs, batch):
+        if self.num_classes == 1:
+            return {}
+        rows = row_weights(batch, batch["label"])
+        correct = hits(batch["label"], outputs["logits"])
+        return {"accuracy": (ops.sum(correct * rows), ops.sum(rows))}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            "num_classes": self.num_classes,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        backbone = keras.saving.deserialize_keras_object(config["backbone"])
+        return cls(**{**config, "backbone": backbone})

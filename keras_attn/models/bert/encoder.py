@@ -1,0 +1,257 @@
+"""BERT without a task."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops import combine_masks, pack_mask
+from keras_attn.ops.activations import get_activation, serialize_activation
+
+# Layers, width, heads: the sizes of google-research/bert.
+BERT_SIZES = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BertEncoder(keras.Model):
+    """BERT without a task: token ids to vectors.
+
+    Token, position and segment embeddings are added, normalised and passed
+    through Transformer encoder layers.
+
+    Args:
+        vocabulary_size: Rows V of the token table.
+        num_layers: Number of encoder layers.
+        hidden_dim: Width D.
+        num_heads: Heads H of each layer; divides D.
+        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
+        dropout: Share dropped from the embeddings and each sublayer's output.
+        attention_dropout: Share of attention weights dropped; `dropout` if None.
+        max_length: Rows of the position table; the longest input.
+        num_segments: Rows of the segment table.
+        activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging
+            Face's `"gelu"`), a name Keras knows, or a function.
+        norm_first: Norm before each sublayer and after the last layer, instead
+            of after each sublayer.
+        layer_norm_epsilon: Added to the variance.
+        initializer_range: Standard deviation of the initial weights.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, T)`.
+            `segment_ids` `(B, T)`, optional; all 0 if missing.
+            `padding_mask` `(B, T)`, optional; 1 for real tokens.
+            `position_ids` `(B, T)`, optional; 0 to T - 1 if missing.
+            `pack_ids` `(B, T)`, optional; the number of the example each token
+            belongs to, where several share a row: they do not see each other.
+        training: Whether dropout is on.
+
+    Returns:
+        Dictionary of `sequence_output` `(B, T, D)` and `pooled_output`
+        `(B, D)`, a dense layer with tanh on the first token.
+
+    Raises:
+        ValueError: If an argument is out of range, D is no multiple of H, or T
+            exceeds `max_length`.
+
+    `build()` needs no shape: everything is known at construction.
+
+    Reference:
+        Devlin et al., BERT, 2018, section 3.
+    """
+
+    INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids")
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        hidden_dim,
+        num_heads,
+        intermediate_dim=None,
+        dropout=0.1,
+        attention_dropout=None,
+        max_length=512,
+        num_segments=2,
+        activation="gelu_tanh",
+        norm_first=False,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        seed=None,
+        name="bert_encoder",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        sizes = {
+            "vocabulary_size": vocabulary_size,
+            "num_layers": num_layers,
+            "hidden_dim": hidden_dim,
+            "num_heads": num_heads,
+            "intermediate_dim": intermediate_dim,
+            "max_length": max_length,
+            "num_segments": num_segments,
+        }
+        for field, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        if hidden_dim % num_heads:
+            raise ValueError(
+                "hidden_dim must be a multiple of num_heads. "
+                f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
+        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
+            if rate is not None and not 0 <= rate < 1:
+                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim or 4 * hidden_dim
+        self.dropout = dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
+        self.max_length = max_length
+        self.num_segments = num_segments
+        self.activation = get_activation(activation)
+        self.norm_first = norm_first
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+    @classmethod
+    def from_size(cls, size, vocabulary_size, **kwargs):
+        """Encoder of one of the sizes of google-research/bert.
+
+        Args:
+            size: `"tiny"`, `"mini"`, `"small"`, `"medium"`, `"base"` or `"large"`.
+            vocabulary_size: Rows of the token table.
+            **kwargs: Other arguments of the constructor.
+
+        Raises:
+            ValueError: If the size is unknown.
+        """
+        if size not in BERT_SIZES:
+            raise ValueError(f"size must be one of {', '.join(BERT_SIZES)}. Received: size={size}")
+        num_layers, hidden_dim, num_heads = BERT_SIZES[size]
+        shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
+        return cls(vocabulary_size, **{**shape, **kwargs})
+
+    def select_inputs(self, batch):
+        """The entries of a batch that this model reads."""
+        return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def build(self, input_shape=None):
+        token_seed, position_seed, segment_seed, pooler_seed, dropout_seed, *seeds = split_seed(
+            self.seed, self.num_layers + 5
+        )
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        # Rows are gathered before the cast to half precision: the table is large.
+        self.token_embedding = self.add_weight(
+            name="token_embedding",
+            shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=seeded_initializer(initializer, token_seed),
+            autocast=False,
+        )
+        self.segment_embedding = self.add_weight(
+            name="segment_embedding",
+            shape=(self.num_segments, self.hidden_dim),
+            initializer=seeded_initializer(initializer, segment_seed),
+        )
+        self.position_embedding = LearnedPositionEmbedding(
+            self.max_length,
+            initializer=initializer,
+            seed=position_seed,
+            dtype=self.dtype_policy,
+            name="position_embedding",
+        )
+        self.seed_generator = dropout_generator(self.dropout, dropout_seed, "embedding_dropout")
+        self.norm = _norm(self, "norm")
+        self.encoder_layers = [
+            TransformerEncoderLayer(
+                self.num_heads,
+                self.intermediate_dim,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation=self.activation,
+                norm_first=self.norm_first,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                kernel_initializer=initializer,
+                seed=seed,
+                dtype=self.dtype_policy,
+                name=f"layer_{i}",
+            )
+            for i, seed in enumerate(seeds)
+        ]
+        self.final_norm = _norm(self, "final_norm") if self.norm_first else None
+        self.pooler = keras.layers.Dense(
+            self.hidden_dim,
+            activation="tanh",
+            kernel_initializer=seeded_initializer(initializer, pooler_seed),
+            dtype=self.dtype_policy,
+            name="pooler",
+        )
+        hidden = (None, None, self.hidden_dim)
+        for layer in (self.position_embedding, self.norm, *self.encoder_layers):
+            layer.build(hidden)
+        if self.norm_first:
+            self.final_norm.build(hidden)
+        self.pooler.build((None, self.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        x = self._embed(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))
+        x = drop(self.norm(x), self.dropout, self.seed_generator, training)
+        mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
+        for layer in self.encoder_layers:
+            x = layer(x, attention_mask=mask, training=training)
+        if self.norm_first:
+            x = self.final_norm(x)
+        return {"sequence_output": x, "pooled_output": self.pooler(x[:, 0])}
+
+    def _embed(self, token_ids, segment_ids, position_ids):
+        x = ops.take(self.token_embedding, token_ids, axis=0)
+        x = self.position_embedding(ops.cast(x, self.compute_dtype), position_ids=position_ids)
+        if segment_ids is None:
+            return x + self.segment_embedding[0]
+        # A product with few rows is faster than a gather, whose gradient is a scatter.
+        chosen = ops.one_hot(segment_ids, self.num_segments, dtype=x.dtype)
+        return x + ops.matmul(chosen, self.segment_embedding)
+
+    def _attention_mask(self, padding_mask, pack_ids):
+        """One mask for all layers, `(B, 1, 1 or T, T)`, or None."""
+        if padding_mask is not None:
+            padding_mask = padding_mask[:, None, None, :]
+        packs = None if pack_ids is None else pack_mask(pack_ids)[:, None]
+        return combine_masks(padding_mask, packs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "hidden_dim": self.hidden_dim,
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "max_length": self.max_length,
+            "num_segments": self.num_segments,
+            "activation": serialize_activation(self.activation),
+            "norm_first": self.norm_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+def _norm(encoder, name):
+    return keras.layers.LayerNormalization(
+        epsilon=encoder.layer_norm_epsilon, dtype=encoder.dtype_policy, name=name
+    )

@@ -1,0 +1,155 @@
+"""BERT with its pretraining tasks."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.task import Task, cross_entropy, hits, row_weights
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BertPretrainer(Task, keras.Model):
+    """BERT with its two pretraining tasks.
+
+    Masked language model: a dense layer, activation and norm on the masked
+    positions alone, then the product with the token table (tied) plus a bias.
+    Next sentence: a dense layer on the pooled output; label 0 is the true next
+    segment, 1 a random one.
+
+    Args:
+        backbone: `BertEncoder`.
+        next_sentence: Whether the next-sentence task is learned.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: The backbone's dictionary and
+            `mask_positions` `(B, P)`, optional; without it no `mlm_logits`.
+            For losses and metrics also
+            `mask_ids` `(B, P)`, the true tokens;
+            `mask_weights` `(B, P)`, 0 for an unused place;
+            `next_sentence_label` `(B,)`;
+            `sample_weight` `(B,)`, optional.
+        training: Whether dropout is on.
+
+    Returns:
+        The backbone's dictionary and, in float32, `mlm_logits` `(B, P, V)` and
+        `nsp_logits` `(B, 2)`.
+
+    `fit` takes a dataset of such dictionaries. Losses `mlm`, `nsp`; metrics
+    `mlm_accuracy`, `nsp_accuracy`.
+
+    Reference:
+        Devlin et al., BERT, 2018, section 3.1.
+    """
+
+    def __init__(self, backbone, next_sentence=True, seed=None, name="bert_pretrainer", **kwargs):
+        kwargs.setdefault("dtype", backbone.dtype_policy)
+        super().__init__(name=name, **kwargs)
+        self.backbone = backbone
+        self.next_sentence = next_sentence
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        backbone = self.backbone
+        if not backbone.built:
+            backbone.build()
+        seeds = split_seed(self.seed, 2)
+        initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
+        self.mlm_dense = keras.layers.Dense(
+            backbone.hidden_dim,
+            activation=backbone.activation,
+            kernel_initializer=seeded_initializer(initializer, seeds[0]),
+            dtype=self.dtype_policy,
+            name="mlm_dense",
+        )
+        self.mlm_dense.build((None, backbone.hidden_dim))
+        self.mlm_norm = keras.layers.LayerNormalization(
+            epsilon=backbone.layer_norm_epsilon, dtype=self.dtype_policy, name="mlm_norm"
+        )
+        self.mlm_norm.build((None, backbone.hidden_dim))
+        self.mlm_bias = self.add_weight(
+            name="mlm_bias",
+            shape=(backbone.vocabulary_size,),
+            initializer="zeros",
+            autocast=False,
+        )
+        self.nsp_dense = None
+        if self.next_sentence:
+            # In float32 whatever the policy: the loss is.
+            self.nsp_dense = keras.layers.Dense(
+                2,
+                kernel_initializer=seeded_initializer(initializer, seeds[1]),
+                dtype="float32",
+                name="nsp_dense",
+            )
+            self.nsp_dense.build((None, backbone.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        if "mask_positions" in inputs:
+            hidden = outputs["sequence_output"]
+            outputs["mlm_logits"] = self._mlm_logits(hidden, inputs["mask_positions"])
+        if self.next_sentence:
+            outputs["nsp_logits"] = self.nsp_dense(outputs["pooled_output"])
+        return outputs
+
+    def _mlm_logits(self, hidden, positions):
+        batch, length, depth = ops.shape(hidden)
+        # Rows of (B T, D): a gather along one axis, and no (B, P, D) index.
+        starts = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)
+        rows = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
+        x = ops.take(ops.reshape(hidden, (-1, depth)), rows, axis=0)
+        x = self.mlm_norm(self.mlm_dense(x))
+        table = ops.cast(self.backbone.token_embedding, x.dtype)
+        # (B P, D) x (V, D) -> (B P, V)
+        logits = ops.matmul(x, ops.transpose(table))
+        logits = ops.cast(logits, "float32") + ops.cast(self.mlm_bias, "float32")
+        return ops.reshape(logits, (*ops.shape(positions), self.backbone.vocabulary_size))
+
+    @property
+    def metric_names(self):
+        tasks = ("mlm", "nsp") if self.next_sentence else ("mlm",)
+        return [f"{task}_{kind}" for kind in ("loss", "accuracy") for task in tasks]
+
+    def loss_weights(self, batch):
+        rows = row_weights(batch, batch["mask_weights"])
+        weights = {"mlm": ops.sum(self._mask_weights(batch, rows))}
+        if self.next_sentence:
+            weights["nsp"] = ops.sum(rows)
+        return weights
+
+    def loss_errors(self, outputs, batch):
+        rows = row_weights(batch, batch["mask_weights"])
+        mlm = cross_entropy(batch["mask_ids"], outputs["mlm_logits"])
+        errors = {"mlm": ops.sum(mlm * self._mask_weights(batch, rows))}
+        if self.next_sentence:
+            nsp = cross_entropy(batch["next_sentence_label"], outputs["nsp_logits"])
+            errors["nsp"] = ops.sum(nsp * rows)
+        return errors
+
+    def metric_sums(self, outputs, batch):
+        rows = row_weights(batch, batch["mask_weights"])
+        weights = self._mask_weights(batch, rows)
+        correct = hits(batch["mask_ids"], outputs["mlm_logits"])
+        sums = {"mlm_accuracy": (ops.sum(correct * weights), ops.sum(weights))}
+        if self.next_sentence:
+            correct = hits(batch["next_sentence_label"], outputs["nsp_logits"])
+            sums["nsp_accuracy"] = (ops.sum(correct * rows), ops.sum(rows))
+        return sums
+
+    def _mask_weights(self, batch, rows):
+        return ops.cast(batch["mask_weights"], "float32") * ops.expand_dims(rows, 1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            "next_sentence": self.next_sentence,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        backbone = keras.saving.deserialize_keras_object(config["backbone"])
+        return cls(**{**config, "backbone": backbone})

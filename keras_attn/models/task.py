@@ -1,0 +1,87 @@
+"""What a model with a task implements, and how `fit` uses it."""
+
+import functools
+
+import keras
+from keras import ops
+
+
+class Task:
+    """Losses and metrics as sums and weights, so that they add up over devices.
+
+    A mixin before `keras.Model`. The model takes a dictionary with its inputs,
+    labels and weights, and returns a dictionary; `fit` takes a dataset of such
+    dictionaries, without y. The loss is the sum over names of error / weight,
+    and 0 for a name whose weight is 0.
+
+    A task implements:
+
+    - `loss_weights(batch)`: `{name: weight}` from the batch alone, so that the
+      weight of a global batch is known before any gradient.
+    - `loss_errors(outputs, batch)`: `{name: error}`, weighted and summed.
+    - `metric_sums(outputs, batch)`: `{name: (sum, weight)}`.
+    - `metric_names`: what `fit` reports: `<loss>_loss` and the names of metrics.
+
+    Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all
+    of a row's errors and weights; 0 leaves the row out.
+    """
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "Labels and weights go into the dictionary of inputs: fit(x=batches). "
+                f"Received: y={y}, sample_weight={sample_weight}"
+            )
+        weights = self.loss_weights(x)
+        errors = self.loss_errors(y_pred, x)
+        terms = [ops.divide_no_nan(errors[name], weights[name]) for name in weights]
+        return sum([*terms, *self.losses])
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        weights = self.loss_weights(x)
+        errors = self.loss_errors(y_pred, x)
+        sums = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
+        for name, (total, weight) in (sums | self.metric_sums(y_pred, x)).items():
+            self._means[name].update_state(ops.divide_no_nan(total, weight), sample_weight=weight)
+        return self.get_metrics_result()
+
+    @property
+    def metrics(self):
+        return [*super().metrics, *self._means.values()]
+
+    @functools.cached_property
+    def _means(self):
+        # Made by the first `fit`, past Keras's tracking: a model that is only
+        # called, or trained by another loop, has no such state.
+        return {name: keras.metrics.Mean(name=name) for name in self.metric_names}
+
+
+def row_weights(batch, like):
+    """`sample_weight` of a batch, or ones: float32 `(B,)`.
+
+    Args:
+        batch: Dictionary of tensors.
+        like: Tensor `(B, ...)` of the batch.
+    """
+    if "sample_weight" in batch:
+        return ops.cast(batch["sample_weight"], "float32")
+    return ops.ones((ops.shape(like)[0],), "float32")
+
+
+def cross_entropy(labels, logits):
+    """`-log softmax(logits)[label]`, float32.
+
+    Args:
+        labels: Integers `(...)`.
+        logits: `(..., C)`.
+    """
+    logits = ops.cast(logits, "float32")
+    return ops.sparse_categorical_crossentropy(
+        ops.cast(labels, "int32"), logits, from_logits=True
+    )
+
+
+def hits(labels, logits):
+    """1 where the largest logit is the label's, else 0: float32 `(...)`."""
+    best = ops.argmax(logits, axis=-1)
+    return ops.cast(ops.equal(best, ops.cast(labels, best.dtype)), "float32")

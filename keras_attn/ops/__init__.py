@@ -1,0 +1,18 @@
+"""Pure functions on tensors, on any Keras backend."""
+
+from keras_attn.ops.activations import gelu_erf, gelu_tanh
+from keras_attn.ops.attention import scaled_dot_product_attention
+from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
+from keras_attn.ops.positions import sinusoidal_positions
+
+__all__ = [
+    "as_mask",
+    "causal_mask",
+    "combine_masks",
+    "gelu_erf",
+    "gelu_tanh",
+    "pack_mask",
+    "padding_mask",
+    "scaled_dot_product_attention",
+    "sinusoidal_positions",
+]

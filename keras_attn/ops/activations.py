@@ -1,0 +1,52 @@
+"""Activations by name, with the two forms of GELU kept apart."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+def gelu_tanh(x):
+    """GELU by the tanh approximation, as in google-research/bert and GPT-2.
+
+    `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`
+    """
+    return ops.gelu(x, approximate=True)
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+def gelu_erf(x):
+    """Exact GELU, `x Phi(x)`: `"gelu"` of Hugging Face. Differs from tanh by up to 5e-4."""
+    return ops.gelu(x, approximate=False)
+
+
+_NAMED = {"gelu_tanh": gelu_tanh, "gelu_erf": gelu_erf}
+
+
+def get_activation(identifier):
+    """Function of an activation.
+
+    Args:
+        identifier: `"gelu_tanh"`, `"gelu_erf"`, a name Keras knows, a function,
+            a config made by `serialize_activation`, or None for the identity.
+
+    Raises:
+        ValueError: If the name is unknown, and for `"gelu"`, which means one
+            form in Keras and BERT configs of Hugging Face, the other in Google's.
+    """
+    if identifier == "gelu":
+        raise ValueError(
+            "activation must be 'gelu_tanh' (google-research/bert) or 'gelu_erf' (exact). "
+            "Received: activation='gelu'"
+        )
+    if isinstance(identifier, str) and identifier in _NAMED:
+        return _NAMED[identifier]
+    function = keras.activations.get(identifier)
+    return gelu_erf if function is keras.activations.gelu else function
+
+
+def serialize_activation(function):
+    """Name or config of an activation, for `get_config`."""
+    for name, named in _NAMED.items():
+        if function is named:
+            return name
+    return keras.activations.serialize(function)

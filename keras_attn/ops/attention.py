@@ -1,0 +1,116 @@
+"""Scaled dot-product attention."""
+
+import keras
+from keras import ops
+
+from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+
+# A masked logit: exp(MASKED - maximum) is exactly 0 in float32, and MASKED
+# minus itself is 0, not NaN as with -inf.
+MASKED = -1e30
+
+
+def scaled_dot_product_attention(
+    query,
+    key,
+    value,
+    mask=None,
+    bias=None,
+    scale=None,
+    causal=None,
+    dropout=0.0,
+    seed=None,
+    query_mask=None,
+    return_scores=False,
+):
+    """Average of the values, weighted by how well their keys match the query.
+
+    `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32.
+    A query that may attend to no key gets weights 0 and output 0.
+
+    Args:
+        query: `(..., T, K)`.
+        key: `(..., S, K)`.
+        value: `(..., S, V)`.
+        mask: Boolean or integer mask that broadcasts to `(..., T, S)`, True
+            where a query may attend to a key.
+        bias: Floats that broadcast to `(..., T, S)`, added to the logits.
+        scale: Factor of the dot products; `1 / sqrt(K)` if None.
+        causal: None; `"end"`: query i sees keys up to `i + S - T`;
+            `"start"`: query i sees keys up to i.
+        dropout: Share of weights set to 0 (the others grow by
+            `1 / (1 - dropout)`). Leave it 0 at inference.
+        seed: Integer or `keras.random.SeedGenerator` for dropout.
+        query_mask: Boolean or integer mask that broadcasts to `(..., T)`;
+            False queries get weights and output 0.
+        return_scores: Also return the weights, as they were before dropout.
+
+    Returns:
+        `(..., T, V)` in the dtype of the query, or that and the weights
+        `(..., T, S)`.
+
+    Raises:
+        ValueError: If a mask is float or `causal` is unknown.
+
+    Reference:
+        Vaswani et al., Attention Is All You Need, 2017, eq. 1.
+
+    Examples:
+
+    A query that matches the second key brings the second value; one that
+    matches two keys brings the mean of their values.
+
+    >>> key = np.array([[10, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]], "float32")
+    >>> value = np.array([[1, 0], [10, 0], [100, 5], [1000, 6]], "float32")
+    >>> attend(np.array([[0, 10, 0]], "float32"), key, value)
+    output [[10.  0.]]
+    scores [[0. 1. 0. 0.]]
+    >>> attend(np.array([[0, 0, 10]], "float32"), key, value)
+    output [[550.    5.5]]
+    scores [[0.  0.  0.5 0.5]]
+    >>> attend(np.array([[10, 10, 0]], "float32"), key, value)
+    output [[5.5 0. ]]
+    scores [[0.5 0.5 0.  0. ]]
+    >>> attend(np.array([[0, 0, 10], [0, 10, 0], [10, 10, 0]], "float32"), key, value)
+    output [[550.    5.5]
+     [ 10.    0. ]
+     [  5.5   0. ]]
+    scores [[0.  0.  0.5 0.5]
+     [0.  1.  0.  0. ]
+     [0.5 0.5 0.  0. ]]
+    """
+    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    mask = as_mask(mask)
+    if causal is not None:
+        lengths = ops.shape(query)[-2], ops.shape(key)[-2]
+        mask = combine_masks(mask, causal_mask(*lengths, align=causal))
+    attending = _attending(mask, query_mask)
+
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    # (..., T, K) x (..., S, K) -> (..., T, S)
+    logits = ops.matmul(query * ops.cast(scale, query.dtype), ops.swapaxes(key, -1, -2))
+    logits = ops.cast(logits, "float32")
+    if bias is not None:
+        logits = logits + ops.cast(bias, "float32")
+    if mask is not None:
+        logits = ops.where(mask, logits, MASKED)
+    weights = ops.softmax(logits, axis=-1)
+    dropped = keras.random.dropout(weights, dropout, seed=seed) if dropout else weights
+    # (..., T, S) x (..., S, V) -> (..., T, V)
+    output = ops.matmul(ops.cast(dropped, value.dtype), value)
+    if attending is not None:
+        output = ops.where(attending, output, ops.zeros((), output.dtype))
+    if not return_scores:
+        return output
+    if attending is not None:
+        weights = ops.where(attending, weights, 0.0)
+    return output, ops.cast(weights, query.dtype)
+
+
+def _attending(mask, query_mask):
+    """Boolean `(..., T or 1, 1)`: which queries attend to anything; None if all do."""
+    attending = None if mask is None else ops.any(mask, axis=-1, keepdims=True)
+    if query_mask is not None:
+        query_mask = ops.expand_dims(as_mask(query_mask, "query_mask"), -1)
+        attending = combine_masks(attending, query_mask)
+    return attending

@@ -1,0 +1,116 @@
+"""Attention masks: True (or integer 1) where a query may attend to a key."""
+
+import keras
+from keras import ops
+
+
+def as_mask(mask, name="mask"):
+    """Checks a mask and makes it boolean.
+
+    Args:
+        mask: Boolean or integer tensor of any shape, or None.
+        name: What the error calls it.
+
+    Returns:
+        Boolean tensor of the same shape, or None.
+
+    Raises:
+        ValueError: For a float mask. Some libraries add 0 and -1e9 to the
+            logits, others multiply by 1 and 0, and in some 1 means masked, so
+            a float mask cannot be read safely.
+    """
+    if mask is None:
+        return None
+    mask = ops.convert_to_tensor(mask)
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if dtype == "bool":
+        return mask
+    if "int" not in dtype:
+        raise ValueError(
+            f"{name} must be boolean or integer, True or 1 where a position may be attended. "
+            f"Convert 1/0 by `{name} > 0.5`, 0/-1e9 by `{name} > -1`, and 1 = masked by "
+            f"`{name} < 0.5`. Received: {name} of dtype {dtype}"
+        )
+    return ops.not_equal(mask, 0)
+
+
+def padding_mask(lengths, max_length):
+    """Mask of the first `lengths` positions of each row.
+
+    Args:
+        lengths: Integers `(...)`.
+        max_length: Number of positions T.
+
+    Returns:
+        Boolean `(..., T)`.
+    """
+    lengths = ops.cast(ops.convert_to_tensor(lengths), "int32")
+    return ops.expand_dims(lengths, -1) > ops.arange(max_length, dtype="int32")
+
+
+def causal_mask(query_length, key_length, align="end", offset=0):
+    """Mask that hides the keys after each query.
+
+    With `align="end"` the last query sees all keys: query i sees keys up to
+    `i + S - T`, as in GPT-2 and when decoding with a cache; if T > S the first
+    T - S queries see nothing. With `align="start"` query i sees keys up to i.
+
+    Args:
+        query_length: Number of queries T.
+        key_length: Number of keys S.
+        align: `"end"` or `"start"`.
+        offset: Integer, or integers `(...)`; how many keys more each query
+            sees.
+
+    Returns:
+        Boolean `(T, S)`, or `(..., T, S)` with offsets `(...)`.
+
+    Raises:
+        ValueError: If `align` is neither.
+    """
+    if align not in ("end", "start"):
+        raise ValueError(f"align must be 'end' or 'start'. Received: align={align!r}")
+    last = ops.expand_dims(ops.arange(query_length, dtype="int32"), -1)
+    if align == "end":
+        last = last + (key_length - query_length)
+    if not isinstance(offset, int):
+        offset = ops.cast(offset, "int32")[..., None, None]
+    return ops.arange(key_length, dtype="int32") <= last + offset
+
+
+def pack_mask(query_packs, key_packs=None):
+    """Mask that keeps examples packed into one row apart.
+
+    Args:
+        query_packs: Integers `(B, T)`, the number of the example at each
+            position.
+        key_packs: The same for the keys, `(B, S)`; those of the queries if
+            None.
+
+    Returns:
+        Boolean `(B, T, S)`.
+
+    Reference:
+        Krell et al., Efficient Sequence Packing without Cross-contamination,
+        2021.
+    """
+    key_packs = query_packs if key_packs is None else key_packs
+    return ops.equal(ops.expand_dims(query_packs, -1), ops.expand_dims(key_packs, -2))
+
+
+def combine_masks(*masks):
+    """What all masks allow.
+
+    Args:
+        *masks: Boolean or integer masks that broadcast to one another; None
+            allows everything.
+
+    Returns:
+        Boolean mask, or None if every mask is None.
+    """
+    combined = None
+    for mask in masks:
+        mask = as_mask(mask)
+        if mask is not None:
+            combined = mask if combined is None else ops.logical_and(combined, mask)
+    return combined

@@ -1,0 +1,40 @@
+"""Positions as vectors."""
+
+import numpy as np
+from keras import ops
+
+
+def sinusoidal_positions(positions, depth, max_wavelength=10000.0, layout="interleaved"):
+    """Sines and cosines of the position at wavelengths from 2 pi up.
+
+    `PE[p, 2i] = sin(p / w^(2i/D))` and `PE[p, 2i+1] = cos(p / w^(2i/D))`.
+    For any shift k, `PE[p + k]` is a rotation of `PE[p]` that depends on k only.
+
+    Args:
+        positions: Integers `(...)`.
+        depth: Length D of a vector. If odd, the last cosine is left out.
+        max_wavelength: w; the longest wavelength is nearly `2 pi w`.
+        layout: `"interleaved"`: sine and cosine in turn, as in the paper.
+            `"concat"`: all sines, then all cosines, with the same wavelengths.
+
+    Returns:
+        float32 `(..., D)`. Half precision cannot hold the positions.
+
+    Raises:
+        ValueError: If `layout` is unknown.
+
+    Reference:
+        Vaswani et al., Attention Is All You Need, 2017, section 3.5.
+    """
+    if layout not in ("interleaved", "concat"):
+        raise ValueError(f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}")
+    pairs = (depth + 1) // 2
+    positions = ops.cast(ops.convert_to_tensor(positions), "float32")
+    frequencies = max_wavelength ** (np.arange(pairs) * (-2.0 / depth))
+    angles = ops.expand_dims(positions, -1) * frequencies.astype("float32")  # (..., D / 2)
+    sines, cosines = ops.sin(angles), ops.cos(angles)
+    if layout == "concat":
+        return ops.concatenate([sines, cosines[..., : depth // 2]], axis=-1)
+    # (..., D / 2, 2) -> (..., D)
+    table = ops.reshape(ops.stack([sines, cosines], axis=-1), (*ops.shape(positions), 2 * pairs))
+    return table[..., :depth]
