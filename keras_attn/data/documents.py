@@ -135,7 +135,7 @@ def detect_format(files, encoding="utf-8"):
         counts = [len(split_sentences(line)) for line in head]
         characters += sum(sizes)
         several += sum(size for size, count in zip(sizes, counts, strict=True) if count > 1)
-        wrapped += sum(sizes) if is_wrapped(head) else 0
+        wrapped += sum(sizes) if wrapped_width(head) else 0
         first = next((line for line in head if line.strip()), "").strip()
         if first.startswith("{") and _record(first) is not None:
             return "jsonl", "the first line is a JSON record"
@@ -146,21 +146,27 @@ def detect_format(files, encoding="utf-8"):
     return ("paragraphs" if share > 0.3 else "lines"), reason
 
 
-def is_wrapped(lines):
-    """Returns whether paragraphs are broken into lines of about one width.
+def wrapped_width(lines):
+    """Finds out whether paragraphs are broken into lines of about one width.
 
-    Most lines that another follows then end within a sentence, and most of those are about as
-    long as the longest.
+    They are if most lines that another follows end within a sentence, and most of those are about
+    as long as the longest.
+
+    Args:
+        lines: List of str, from the beginning of a text.
+
+    Returns:
+        The width, or 0 if a line is a paragraph or a sentence.
     """
     lines = [line.strip() for line in lines]
+    lengths = sorted(len(line) for line in lines if line)
     inner = [line for line, after in zip(lines, lines[1:], strict=False) if line and after]
     if len(inner) < 3:
-        return False
-    lengths = sorted(len(line) for line in inner)
+        return 0
     width = lengths[int(0.95 * (len(lengths) - 1))]
     unfinished = sum(line[-1] not in ".!?:;\"'”’)" for line in inner)
-    full = sum(length > 0.75 * width for length in lengths)
-    return width <= 200 and 2 * unfinished > len(inner) and 2 * full > len(inner)
+    full = sum(len(line) > 0.75 * width for line in inner)
+    return width if width <= 200 and 2 * min(unfinished, full) > len(inner) else 0
 
 
 def _head(lines, most=1 << 18):
@@ -197,9 +203,10 @@ def _documents_of_lines(lines, part):
 def _document_of_paragraphs(lines, part):
     lines = (line.strip() for position, line in lines if part.stop is None or position < part.stop)
     head = list(islice(lines, 2000))
+    width = wrapped_width(head)
     lines = chain(head, lines)
     document = []
-    for paragraph in _joined(lines) if is_wrapped(head) else lines:
+    for paragraph in _joined(lines, width) if width else lines:
         document.extend(split_sentences(paragraph))
         if len(document) >= LONGEST_DOCUMENT:
             yield document
@@ -208,13 +215,17 @@ def _document_of_paragraphs(lines, part):
         yield document
 
 
-def _joined(lines):
-    """Yields the paragraphs of lines with empty ones between them."""
+def _joined(lines, width):
+    """Yields the paragraphs of lines of about one width.
+
+    A paragraph ends with an empty line; or with one so short that more would have fitted, as in
+    headings and in books without empty lines.
+    """
     paragraph = []
     for line in lines:
         if line:
             paragraph.append(line)
-        elif paragraph:
+        if paragraph and len(line) < 0.6 * width:
             yield " ".join(paragraph)
             paragraph = []
     yield " ".join(paragraph)

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.processes import available_cores
 from keras_attn.data.shard_processes import write_tasks
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.data.shards import (
@@ -69,6 +70,7 @@ def prepare(
     """
     if isinstance(source, str) and is_prepared(source):
         return _check_vocabulary(source, tokenizer)
+    folder = os.fspath(folder)
     started = time.monotonic()
     plan = plan_source(
         source,
@@ -183,7 +185,7 @@ def _do_tasks(plan, tokenizer, folder, processes, log):
     done = len(tasks) - len(missing)
     if done:
         log(f"Going on: {done} of {len(tasks)} parts are prepared already.")
-    cores = _cores()
+    cores = available_cores()
     if processes is None:
         processes = cores if plan["bytes"] > _BYTES_WORTH_PROCESSES else 1
     if processes > 1 and len(missing) > 1:
@@ -221,9 +223,3 @@ def _report(folder, shards, tasks, seconds):
         "seconds": round(seconds, 3),
         "megabytes_per_second": round(counts["characters"] / 1e6 / max(seconds, 1e-9), 3),
     }
-
-
-def _cores():
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

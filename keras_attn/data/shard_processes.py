@@ -1,20 +1,19 @@
 """Writes the tasks of a plan in several processes.
 
 Each is `python -m keras_attn.data.shard_processes`, told the number of the next task on its
-standard input: unlike multiprocessing it needs nothing of the caller's main module, and it ends
-when the caller is killed.
+standard input, so that it ends when the caller is killed.
 """
 
 import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import traceback
 from queue import Empty, SimpleQueue
 
+from keras_attn.data.processes import start_python
 from keras_attn.errors import UserError
 
 
@@ -44,7 +43,11 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
     todo, done = SimpleQueue(), SimpleQueue()
     for number in numbers:
         todo.put(number)
-    workers = [_start() for _ in range(min(processes, len(numbers)))]
+    workers = [
+        # A process that only reads text must not take the memory of a GPU.
+        start_python(__name__, CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="2")
+        for _ in range(min(processes, len(numbers)))
+    ]
     try:
         for worker in workers:
             threading.Thread(target=_feed, args=(worker, job, todo, done), daemon=True).start()
@@ -59,22 +62,6 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
         for worker in workers:
             worker.kill()
             worker.wait()
-
-
-def _start():
-    return subprocess.Popen(
-        [sys.executable, "-m", "keras_attn.data.shard_processes"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-        },
-    )
 
 
 def _feed(worker, job, todo, done):

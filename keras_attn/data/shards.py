@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import zipfile
 from dataclasses import dataclass
 
@@ -101,7 +102,7 @@ def read_arrays(path, *names):
 
 def write_index(folder, index):
     """Writes `index.json`: what the folder holds and that it is complete."""
-    write_json(tf.io.gfile.join(folder, INDEX), {"format": FORMAT, **index})
+    write_json(tf.io.gfile.join(os.fspath(folder), INDEX), {"format": FORMAT, **index})
 
 
 def read_index(folder):
@@ -110,8 +111,7 @@ def read_index(folder):
     Raises:
         UserError: If the folder is not a prepared one, or of another version of the format.
     """
-    path = tf.io.gfile.join(folder, INDEX)
-    index = read_json(path)
+    index = read_json(tf.io.gfile.join(os.fspath(folder), INDEX))
     if index is None or "shards" not in index:
         raise UserError(
             f"The folder must be one that pretrain.prepare has finished. Received: {folder}"
@@ -126,7 +126,7 @@ def read_index(folder):
 
 def is_prepared(folder):
     """Returns whether the folder holds a complete set of shards."""
-    return tf.io.gfile.exists(tf.io.gfile.join(folder, INDEX))
+    return tf.io.gfile.exists(tf.io.gfile.join(os.fspath(folder), INDEX))
 
 
 def write_json(path, value):
