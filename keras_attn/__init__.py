@@ -1,3 +1,30 @@
-"""Attention mechanisms and BERT for Keras 3."""
+"""Attention mechanisms and BERT for Keras 3.
+
+Importing this package needs Keras alone; what a name needs is imported when
+it is first used.
+"""
+
+import importlib
 
 __version__ = "0.1.0"
+
+_FUNCTIONS = {
+    "pretrain": "keras_attn.jobs.pretraining",
+    "finetune": "keras_attn.jobs.finetuning",
+    "load": "keras_attn.jobs.loading",
+}
+_MODULES = ("layers", "models", "ops")
+
+__all__ = [*_FUNCTIONS, *_MODULES]
+
+
+def __getattr__(name):
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"keras_attn.{name}")
+    raise AttributeError(f"module 'keras_attn' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

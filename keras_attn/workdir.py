@@ -16,16 +16,17 @@ import json
 import os
 import platform
 import posixpath
+import shutil
 import sys
+import tempfile
 
 import tensorflow as tf
 
 import keras_attn
 from keras_attn.errors import UserError
 
-# What a resumed run may change, besides the flags: the end, and what is only watched.
-CHANGEABLE = ("train.steps", "eval.", "checkpoint.", "workdir", "strategy", "virtual_devices",
-              "tpu")
+# What a resumed run may change, besides strategy and devices: its end, and what only watches it.
+CHANGEABLE = ("train.steps", "eval.", "checkpoint.")
 
 
 class Workdir:
@@ -105,27 +106,20 @@ class Workdir:
             file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
         tf.io.gfile.rename(temporary, self / name, overwrite=True)
 
-    def start(self, kind, config):
-        """Writes config.json, or checks that a resumed run fits the one there.
+    def check_same(self, kind, config):
+        """Checks that a run may start or go on in this folder.
 
         Raises:
             UserError: If the folder holds another run; names the first field
                 that differs and may not.
         """
-        config = json.loads(json.dumps(config, default=list))
         found = self.read_json("config.json")
-        if found is not None:
-            self._check_same(kind, config, found)
-        self.write_json("config.json", {
-            "kind": kind, "config": config, "command": sys.argv, "versions": versions(),
-        })
-        return found is not None
-
-    def _check_same(self, kind, config, found):
+        if found is None:
+            return
         if found.get("kind") != kind:
             raise UserError(f"--workdir must be new or one of {kind}. Received: "
                             f"workdir={self.path}, which holds {found.get('kind')}")
-        old, new = flatten(found["config"]), flatten(config)
+        old, new = flatten(found["config"]), flatten(json.loads(json.dumps(config)))
         for name in sorted(set(old) | set(new)):
             changed = old.get(name) != new.get(name)
             if changed and not name.startswith(CHANGEABLE):
@@ -133,6 +127,32 @@ class Workdir:
                     f"A resumed run must keep {name}; choose another --workdir or the old value. "
                     f"Received: {name}={new.get(name)}, was {old.get(name)}"
                 )
+
+    def start(self, kind, config, architecture):
+        """Writes config.json: the folder now belongs to this run.
+
+        Args:
+            kind: "pretraining" or "finetuning".
+            config: Nested dict, JSON-able.
+            architecture: Arguments of the backbone.
+        """
+        self.write_json("config.json", {
+            "kind": kind, "config": config, "architecture": architecture,
+            "command": sys.argv, "versions": versions(),
+        })
+
+    def remove_if_unused(self):
+        """Removes the folder if nothing but the lock is in it."""
+        if "://" not in self.path and set(os.listdir(self.path)) <= {"lock"}:
+            shutil.rmtree(self.path)
+
+    def save_model(self, model):
+        """Writes model.keras, which `keras.saving.load_model` reads in safe mode."""
+        with tempfile.TemporaryDirectory() as folder:
+            local = os.path.join(folder, "model.keras")
+            model.save(local)
+            tf.io.gfile.copy(local, self / "model.keras.tmp", overwrite=True)
+        tf.io.gfile.rename(self / "model.keras.tmp", self / "model.keras", overwrite=True)
 
 
 def flatten(tree, prefix=""):

@@ -20,14 +20,15 @@ class StreamBatches:
         batch_size: Rows of a global batch.
         once: For evaluation: one epoch, its last batch filled up with rows of
             weight 0.
+        limit: With `once`: only that many rows, spread evenly over the epoch.
     """
 
-    def __init__(self, source, batch_size, once=False):
+    def __init__(self, source, batch_size, once=False, limit=None):
         self.source = source
         self.batch_size = batch_size
         self.once = once
-        self.num_examples = source.num_examples
-        self.num_batches = -(-source.num_examples // batch_size)
+        self.num_examples = min(source.num_examples, limit or source.num_examples)
+        self.num_batches = -(-self.num_examples // batch_size)
 
     def batch(self, index, first, last):
         """Rows [first, last) of global batch `index`, as a dict of arrays."""
@@ -35,17 +36,19 @@ class StreamBatches:
         if not self.once:
             return self.source.rows(start + first, start + last)
         wanted = np.arange(start + first, start + last)
-        real = int(np.sum(wanted < self.num_examples))
-        rows = self.source.rows(start + first, start + first + real) if real else None
-        return self._filled_up(rows, real, last - first)
+        weight = (wanted < self.num_examples).astype(np.float32)
+        batch = self._spread(np.minimum(wanted, self.num_examples - 1))
+        return {**batch, "sample_weight": weight * batch.get("sample_weight", 1.0)}
 
-    def _filled_up(self, rows, real, size):
-        if rows is None:
-            rows = self.source.rows(0, 1)
-        index = np.minimum(np.arange(size), len(rows["token_ids"]) - 1)
-        batch = {name: array[index] for name, array in rows.items()}
-        batch["sample_weight"] = (np.arange(size) < real).astype(np.float32)
-        return batch
+    def _spread(self, numbers):
+        if self.num_examples < self.source.num_examples:
+            numbers = numbers * self.source.num_examples // self.num_examples
+        first, last = int(numbers[0]), int(numbers[-1]) + 1
+        if last - first <= 2 * len(numbers):
+            rows = self.source.rows(first, last)
+            return {name: array[numbers - first] for name, array in rows.items()}
+        rows = [self.source.rows(int(n), int(n) + 1) for n in numbers]
+        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
 class TableBatches:

@@ -17,12 +17,36 @@ def finetuning_defaults():
     config.data = _labelled_data()
     config.model = _classifier()
 
-    train = config.train = ml_collections.ConfigDict()
+    config.train = _training(batch_size=32, learning_rate=1e-4)  # BERT-base: 2e-5 to 5e-5
+    config.eval = ml_collections.ConfigDict({"every": 500, "batch_size": 64})
+    config.checkpoint = _checkpoints()
+    return config
+
+
+def pretraining_defaults():
+    """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
+    config = ml_collections.ConfigDict()
+    config.pretrained = placeholder(str)  # workdir to go on from; None: random weights
+    config.workdir = placeholder(str)
+    config.data = _unlabelled_data()
+    config.model = _bert()
+    config.train = _training(batch_size=64, learning_rate=1e-3)  # BERT-base: 1e-4, batch 256
+    config.eval = ml_collections.ConfigDict({
+        "every": 0,  # steps; 0: at the end only
+        "batch_size": 64,
+        "limit": placeholder(int),  # evaluate on that many examples only, spread evenly
+    })
+    config.checkpoint = _checkpoints()
+    return config
+
+
+def _training(batch_size, learning_rate):
+    train = ml_collections.ConfigDict()
     train.steps = placeholder(int)  # of steps, epochs and minutes one at most
     train.epochs = placeholder(float)
     train.minutes = placeholder(float)
-    train.batch_size = 32  # over all devices
-    train.learning_rate = 1e-4  # BERT-base wants 2e-5 to 5e-5
+    train.batch_size = batch_size  # over all devices and micro-batches
+    train.learning_rate = learning_rate
     train.warmup_fraction = 0.1
     train.schedule = "linear"  # linear, cosine or constant, after the warmup
     train.optimizer = "adamw"  # adamw or lamb
@@ -32,10 +56,49 @@ def finetuning_defaults():
     train.accumulate = 1  # micro-batches a step
     train.precision = "float32"  # or mixed_bfloat16
     train.jit = False
+    return train
 
-    config.eval = ml_collections.ConfigDict({"every": 500, "batch_size": 64})
-    config.checkpoint = ml_collections.ConfigDict({"every": 500, "keep": 2})
-    return config
+
+def _checkpoints():
+    checkpoint = ml_collections.ConfigDict()
+    checkpoint.every = placeholder(int)  # steps; None: every five minutes
+    checkpoint.keep = 2
+    return checkpoint
+
+
+def _unlabelled_data():
+    data = ml_collections.ConfigDict()
+    # docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a folder that
+    # `pretrain.prepare` wrote, or TFRecords of google-research/bert
+    data.train = "docstrings"
+    data.validation = placeholder(str)  # None: the other docstrings, or none
+    data.format = "auto"  # lines, paragraphs, jsonl, tfrecord; auto: found out
+    data.field = "text"  # of JSONL and TFDS
+    data.encoding = "utf-8"
+    data.on_bad_text = "error"  # or skip, and count
+    data.vocab = placeholder(str)  # file; None: that of `pretrained`, or trained on data.train
+    data.vocab_size = 8192
+    data.lowercase = True
+    data.length = 128
+    data.max_predictions = 20
+    data.masked_fraction = 0.15
+    data.short_fraction = 0.1
+    data.whole_words = False
+    return data
+
+
+def _bert():
+    model = ml_collections.ConfigDict()
+    model.size = placeholder(str)  # tiny to large; None: that of `pretrained`, or tiny
+    model.num_layers = placeholder(int)  # these four override the size
+    model.hidden_dim = placeholder(int)
+    model.num_heads = placeholder(int)
+    model.intermediate_dim = placeholder(int)
+    model.dropout = 0.1
+    model.max_length = 512  # positions
+    model.activation = "gelu_tanh"  # or gelu_erf
+    model.norm_first = False  # True: pre-norm
+    return model
 
 
 def _labelled_data():

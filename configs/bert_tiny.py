@@ -1,0 +1,13 @@
+r"""BERT-tiny: 2 layers of width 128.
+
+    python -m pretrain --config=configs/bert_tiny.py --workdir=runs/tiny \
+        --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
+"""
+
+from keras_attn.jobs.defaults import pretraining_defaults
+
+
+def get_config():
+    config = pretraining_defaults()
+    config.model.size = "tiny"
+    return config

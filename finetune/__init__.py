@@ -1,0 +1,1 @@
+"""Commands: `python -m finetune`, `python -m finetune.predict`."""

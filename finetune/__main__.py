@@ -1,0 +1,28 @@
+"""Finetunes a BERT to classify texts or pairs of texts, or to predict a number.
+
+    python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
+        --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv
+    python -m finetune --config=classify --pretrained=runs/mini --workdir=runs/mine \\
+        --config.data.train=train.csv --config.data.validation=valid.csv \\
+        --config.data.text=review --config.data.label=stars
+
+The same command resumes a run that was stopped or killed.
+"""
+
+from keras_attn.jobs.command_line import define_run_flags, run_command, run_options
+
+
+def main():
+    from keras_attn.jobs.finetuning import finetune
+
+    finetune(**run_options())
+
+
+def command():
+    """Entry point of `python -m finetune` and `keras-attn-finetune`."""
+    define_run_flags()
+    run_command(main, __doc__, "classify")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,1 @@
+"""Where an installation holds the commands; in a checkout: pretrain/ and finetune/."""

@@ -1,0 +1,269 @@
+"""What the commands share: flags of a run, configs by path or name, errors in one line."""
+
+import difflib
+import errno
+import importlib
+import os
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from keras_attn.errors import UserError
+
+HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
+NO_VALUE = ("none", "None")
+
+
+def define_run_flags():
+    """Defines the flags that pretraining and finetuning share."""
+    flags.DEFINE_string("workdir", None, "Folder of the run; the same command resumes it.")
+    flags.DEFINE_string("pretrained", None, "Workdir whose weights to start from.")
+    flags.DEFINE_enum(
+        "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
+        "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",
+    )
+    flags.DEFINE_integer("virtual_devices", 0, "Split the CPU into so many devices, to try mirrored.")
+    flags.DEFINE_string("tpu", None, "Address of the TPU; empty on a TPU machine.")
+
+
+def run_command(main, usage, default_config=None):
+    """Parses the command line, calls `main()` and exits with its status.
+
+    A mistake of the user's ends in one line and status 2, a signal in the
+    usual 128 + number, and a bug of ours in a traceback.
+
+    Args:
+        main: Function without arguments, called after flags are parsed.
+        usage: Text for --help.
+        default_config: Name of the packaged config that holds without
+            --config; None if the command takes no config.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    try:
+        _parse(usage, default_config)
+        _import_quietly()
+        main()
+    except UserError as error:
+        _fail(str(error))
+    except flags.Error as error:
+        _fail(str(error).replace("\n", " "))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        _fail_if_known(error)
+        raise
+
+
+def run_options():
+    """The flags of `define_run_flags` as arguments of `pretrain` and `finetune`."""
+    values = flags.FLAGS
+    return {
+        "config": values.config, "workdir": values.workdir, "pretrained": values.pretrained,
+        "strategy": values.strategy, "virtual_devices": values.virtual_devices, "tpu": values.tpu,
+    }
+
+
+def _import_quietly():
+    """Imports TensorFlow without its notes on CPU and GPU, which no setting turns off."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as notes:
+        os.dup2(notes.fileno(), 2)
+        try:
+            tensorflow = importlib.import_module("tensorflow")
+            tensorflow.config.list_physical_devices()
+        except BaseException:
+            notes.seek(0)
+            os.write(kept, notes.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _fail(message):
+    line = " ".join(message.split())
+    print(f"error: {line}", file=sys.stderr, flush=True)
+    # Threads that serve other workers would keep a failed process from ending.
+    if "TF_CONFIG" in os.environ:
+        os._exit(2)
+    sys.exit(2)
+
+
+def _fail_if_known(error):
+    """Ends the command if the error is the machine's or a peer's, not a bug."""
+    name, text = type(error).__name__, str(error)
+    if name == "Stopped":
+        print(text, file=sys.stderr, flush=True)
+        sys.exit(128 + error.signal_number)
+    no_space = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in text
+    if no_space:
+        _fail(f"Free disk space is needed; what was saved before is whole. Received: {_first(text)}")
+    if isinstance(error, MemoryError) or name == "ResourceExhaustedError":
+        _fail("More memory is needed: lower train.batch_size, or raise train.accumulate, which "
+              f"splits the batch. Received: {_first(text)}")
+    if isinstance(error, PermissionError) or name == "PermissionDeniedError":
+        _fail(f"Permission is needed. Received: {_first(text)}")
+    lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
+            "InternalError", "FailedPreconditionError")
+    if "TF_CONFIG" in os.environ and name in lost:
+        _fail("Another worker was lost; start all workers again with the same command to go on "
+              f"from the last checkpoint. Received: {_first(text)}")
+
+
+def _first(text):
+    return text.strip().splitlines()[0][:300] if text.strip() else "no details"
+
+
+def _parse(usage, default_config):
+    arguments, config, unset = list(sys.argv), None, []
+    if default_config:
+        arguments, name = _take_config(arguments, default_config)
+        config = load_config(find_config(name))
+    if HELP_FLAGS.intersection(arguments):
+        _print_help(usage, config)
+        sys.exit(0)
+    if config is not None:
+        arguments, unset = _check_fields(arguments, config)
+        _define_config(config, arguments)
+    rest = flags.FLAGS(arguments)[1:]
+    if rest:
+        raise UserError(f"Only flags are taken. Received: {' '.join(rest)}")
+    for path in unset:
+        _unset(flags.FLAGS.config, path)
+
+
+def _define_config(config, arguments):
+    # ml_collections finds the fields to override in sys.argv.
+    original, sys.argv = sys.argv, arguments
+    try:
+        config_flags.DEFINE_config_dict("config", config)
+    finally:
+        sys.argv = original
+
+
+def _print_help(usage, config):
+    print(usage.strip() + "\n\nFlags:\n")
+    values = flags.FLAGS
+    for flag in values.get_key_flags_for_module("keras_attn.jobs.command_line") \
+            + values.get_key_flags_for_module(sys.argv[0]):
+        if flag.name != "config":
+            print(f"  --{flag.name}  {flag.help}")
+    if config is not None:
+        print(f"  --config  A path, or one of {', '.join(config_names())}.\n\n"
+              "Fields of this config and their values:\n")
+        rows = [(f"--config.{name}", "" if value is None else str(value))
+                for name, value in fields(config)]
+        width = max(len(name) for name, _ in rows)
+        print("\n".join(f"  {name.ljust(width)}  {value}" for name, value in rows))
+
+
+def config_folder():
+    """Folder of the packaged configs, in a checkout or an installation."""
+    here = Path(__file__).resolve().parent.parent
+    packaged = here / "configs"
+    return packaged if packaged.is_dir() else here.parent / "configs"
+
+
+def config_names():
+    """Names of the packaged configs."""
+    return sorted(path.stem for path in config_folder().glob("*.py") if path.stem != "__init__")
+
+
+def find_config(name):
+    """Path of a config file given as a path or as the name of a packaged one."""
+    if os.path.isfile(name):
+        return name
+    stem = Path(name).stem
+    packaged = config_folder() / f"{stem}.py"
+    # `configs/bert_mini.py` also works where the package is installed.
+    if packaged.is_file() and Path(name).parent.as_posix() in (".", "configs"):
+        return packaged
+    near = difflib.get_close_matches(stem, config_names(), 1)
+    raise UserError(
+        f"--config must be a file, or one of {', '.join(config_names())}. "
+        f"Received: config={name}" + (f"; did you mean {near[0]}?" if near else "")
+    )
+
+
+def load_config(path):
+    """Runs `get_config()` of a config file."""
+    try:
+        config = runpy.run_path(str(path))["get_config"]()
+    except (SyntaxError, ImportError, KeyError, NameError, AttributeError, TypeError) as error:
+        raise UserError("--config must be a Python file with get_config(). "
+                        f"Received: {path}: {type(error).__name__}: {error}") from error
+    if not isinstance(config, ConfigDict):
+        raise UserError("get_config() must return a ConfigDict. "
+                        f"Received: {path}: {type(config).__name__}")
+    return config
+
+
+def _take_config(arguments, default):
+    """Splits `--config=NAME` or `--config NAME` from the other arguments."""
+    kept, name = [], default
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument in ("--config", "-config"):
+            name = next(remaining, "")
+        elif argument.startswith(("--config=", "-config=")):
+            name = argument.partition("=")[2]
+        else:
+            kept.append(argument)
+    return kept, name
+
+
+def _check_fields(arguments, config):
+    """Checks the names of the fields; takes out those that are to be None.
+
+    ml_collections answers a wrong name with a traceback, and cannot parse
+    "None" for a number.
+    """
+    known = dict(fields(config))
+    kept, unset = [], []
+    for argument in arguments:
+        name, has_value, value = argument.lstrip("-").partition("=")
+        path = name.removeprefix("config.")
+        if argument.startswith("-") and path != name:
+            if path not in known and not _negated(path, known):
+                near = difflib.get_close_matches(path, known, 1, cutoff=0.5)
+                raise UserError(
+                    f"A field of the config is needed. Received: --{name}"
+                    + (f"; did you mean --config.{near[0]}?" if near else "")
+                )
+            if has_value and value in NO_VALUE:
+                unset.append(path)
+                continue
+        kept.append(argument)
+    return kept, unset
+
+
+def _negated(path, known):
+    *parents, name = path.split(".")
+    positive = ".".join([*parents, name.removeprefix("no")])
+    return name.startswith("no") and isinstance(known.get(positive), bool)
+
+
+def fields(config, prefix=""):
+    """Dotted names and values of all fields of a config."""
+    for name, value in config.items():
+        if isinstance(value, ConfigDict):
+            yield from fields(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _unset(config, path):
+    *parents, name = path.split(".")
+    for parent in parents:
+        config = config[parent]
+    try:
+        config[name] = None
+    except TypeError:
+        raise UserError(f"--config.{path} must have a value. Received: None") from None

@@ -1,0 +1,206 @@
+"""Finetuning: labelled text in, a workdir with a classifier out."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_attn.data import glue
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.classification import ClassificationExamples, LabelSet, encode_scores
+from keras_attn.data.docstrings import labelled_docstrings
+from keras_attn.data.tables import Table, list_sources, read_table
+from keras_attn.errors import UserError
+from keras_attn.jobs import loading
+from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.defaults import FINETUNING_EPOCHS
+from keras_attn.jobs.run import Run
+from keras_attn.models import BertClassifier, BertEncoder
+from keras_attn.text.vocabulary import train_vocabulary
+from keras_attn.training.metrics import classification_metrics
+from keras_attn.workdir import file_sha256
+
+
+def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
+             tpu=None):
+    """Finetunes a classifier, or trains one from random weights.
+
+    The same call with the same config goes on from the newest checkpoint.
+
+    Args:
+        config: ConfigDict of `finetuning_defaults()`, as configs/classify.py makes.
+        workdir: Folder for all results; replaces `config.workdir`.
+        pretrained: Workdir of a pretrained model; replaces `config.pretrained`.
+        strategy, virtual_devices, tpu: See `make_strategy`.
+
+    Returns:
+        Dict, as in results.json: final validation metrics (`accuracy`, `f1`,
+        or those of the task), steps, speed, versions, hashes.
+
+    Raises:
+        UserError: For what the user can mend: fields, files, diverged losses.
+        Stopped: After SIGTERM or Ctrl-C, when everything is saved.
+    """
+    config = config.copy_and_resolve_references()
+    if not any(config.train[name] for name in ("steps", "epochs", "minutes")):
+        config.train.epochs = FINETUNING_EPOCHS
+    run = Run("finetuning", config, {"workdir": workdir, "pretrained": pretrained},
+              strategy, virtual_devices, tpu)
+    with run.locked():
+        config = run.config
+        start = loading.Saved(config.pretrained) if config.pretrained else None
+        task = _task(config.data)
+        tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
+        targets = _targets(tables, task)
+        tokenizer = choose_tokenizer(run, start, lambda: _train_vocabulary(config, tables["train"]))
+        architecture = choose_architecture(
+            config.model, config.data.length, tokenizer.vocabulary_size, start
+        )
+        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer)
+        _report(run, tables["train"], targets, train)
+        _write_labels(run, targets, tables["train"])
+        run.start(architecture)
+
+        def make_model():
+            backbone = BertEncoder(**architecture, dtype=config.train.precision,
+                                   seed=config.train.seed, name="bert_encoder")
+            model = BertClassifier(
+                backbone, num_classes=len(targets.names) or 1, dropout=config.model.dropout,
+                dtype=config.train.precision, name="bert_classifier",
+            )
+            loading.build(model)
+            if start:
+                start.assign(model)
+            return model
+
+        trainer = run.train(make_model, TableBatches(train),
+                            tables["validation"] and _evaluate(run, tables["validation"],
+                                                               targets, tokenizer))
+        return run.finish(trainer, _hashes(run, task))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Task:
+    """Columns, classes and metrics of the data, from a GLUE name or the fields."""
+
+    glue: object
+    regression: bool
+    metrics: tuple | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Targets:
+    """What is to be predicted: class names (none for regression) and encoded labels."""
+
+    names: tuple
+    metrics: tuple | None
+    encoded: dict
+
+
+def _task(data):
+    if data.task is None:
+        return _Task(None, data.regression, None)
+    known = glue.task(data.task)
+    return _Task(known, known.regression, known.metrics)
+
+
+def _read(data, task, split):
+    """Reads a split into memory; None without validation data."""
+    if data[split] == "docstrings" or (data[split] is None and data.train == "docstrings"):
+        texts, labels = labelled_docstrings(split)
+        limit = data.limit if split == "train" else None
+        return Table(texts[:limit], None, labels[:limit], {},
+                     np.arange(len(texts)), [(0, "docstrings")])
+    source = data[split]
+    columns = {"text": data.text, "text_pair": data.text_pair, "label": data.label}
+    if task.glue:
+        source = task.glue.source(source, split) if source or not data.train else None
+        known = task.glue.columns(source) if source else {}
+        columns = {name: value if value is not None else known.get(name)
+                   for name, value in columns.items()}
+    if not source:
+        if split == "train":
+            raise UserError("data.train must name the training data: a file, a glob, or "
+                            "tfds:NAME. Received: data.train=None")
+        return None
+    if columns["label"] is None and data.format != "label_text":
+        raise UserError("data.label must name the column of the labels. Received: data.label=None")
+    if data.format == "label_text":
+        columns = {"text": "text", "text_pair": None, "label": "label"}
+    return read_table(
+        source, **columns, format=data.format, header=data.header, encoding=data.encoding,
+        on_bad_text=data.on_bad_text, limit=data.limit if split == "train" else None,
+    )
+
+
+def _targets(tables, task):
+    train = tables["train"]
+    if task.regression:
+        encode, names = encode_scores, ()
+    else:
+        labels = task.glue.label_set() if task.glue else LabelSet.from_labels(train.labels)
+        encode, names = labels.encode, labels.names
+    encoded = {split: encode(table.labels, table.where)
+               for split, table in tables.items() if table}
+    return _Targets(tuple(names), task.metrics, encoded)
+
+
+def _train_vocabulary(config, table):
+    texts = table.texts + (table.text_pairs or [])
+    return train_vocabulary(texts, config.data.vocab_size, config.data.lowercase)
+
+
+def _examples(run, table, labels, tokenizer, shuffle=True):
+    config = run.config
+    return ClassificationExamples(
+        table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
+        batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
+        seed=config.train.seed, shuffle=shuffle,
+    )
+
+
+def _evaluate(run, table, targets, tokenizer):
+    examples = _examples(run, table, targets.encoded["validation"], tokenizer, shuffle=False)
+    labels = targets.encoded["validation"]
+
+    def evaluate(model):
+        evaluator = run.evaluator(model, TableBatches(examples), rows="logits")
+
+        def metrics():
+            results, logits = evaluator()
+            named = classification_metrics(
+                labels, logits[:len(labels)], targets.metrics, regression=not targets.names
+            )
+            return {**named, "loss": results["loss"]}
+
+        return metrics
+
+    return evaluate
+
+
+def _report(run, table, targets, examples):
+    skipped = sum(table.skipped.values())
+    line = f"{len(table):,} training rows"
+    if targets.names:
+        counts = np.bincount(targets.encoded["train"], minlength=len(targets.names))
+        line += ": " + ", ".join(f"{name} {count:,}" for name, count in
+                                 zip(targets.names, counts, strict=True))
+    line += f" · {examples.num_cut:,} cut at {run.config.data.length} tokens"
+    run.say(line + (f" · {skipped:,} skipped" if skipped else ""))
+
+
+def _write_labels(run, targets, table):
+    if run.chief:
+        pairs = table.text_pairs is not None
+        run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
+
+
+def _hashes(run, task):
+    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    for split in ("train", "validation"):
+        source = run.config.data[split]
+        if task.glue:
+            source = task.glue.source(source, split) if source else None
+        if source and source != "docstrings":
+            hashes.update({name: file_sha256(name) for name in list_sources(source)
+                           if not name.startswith("tfds:")})
+    return hashes

@@ -1,0 +1,165 @@
+"""Reading a workdir back: its tokenizer, its weights, a model ready to predict."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.classification import ClassificationExamples
+from keras_attn.errors import UserError
+from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.training.checkpoints import Checkpoints, assign_values, variables_by_path
+from keras_attn.workdir import Workdir
+
+
+class Saved:
+    """A workdir to start from: config, architecture, tokenizer and newest weights.
+
+    Args:
+        path: The workdir.
+
+    Raises:
+        UserError: If it is none, or holds no whole checkpoint.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        workdir = Workdir(path)
+        saved = workdir.read_json("config.json")
+        if saved is None:
+            raise UserError("A workdir of a run is needed, with a config.json. "
+                            f"Received: {path}")
+        self.kind = saved["kind"]
+        self.config = saved["config"]
+        self.architecture = saved["architecture"]
+        self.labels = workdir.read_json("labels.json")
+        lowercase = self.config["data"]["lowercase"]
+        self.tokenizer = WordPieceTokenizer.from_file(workdir / "vocab.txt", lowercase)
+        if self.tokenizer.vocabulary_size != self.architecture["vocabulary_size"]:
+            raise UserError(
+                f"{workdir / 'vocab.txt'} must have as many lines as the model has embeddings, "
+                f"{self.architecture['vocabulary_size']}. Received: "
+                f"vocabulary_size={self.tokenizer.vocabulary_size}"
+            )
+
+    @functools.cached_property
+    def weights(self):
+        """Weights of the newest whole checkpoint, by path below the model."""
+        found = Checkpoints(f"{self.path}/checkpoints").read_newest()
+        if found is None:
+            raise UserError(f"A workdir with a checkpoint is needed. Received: {self.path}")
+        return {path.removeprefix("model/"): value for path, value in found[0].items()
+                if path.startswith("model/")}
+
+    def assign(self, model):
+        """Sets the weights of a task model: all of them, or of another task the backbone's."""
+        wanted = variables_by_path(model)
+        wanted = {path.removeprefix("model/"): v for path, v in wanted.items()}
+        if set(wanted) != set(self.weights):
+            wanted, values = _backbone(wanted), _backbone(self.weights)
+        else:
+            values = self.weights
+        assign_values(wanted, values, f"The checkpoint of {self.path}")
+
+    def make_model(self, dtype="float32"):
+        """The trained task model."""
+        backbone = BertEncoder(**self.architecture, dtype=dtype, name="bert_encoder")
+        if self.kind == "pretraining":
+            model = BertPretrainer(backbone, dtype=dtype, name="bert_pretrainer")
+        else:
+            classes = len(self.labels["names"]) or 1
+            model = BertClassifier(backbone, num_classes=classes, dtype=dtype,
+                                   name="bert_classifier")
+        build(model)
+        self.assign(model)
+        return model
+
+
+def _backbone(by_path):
+    """Entries below the backbone, with the path from there on."""
+    marker = "bert_encoder/"
+    return {path[path.index(marker):]: value for path, value in by_path.items() if marker in path}
+
+
+def build(model):
+    """Creates all variables of a task model."""
+    model.build({name: (None, None) for name in ("token_ids", "segment_ids", "padding_mask")})
+
+
+class Predictor:
+    """A finetuned workdir, ready to classify texts.
+
+    Args:
+        workdir: Folder of a finetuning run.
+
+    Attributes:
+        labels: Names of the classes, in the order of the probabilities; empty for regression.
+        model: The Keras model.
+        tokenizer: The `WordPieceTokenizer`.
+    """
+
+    def __init__(self, workdir):
+        saved = Saved(workdir)
+        if saved.kind != "finetuning":
+            raise UserError("A finetuned workdir is needed to predict. "
+                            f"Received: {workdir}, which holds {saved.kind}")
+        self.tokenizer = saved.tokenizer
+        self.config = saved.config
+        self.labels = saved.labels["names"]
+        self.pairs = saved.labels["pairs"]
+        self.model = saved.make_model()
+        self._forward = tf.function(
+            lambda batch: self.model(batch, training=False)["logits"], reduce_retracing=True
+        )
+
+    def predict(self, texts, text_pairs=None, batch_size=64):
+        """Classifies texts.
+
+        Args:
+            texts: List of strings, or of (text, text_pair) tuples.
+            text_pairs: List of strings, for a model of pairs.
+            batch_size: Rows worked on together; the results do not depend on it.
+
+        Returns:
+            A list of dicts in the order of the texts: `label` and
+            `probabilities` (dict by label), or `value` for regression.
+        """
+        if isinstance(texts, str):
+            raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        texts = list(texts)
+        if texts and isinstance(texts[0], (tuple, list)):
+            texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
+        if (text_pairs is not None) != self.pairs:
+            raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
+                            f"Received: text_pairs={text_pairs and text_pairs[:1]}")
+        if not texts:
+            return []
+        return [self._named(row) for row in self._logits(texts, text_pairs, batch_size)]
+
+    def _logits(self, texts, text_pairs, batch_size):
+        examples = ClassificationExamples(
+            texts, text_pairs, None, self.tokenizer, length=self.config["data"]["length"],
+            batch_size=batch_size, shuffle=False,
+        )
+        batches = TableBatches(examples)
+        rows = [self._forward(batches.batch(i, 0, batch_size)).numpy()
+                for i in range(batches.num_batches)]
+        return np.concatenate(rows)[:len(texts)].astype(np.float64)
+
+    def _named(self, logits):
+        if not self.labels:
+            return {"value": float(logits[0])}
+        odds = np.exp(logits - logits.max())
+        shares = odds / odds.sum()
+        return {
+            "label": self.labels[int(np.argmax(shares))],
+            "probabilities": dict(zip(self.labels, shares.tolist(), strict=True)),
+        }
+
+
+def load(workdir):
+    """Loads a finetuned workdir; see `Predictor.predict`."""
+    return Predictor(workdir)
+

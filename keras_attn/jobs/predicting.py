@@ -1,0 +1,96 @@
+"""Predicting: texts in, labels and probabilities out, in the same order."""
+
+import contextlib
+import itertools
+import json
+import sys
+
+import tensorflow as tf
+
+from keras_attn.data import glue
+from keras_attn.data.tables import iterate_rows
+from keras_attn.errors import UserError
+from keras_attn.jobs.loading import Predictor
+
+CHUNK = 4096  # rows held in memory
+
+
+def predict_texts(workdir, texts, text_pairs=None, output="-"):
+    """Writes a row for each text."""
+    if not texts:
+        raise UserError("--text or --input is needed. Received: neither")
+    if text_pairs and len(text_pairs) != len(texts):
+        raise UserError("As many --text_pair as --text are needed. "
+                        f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
+    predictor = Predictor(workdir)
+    predictions = predictor.predict(texts, text_pairs or None)
+    with _opened(output) as file:
+        _write(file, predictions, predictor.labels, output, first=True)
+
+
+def predict_file(workdir, source, output="-", batch_size=64):
+    """Writes a row for each row of a file, in constant memory.
+
+    Args:
+        workdir: Folder of a finetuning run.
+        source: TSV, CSV, JSONL or .txt file, or a glob, with the columns the
+            model was trained on.
+        output: File; `-` for standard output.
+        batch_size: Rows worked on together.
+    """
+    predictor = Predictor(workdir)
+    rows = iterate_rows(source, **_columns(predictor, source))
+    iterator = iter(rows)
+    first = list(itertools.islice(iterator, CHUNK))  # errors come before the output is made
+    with _opened(output) as file:
+        chunk, count = first, 0
+        while chunk:
+            pairs = [row.text_pair for row in chunk] if predictor.pairs else None
+            predictions = predictor.predict([row.text for row in chunk], pairs, batch_size)
+            _write(file, predictions, predictor.labels, output, first=count == 0)
+            count += len(chunk)
+            chunk = list(itertools.islice(iterator, CHUNK))
+    skipped = sum(rows.skipped.values())
+    print(f"{count:,} rows predicted, {skipped:,} skipped", file=sys.stderr)
+
+
+def _columns(predictor, source):
+    data = predictor.config["data"]
+    columns = {"text": data["text"], "text_pair": data["text_pair"]}
+    if data["task"]:
+        known = glue.task(data["task"]).columns(source)
+        columns = {name: value or known[name] for name, value in columns.items()}
+    if source.endswith((".txt", ".txt.gz")) or columns["text"] is None:
+        columns = {"text": "text", "text_pair": None}
+    return {**columns, "encoding": data["encoding"], "on_bad_text": data["on_bad_text"],
+            "header": data["header"]}
+
+
+@contextlib.contextmanager
+def _opened(output):
+    if output == "-":
+        yield sys.stdout
+        return
+    temporary = output + ".tmp"
+    try:
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            yield file
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+        raise
+    tf.io.gfile.rename(temporary, output, overwrite=True)
+
+
+def _write(file, predictions, labels, output, first):
+    if output.endswith((".jsonl", ".json")):
+        file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in predictions))
+        return
+    if first:
+        file.write("\t".join(["label", *labels] if labels else ["value"]) + "\n")
+    for row in predictions:
+        if labels:
+            shares = (f"{row['probabilities'][name]:.6f}" for name in labels)
+            file.write("\t".join([row["label"], *shares]) + "\n")
+        else:
+            file.write(f"{row['value']:.6f}\n")

@@ -1,0 +1,138 @@
+"""Pretraining: text in, a workdir with a BERT out."""
+
+import re
+
+from keras_attn.data.batches import StreamBatches
+from keras_attn.data.documents import find_files
+from keras_attn.data.prepare import prepare
+from keras_attn.data.pretraining import PretrainingExamples
+from keras_attn.data.shards import is_prepared, read_index
+from keras_attn.data.tfrecords import TFRecordExamples
+from keras_attn.errors import UserError
+from keras_attn.jobs import loading
+from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.preparing import vocabulary_of
+from keras_attn.jobs.run import Run
+from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.workdir import file_sha256
+
+DEFAULT_MINUTES = 5.0
+
+
+def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
+             tpu=None):
+    """Pretrains a BERT with masked-LM and next-sentence prediction.
+
+    The same call with the same config goes on from the newest checkpoint.
+
+    Args:
+        config: ConfigDict of `pretraining_defaults()`, as the files in configs/ make.
+        workdir: Folder for all results; replaces `config.workdir`.
+        pretrained: Workdir to take the first weights from; replaces
+            `config.pretrained`.
+        strategy, virtual_devices, tpu: See `make_strategy`.
+
+    Returns:
+        Dict, as in results.json: final validation metrics (`mlm_accuracy`,
+        `mlm_loss`, `nsp_accuracy`, …), steps, speed, versions, hashes.
+
+    Raises:
+        UserError: For what the user can mend: fields, files, diverged losses.
+        Stopped: After SIGTERM or Ctrl-C, when everything is saved.
+    """
+    config = config.copy_and_resolve_references()
+    if not any(config.train[name] for name in ("steps", "epochs", "minutes")):
+        config.train.minutes = DEFAULT_MINUTES
+    run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
+              strategy, virtual_devices, tpu)
+    with run.locked():
+        config = run.config
+        start = loading.Saved(config.pretrained) if config.pretrained else None
+        tokenizer = choose_tokenizer(run, start, lambda: _train_vocabulary(run))
+        architecture = choose_architecture(
+            config.model, config.data.length, tokenizer.vocabulary_size, start
+        )
+        train = _examples(run, "train", config.data.train, tokenizer)
+        validation = _examples(run, "validation", _validation(config.data), tokenizer)
+        run.start(architecture)
+
+        def make_model():
+            backbone = BertEncoder(**architecture, dtype=config.train.precision,
+                                   seed=config.train.seed, name="bert_encoder")
+            model = BertPretrainer(backbone, dtype=config.train.precision, name="bert_pretrainer")
+            loading.build(model)
+            if start:
+                start.assign(model)
+            return model
+
+        def evaluate(model):
+            batches = StreamBatches(validation, config.eval.batch_size, once=True,
+                                    limit=config.eval.limit)
+            evaluator = run.evaluator(model, batches)
+            return lambda: evaluator()[0]
+
+        trainer = run.train(make_model, StreamBatches(train, config.train.batch_size),
+                            evaluate if validation else None)
+        return run.finish(trainer, _hashes(run))
+
+
+def _validation(data):
+    if data.validation is None and data.train == "docstrings":
+        return "docstrings"
+    return data.validation
+
+
+def _train_vocabulary(run):
+    data = run.config.data
+    if _is_tfrecord(data, data.train) or is_prepared(data.train):
+        raise UserError("data.vocab is needed with data that hold token ids already. "
+                        f"Received: data.vocab=None, data.train={data.train}")
+    return vocabulary_of(data.train, data.vocab_size, data.lowercase, run.say, **_reading(data))
+
+
+def _reading(data):
+    return {"format": data.format, "encoding": data.encoding, "field": data.field,
+            "on_bad_text": data.on_bad_text}
+
+
+def _is_tfrecord(data, source):
+    return data.format == "tfrecord" or bool(re.search(r"\.tf_?records?(\.gz)?(\W|$)", source))
+
+
+def _examples(run, split, source, tokenizer):
+    """Examples of a split, made from whatever the source is; None without source."""
+    data = run.config.data
+    if not source:
+        return None
+    exact = split == "validation"
+    if _is_tfrecord(data, source):
+        examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
+        if examples.length != data.length:
+            raise UserError("data.length must be that of the TFRecords. Received: "
+                            f"data.length={data.length}, {source} has {examples.length}")
+        return examples
+    folder = source if is_prepared(source) else run.workdir / f"data/{split}"
+    if run.chief and folder != source:
+        prepare(source, tokenizer, folder, split=split, log=run.say, **_reading(data))
+    run.wait_for_chief(lambda: is_prepared(folder) and run.workdir.read_json("config.json"))
+    return PretrainingExamples(
+        folder, tokenizer, length=data.length, max_predictions=data.max_predictions,
+        masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
+        whole_words=data.whole_words, seed=run.config.train.seed, exact=exact,
+    )
+
+
+def _hashes(run):
+    """SHA-256 of the vocabulary and of each split's shards or TFRecords."""
+    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    for split in ("train", "validation"):
+        folder = run.workdir / f"data/{split}"
+        source = run.config.data[split]
+        if not is_prepared(folder) and source and is_prepared(source):
+            folder = source
+        if is_prepared(folder):
+            for shard in read_index(folder)["shards"]:
+                hashes[f"{split}/{shard['file']}"] = shard["sha256"]
+        elif source:
+            hashes.update({name: file_sha256(name) for name in find_files(source)})
+    return hashes

@@ -1,0 +1,191 @@
+"""What pretraining and finetuning share: a run from its config to its results."""
+
+import contextlib
+import time
+
+import keras
+import tensorflow as tf
+
+from keras_attn.data.batches import distributed_batches
+from keras_attn.errors import UserError
+from keras_attn.training.evaluation import Evaluator
+from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.step import TrainingStep
+from keras_attn.training.strategies import is_chief, make_strategy
+from keras_attn.training.trainer import Trainer, check_batch_size
+from keras_attn.workdir import Workdir, versions
+
+PRECISIONS = ("float32", "mixed_bfloat16")
+
+
+class Run:
+    """One run: its config checked, its workdir locked, its strategy made.
+
+    Args:
+        kind: "pretraining" or "finetuning".
+        config: ConfigDict; it is copied.
+        overrides: `workdir`, `pretrained`: replace these fields if not None.
+        strategy, virtual_devices, tpu: See `make_strategy`.
+    """
+
+    def __init__(self, kind, config, overrides, strategy, virtual_devices, tpu):
+        config = config.copy_and_resolve_references()
+        for name, value in overrides.items():
+            if value is not None:
+                config[name] = value
+        check_training(config.train)
+        self.kind = kind
+        self.config = config
+        self.workdir = Workdir(config.workdir)
+        self.strategy = make_strategy(strategy, virtual_devices, tpu)
+        self.chief = is_chief(self.strategy)
+        check_batch_size(config.train.batch_size, config.train.accumulate, self.strategy)
+        check_eval_batch_size(config.eval.batch_size, self.strategy)
+        self.resolved = config.to_dict()
+        self.resolved.pop("workdir")
+        keras.utils.set_random_seed(config.train.seed)
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Holds the workdir; a folder that was new is removed if nothing was written."""
+        new = not tf.io.gfile.exists(self.workdir.path)
+        if self.chief:
+            self.workdir.create()
+            self.workdir.lock()
+        try:
+            self.workdir.check_same(self.kind, self.resolved)
+            self.resumed = self.workdir.read_json("config.json") is not None
+            yield
+        except UserError:
+            self.workdir.unlock()
+            if new and self.chief:
+                self.workdir.remove_if_unused()
+            raise
+        finally:
+            self.workdir.unlock()
+
+    def start(self, architecture):
+        """Writes config.json: from here on the folder belongs to this run."""
+        if self.chief:
+            self.workdir.start(self.kind, self.resolved, architecture)
+
+    def say(self, line):
+        """Prints a line (the chief does)."""
+        if self.chief:
+            print(line, flush=True)
+
+    def train(self, make_model, batches, evaluate):
+        """Makes the model and trains it to the end of the budget.
+
+        Args:
+            make_model: Function that returns the built model with its first weights.
+            batches: Training batches.
+            evaluate: Function of an `Evaluator`-making function; see the jobs.
+
+        Returns:
+            The finished `Trainer`.
+        """
+        train, config = self.config.train, self.config
+        with self.strategy.scope():
+            model = make_model()
+            optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay)
+        self.say(
+            f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
+            f"batch {batches.batch_size} · {self.strategy.num_replicas_in_sync} device(s)"
+        )
+        step = TrainingStep(
+            model, optimizer, self.strategy, accumulate=train.accumulate,
+            clip_norm=train.clip_norm, jit=train.jit, seed=train.seed,
+        )
+        trainer = Trainer(
+            step, batches, self.workdir.path, total_steps=total_steps(train, batches.num_batches),
+            minutes=train.minutes, peak=train.learning_rate,
+            warmup_fraction=train.warmup_fraction, schedule=train.schedule,
+            evaluate=evaluate and evaluate(model), evaluate_every=config.eval.every,
+            checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
+        )
+        trainer.run()
+        return trainer
+
+    def evaluator(self, model, batches, rows=None):
+        """Returns a function that evaluates the model on all `batches`."""
+        evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
+
+        def evaluate():
+            feed = distributed_batches(
+                batches, self.strategy, start=0, stop=batches.num_batches
+            )
+            return evaluator.run(feed)
+
+        return evaluate
+
+    def finish(self, trainer, hashes):
+        """Writes model.keras and results.json, and returns the results.
+
+        Args:
+            trainer: The finished `Trainer`.
+            hashes: Dict from the name of a data file to its SHA-256.
+        """
+        examples = trainer.step * self.config.train.batch_size
+        results = {
+            **(trainer.validation or {}),
+            "steps": trainer.step,
+            "examples": examples,
+            "examples_per_second": examples / max(trainer.seconds, 1e-9),
+            "seconds": trainer.seconds,
+            "weights_sha256": trainer.digest(),
+            "data_sha256": hashes,
+            "versions": versions(),
+        }
+        if self.chief:
+            self.workdir.save_model(trainer.step_function.model)
+            self.workdir.write_json("results.json", results)
+            self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
+                f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
+        return results
+
+    def wait_for_chief(self, ready, seconds=2.0):
+        """On the other workers: waits until the chief has made the files."""
+        begin = time.monotonic()
+        while not self.chief and not ready():
+            if time.monotonic() - begin > 30:
+                print("waiting for worker 0 to prepare the data", flush=True)
+                begin = time.monotonic()
+            time.sleep(seconds)
+
+
+def check_training(train):
+    """Checks the fields of `config.train` before any work."""
+    given = [name for name in ("steps", "epochs", "minutes") if train[name] is not None]
+    if len(given) != 1:
+        raise UserError(
+            "One of train.steps, train.epochs and train.minutes must be set. "
+            f"Received: {', '.join(given) or 'none'}"
+        )
+    if train[given[0]] <= 0:
+        raise UserError(f"train.{given[0]} must be positive. "
+                        f"Received: train.{given[0]}={train[given[0]]}")
+    if train.precision not in PRECISIONS:
+        raise UserError(f"train.precision must be one of {', '.join(PRECISIONS)}. "
+                        f"Received: train.precision={train.precision}")
+    if not 0 <= train.warmup_fraction < 1:
+        raise UserError("train.warmup_fraction must be at least 0 and below 1. "
+                        f"Received: train.warmup_fraction={train.warmup_fraction}")
+
+
+def check_eval_batch_size(batch_size, strategy):
+    """Checks that the evaluation batch divides over the replicas."""
+    if batch_size < 1 or batch_size % strategy.num_replicas_in_sync:
+        raise UserError(
+            "eval.batch_size must be a multiple of the number of replicas. Received: "
+            f"eval.batch_size={batch_size}, replicas={strategy.num_replicas_in_sync}"
+        )
+
+
+def total_steps(train, batches_per_epoch):
+    """Steps of the whole run, or None if a clock ends it."""
+    if train.minutes is not None:
+        return None
+    if train.steps is not None:
+        return train.steps
+    return max(1, round(train.epochs * batches_per_epoch))

@@ -1,0 +1,1 @@
+"""Commands: `python -m pretrain`, `python -m pretrain.prepare`."""

@@ -1,0 +1,27 @@
+"""Pretrains a BERT with masked-LM and next-sentence prediction.
+
+    python -m pretrain --workdir=runs/demo
+    python -m pretrain --config=bert_mini --workdir=runs/mini \\
+        --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
+    python -m pretrain --pretrained=runs/mini --workdir=runs/mini512 --config.data.length=512
+
+The same command resumes a run that was stopped or killed.
+"""
+
+from keras_attn.jobs.command_line import define_run_flags, run_command, run_options
+
+
+def main():
+    from keras_attn.jobs.pretraining import pretrain
+
+    pretrain(**run_options())
+
+
+def command():
+    """Entry point of `python -m pretrain` and `keras-attn-pretrain`."""
+    define_run_flags()
+    run_command(main, __doc__, "bert_tiny")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,50 @@
+"""Tokenises text into a folder of shards, in one process a core; resumable.
+
+    python -m pretrain.prepare --input='wiki/*.txt.gz' --output=prepared/wiki --vocab=vocab.txt
+    python -m pretrain --config.data.train=prepared/wiki --config.data.vocab=vocab.txt …
+
+Without --vocab a vocabulary of --vocab_size is trained and written to --output.
+`python -m pretrain` does all this itself when it is given text.
+"""
+
+from absl import flags
+
+from keras_attn.jobs.command_line import run_command
+
+
+def define_flags():
+    flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, or tfds:NAME.")
+    flags.DEFINE_string("output", None, "Folder for the shards.")
+    flags.DEFINE_string("vocab", None, "Vocabulary file; trained on the input if left out.")
+    flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary.")
+    flags.DEFINE_bool("lowercase", True, "Whether text is lower-cased and accents dropped.")
+    flags.DEFINE_enum("format", "auto", ["auto", "lines", "paragraphs", "jsonl"],
+                      "lines: a sentence a line, blank lines between documents. paragraphs: a "
+                      "file a document.")
+    flags.DEFINE_string("field", "text", "Field of JSONL or TFDS.")
+    flags.DEFINE_string("encoding", "utf-8", "Encoding of the files.")
+    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "What to do with undecodable lines.")
+    flags.DEFINE_enum("split", "train", ["train", "validation"], "Of docstrings and TFDS.")
+    flags.DEFINE_integer("processes", None, "Default: one a core.", lower_bound=1)
+
+
+def main():
+    from keras_attn.jobs.preparing import prepare_folder
+
+    values = flags.FLAGS
+    prepare_folder(
+        values.input, values.output, vocab=values.vocab, vocab_size=values.vocab_size,
+        lowercase=values.lowercase, split=values.split, processes=values.processes,
+        format=values.format, field=values.field, encoding=values.encoding,
+        on_bad_text=values.on_bad_text,
+    )
+
+
+def command():
+    """Entry point of `python -m pretrain.prepare` and `keras-attn-prepare`."""
+    define_flags()
+    run_command(main, __doc__)
+
+
+if __name__ == "__main__":
+    command()
