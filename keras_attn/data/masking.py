@@ -39,13 +39,12 @@ class Masker:
         self._blocks = -(-(self._key_words + max_predictions) // 4)
         self._column_bits = max(1, (length - 1).bit_length())
 
-    def __call__(self, token_ids, tokens, segment_start, seed, first_row):
+    def __call__(self, token_ids, tokens, seed, first_row):
         """Masks rows `first_row`, `first_row + 1`, … of the stream that `seed` names.
 
         Args:
             token_ids: `(B, T)` int32, not changed.
             tokens: `(B,)` number of real tokens in each row.
-            segment_start: `(B,)` first column of segment B, which starts a new word.
             seed: `np.random.SeedSequence` of the stream.
             first_row: Number of the first row in the stream: a row's mask
                 does not depend on the rows made with it.
@@ -65,7 +64,7 @@ class Masker:
         budget = np.maximum(np.rint(tokens * self.fraction).astype(np.int64), 1)
         budget = np.minimum(budget, self.max_predictions)
         if self.whole_words:
-            chosen = self._choose_words(token_ids, candidates, segment_start, budget, keys)
+            chosen = self._choose_words(token_ids, candidates, budget, keys)
         else:
             chosen = self._choose(candidates, budget, keys)
 
@@ -99,10 +98,11 @@ class Masker:
         last = np.sort(keys, axis=1)[np.arange(len(keys)), np.minimum(budget, self.length) - 1]
         return (keys <= last[:, None]) & candidates
 
-    def _choose_words(self, token_ids, candidates, segment_start, budget, keys):
+    def _choose_words(self, token_ids, candidates, budget, keys):
         columns = np.arange(self.length)
-        follows = self.continuation[token_ids] & (columns != segment_start[:, None])
-        follows[:, 1:] &= candidates[:, :-1]  # A piece after a special continues nothing.
+        # A piece after a special continues nothing: a cut can leave one at a segment's start.
+        follows = self.continuation[token_ids]
+        follows[:, 1:] &= candidates[:, :-1]
         start = np.maximum.accumulate(np.where(follows, 0, columns), axis=1)
         flat = start + np.arange(len(keys))[:, None] * self.length
         sizes = np.bincount(flat[candidates], minlength=flat.size).reshape(flat.shape)

@@ -107,7 +107,6 @@ class PretrainingExamples:
         masked = self._masker(
             batch["token_ids"],
             pairs.a_length + pairs.b_length + 3,
-            pairs.a_length + 2,
             epoch_seed(self.seed, epoch, _MASKS, shard),
             start,
         )
@@ -128,7 +127,7 @@ class PretrainingExamples:
     def _count_pairs(self, folder, index):
         """Pairs of each shard in the first epoch, remembered beside the shards."""
         options = [self.length, self.short_fraction, self.seed]
-        made_of = json.dumps([_PAIRS_VERSION, options, index], sort_keys=True)
+        made_of = json.dumps([_PAIRS_VERSION, options, index["shards"]], sort_keys=True)
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
         path = tf.io.gfile.join(folder, name)
         counts = read_json(path)

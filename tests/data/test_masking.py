@@ -32,14 +32,14 @@ def make_rows(count, length, seed=0, size=60, full=False):
     for row, (tokens, a_length) in enumerate(zip(total, a, strict=True)):
         rows[row, : tokens + 3] = rng.integers(5, size, tokens + 3)
         rows[row, [0, a_length + 1, tokens + 2]] = CLS, SEP, SEP
-    return rows, total + 3, a + 2
+    return rows, total + 3
 
 
 def mask(rows, *, first=0, seed=0, tokenizer=None, **options):
-    ids, tokens, segment = rows
+    ids, tokens = rows
     options = {"length": ids.shape[1], "max_predictions": 20, **options}
     masker = Masker(tokenizer or make_tokenizer(), **options)
-    return masker(ids, tokens, segment, np.random.SeedSequence(seed), first)
+    return masker(ids, tokens, np.random.SeedSequence(seed), first)
 
 
 def near(share, expected, count):
@@ -103,7 +103,7 @@ def test_a_mask_does_not_depend_on_the_rows_made_with_it():
 def test_positions_are_chosen_uniformly():
     rows = make_rows(40_000, 23, full=True)
     ids = np.where(rows[0] == SEP, 5, rows[0])  # 22 ordinary tokens.
-    out = mask((ids, rows[1], rows[2]))
+    out = mask((ids, rows[1]))
     chosen = np.bincount(out["mask_positions"][out["mask_weights"] > 0], minlength=23) / len(ids)
     assert chosen[0] == 0
     assert all(near(share, 3 / 22, len(ids)) for share in chosen[1:])
@@ -128,9 +128,9 @@ def test_80_percent_become_mask_10_random_and_10_stay():
 
 
 def test_specials_in_the_text_are_never_chosen():
-    ids, tokens, segment = make_rows(2000, 32)
+    ids, tokens = make_rows(2000, 32)
     ids = np.where(np.random.default_rng(1).random(ids.shape) < 0.7, UNK, ids).astype(np.int32)
-    out = mask((ids, tokens, segment))
+    out = mask((ids, tokens))
     used = out["mask_weights"] > 0
     assert (out["mask_ids"][used] >= 5).all()
     available = (ids >= 5) & (np.arange(32) < tokens[:, None])
@@ -139,16 +139,11 @@ def test_specials_in_the_text_are_never_chosen():
     assert expected.min() == 0
 
 
-def words_of(row, tokens, segment_start, tokenizer):
+def words_of(row, tokens, tokenizer):
     """The columns of each word of a row, by reading it from the left."""
     words = []
     for column in range(tokens):
-        joins = (
-            tokenizer.continuation[row[column]]
-            and column != segment_start
-            and words
-            and words[-1][-1] == column - 1
-        )
+        joins = tokenizer.continuation[row[column]] and words and words[-1][-1] == column - 1
         if row[column] < 5:
             continue
         if joins:
@@ -164,13 +159,13 @@ def test_whole_words_are_masked_wholly_or_not_at_all_and_fill_the_budget(length,
     rows = make_rows(1500, length)
     out = mask(rows, tokenizer=tokenizer, max_predictions=slots, whole_words=True)
     longest = 0
-    for row, tokens, segment, positions, weights in zip(
+    for row, tokens, positions, weights in zip(
         *rows, out["mask_positions"], out["mask_weights"], strict=True
     ):
         chosen = set(positions[weights > 0].tolist())
         budget = min(slots, max(1, round(0.15 * tokens)))
         assert len(chosen) <= budget
-        for word in words_of(row, tokens, segment, tokenizer):
+        for word in words_of(row, tokens, tokenizer):
             inside = chosen & set(word)
             assert len(inside) in (0, len(word))
             # A word that was passed over did not fit when its turn came, nor does it now.
@@ -184,7 +179,7 @@ def test_words_of_one_size_are_chosen_uniformly():
     row = np.array([CLS, 5, 31, 6, 32, 7, 33, SEP, 34, 8, 35, 9, 36, SEP], np.int32)
     ids = np.tile(row, (20_000, 1))
     count = np.full(20_000, 14)
-    out = mask((ids, count, np.full(20_000, 8)), tokenizer=tokenizer, whole_words=True)
+    out = mask((ids, count), tokenizer=tokenizer, whole_words=True)
     chosen = np.bincount(out["mask_positions"][out["mask_weights"] > 0], minlength=14) / 20_000
     # Two of 14: one pair, or the lone piece at 8 and nothing else beside it.
     np.testing.assert_array_equal(chosen[1:7:2], chosen[2:7:2])

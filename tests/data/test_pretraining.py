@@ -1,5 +1,6 @@
 """The stream of pretraining examples: what a row holds, and that ranges of it agree."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -129,6 +130,15 @@ def test_any_partition_of_a_range_gives_the_same_rows(folder, exact):
     fresh = PretrainingExamples(folder, make_tokenizer(), **options)
     for low, high in reversed(bounds):
         assert_same(fresh.rows(low, high), parts[low, high])
+
+
+def test_rows_made_by_several_threads_are_the_same(folder):
+    bounds = [(low, low + 7) for low in range(0, 700, 7)]
+    whole = PretrainingExamples(folder, make_tokenizer(), length=32).rows(0, 700)
+    examples = PretrainingExamples(folder, make_tokenizer(), length=32)
+    with ThreadPoolExecutor(8) as pool:
+        parts = list(pool.map(lambda bound: examples.rows(*bound), bounds))
+    assert_same(whole, {key: np.concatenate([part[key] for part in parts]) for key in KEYS})
 
 
 def test_an_empty_range_has_the_shapes_of_a_batch(folder):
