@@ -58,13 +58,13 @@ def make_pairs(shard, *, length, short_fraction, rng):
     sentence of another document on, and the rest is put back. A pair longer
     than `length - 3` is cut at a random end of its longer segment, token by token.
 
-    It differs from BERT in four ways. A sentence longer than the target is
-    followed by one more where the document has one, since a segment that can only have a
-    random next gives the answer away. The last sentence of a document has no
-    true next; for every two of these a later random next is made a true one,
-    so that each label stays near one half on any corpus. Random segments
-    start at any sentence of the other documents with equal probability, not at any document. In a
-    shard of one document they come from elsewhere in it.
+    It differs from BERT in five ways. A sentence longer than the target takes the next one with
+    it where the document has one, since a segment that can only have a random next gives the
+    answer away. The last sentence of a document has no true next; for every two of these a later
+    random next is made a true one, so that each label stays near one half on any corpus. Short
+    targets are drawn for each chunk, not each document. Random segments start at any sentence of
+    the other documents with equal probability, so that short documents are not overrepresented.
+    In a shard of one document they come from elsewhere in it.
 
     Args:
         shard: `keras_attn.data.shards.Shard`.

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from keras_attn.data.documents import find_files
 from keras_attn.data.pretraining import Recent, epoch_pieces, epoch_seed, join
 from keras_attn.errors import UserError
 
@@ -52,7 +53,7 @@ class TFRecordExamples:
         self.seed = seed
         self.exact = exact
         self._vocabulary_size = tokenizer.vocabulary_size
-        paths = _find(files)
+        paths = find_files(files)
         sizes = {path: size for path in paths if (size := _count(path))}
         if not sizes:
             raise UserError(f"TFRecord files with records are needed. Received: {files}")
@@ -126,17 +127,6 @@ class TFRecordExamples:
                 arrays[name] = array.astype(np.min_scalar_type(limit - 1))
         arrays["next_sentence_label"] = arrays["next_sentence_label"][:, 0]
         return arrays
-
-
-def _find(files):
-    patterns = files.split(",") if isinstance(files, str) else list(files)
-    paths = []
-    for pattern in patterns:
-        found = sorted(tf.io.gfile.glob(pattern.strip()))
-        if not found:
-            raise UserError(f"TFRecord files that exist are needed. Received: {pattern}")
-        paths += found
-    return list(dict.fromkeys(paths))
 
 
 def _layout(path):
