@@ -4,7 +4,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 import tensorflow as tf
 
@@ -111,7 +111,7 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
     elif format == "jsonl":
         documents = _documents_of_records(lines, part, field, on_bad_text, counts)
     else:
-        raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: {format}")
+        raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
     return (list(chain.from_iterable(map(split_long, document))) for document in documents)
 
 
@@ -149,8 +149,8 @@ def detect_format(files, encoding="utf-8"):
 def wrapped_width(lines):
     """Finds out whether paragraphs are broken into lines of about one width.
 
-    They are if most lines that another follows end within a sentence, and most of those are about
-    as long as the longest.
+    They are if many lines end within a sentence that the next goes on without a capital, and most
+    are about as long as the longest.
 
     Args:
         lines: List of str, from the beginning of a text.
@@ -160,13 +160,14 @@ def wrapped_width(lines):
     """
     lines = [line.strip() for line in lines]
     lengths = sorted(len(line) for line in lines if line)
-    inner = [line for line, after in zip(lines, lines[1:], strict=False) if line and after]
+    inner = [(line, after) for line, after in pairwise(lines) if line and after]
     if len(inner) < 3:
         return 0
     width = lengths[int(0.95 * (len(lengths) - 1))]
-    unfinished = sum(line[-1] not in ".!?:;\"'”’)" for line in inner)
-    full = sum(len(line) > 0.75 * width for line in inner)
-    return width if width <= 200 and 2 * min(unfinished, full) > len(inner) else 0
+    full = sum(len(line) > 0.75 * width for line, _ in inner)
+    go_on = sum(line[-1] not in ".!?:;\"'”’)" and after[0].islower() for line, after in inner)
+    wrapped = width <= 200 and full > 0.5 * len(inner) and go_on > 0.4 * len(inner)
+    return width if wrapped else 0
 
 
 def _head(lines, most=1 << 18):
@@ -225,7 +226,7 @@ def _joined(lines, width):
     for line in lines:
         if line:
             paragraph.append(line)
-        if paragraph and len(line) < 0.6 * width:
+        if paragraph and (len(line) < 0.6 * width or len(paragraph) >= 1000):
             yield " ".join(paragraph)
             paragraph = []
     yield " ".join(paragraph)

@@ -120,6 +120,8 @@ def _plan_files(source, format, encoding, tokens_per_shard):
 def _plan_tfds(source, split, field, tokens_per_shard):
     name, split, examples, size = tfds_text.look_up(source, split, field)
     number = min(examples, max(1, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
+    if "[" in split:
+        number = 1  # a part of a split cannot be cut again
     bounds = [examples * n // number for n in range(number + 1)]
     return {
         "kind": "tfds",

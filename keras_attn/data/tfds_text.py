@@ -23,28 +23,36 @@ def look_up(source, split, field):
     if head and not last[:1].isdigit():  # NAME:1.0.0 is a version
         name, split = head, last
     builder = _builder(name)
-    if split not in builder.info.splits:
-        known = ", ".join(builder.info.splits) or "none: it has not been prepared"
-        raise UserError(f"The split of {name} must be one of {known}. Received: {split}")
-    features = builder.info.features
-    if field not in features or features[field].dtype not in (str, bytes, object):
-        texts = [key for key, feature in features.items() if feature.dtype in (str, bytes, object)]
+    try:
+        info = builder.info.splits[split]
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"The split of {name} must be one of {', '.join(builder.info.splits)}, or a part of it "
+            f"such as {next(iter(builder.info.splits))}[:10%]. Received: {split}"
+        ) from error
+    texts = [key for key, feature in builder.info.features.items() if _is_text(feature)]
+    if field not in texts:
         raise UserError(
             f"The field of {name} must be text, one of {', '.join(texts)}. Received: {field}"
         )
-    info = builder.info.splits[split]
     if not info.num_examples:
         raise UserError(f"The split must hold an example. Received: {name}, {split}")
-    return name, split, int(info.num_examples), int(info.num_bytes)
+    whole = builder.info.splits[split.partition("[")[0]]
+    size = whole.num_bytes * info.num_examples // whole.num_examples
+    return name, split, int(info.num_examples), int(size)
 
 
 def read_documents(name, split, field, start, stop):
-    """Yields the documents of examples [start, stop), lists of str."""
+    """Yields the documents of examples [start, stop), lists of str.
+
+    A split that is a part already, such as `train[:10%]`, is read whole.
+    """
     import tensorflow_datasets as tfds
 
     examples = _builder(name).as_dataset(
-        split=f"{split}[{start}:{stop}]",
+        split=split if "[" in split else f"{split}[{start}:{stop}]",
         shuffle_files=False,
+        read_config=tfds.ReadConfig(interleave_cycle_length=1),
         decoders=tfds.decode.PartialDecoding([field]),
     )
     for example in examples.as_numpy_iterator():
@@ -65,9 +73,13 @@ def _builder(name):
     try:
         builder = tfds.builder(name)
         builder.download_and_prepare()
-    except (tfds.core.DatasetNotFoundError, ValueError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except (tfds.core.DatasetNotFoundError, OSError, ValueError, AssertionError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"A tfds: source needs a dataset that TFDS knows. Received: {name} ({reason})"
         ) from error
     return builder
+
+
+def _is_text(feature):
+    return not feature.shape and feature.np_dtype in (str, bytes, object)

@@ -43,7 +43,8 @@ def split_sentences(paragraph):
 
 
 def split_long(sentence, words=512):
-    """Cuts a sentence of more than so many words into parts, after a clause where there is one.
+    """Cuts a sentence of more than so many words into parts: where a clause ends, if that leaves
+    half of them.
 
     Args:
         sentence: str.

@@ -1,0 +1,243 @@
+import gzip
+import json
+from collections import Counter
+
+import pytest
+
+from keras_attn.data import documents, text_lines
+from keras_attn.data.documents import (
+    Part,
+    detect_format,
+    find_files,
+    read_documents,
+    split_files,
+)
+from keras_attn.errors import UserError
+
+
+def _read(path, format="lines", **options):
+    return list(read_documents(Part(str(path)), format, **options))
+
+
+def _write(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-16-le"])
+def test_lines_are_sentences_and_empty_lines_part_documents(tmp_path, end, name, encoding):
+    lines = ["", "One é. Still one.", "two", "", " \t", "three", "", ""]
+    for last in ("four", ""):
+        content = end.join([*lines, last]).encode(encoding)
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        found = _read(tmp_path / name, encoding=encoding.removesuffix("-sig"))
+        assert found == [["One é. Still one.", "two"], ["three"], *[[last]] * bool(last)]
+
+
+def test_old_line_ends_are_line_ends(tmp_path):
+    assert _read(_write(tmp_path / "a", "one\rtwo\r\rthree\r")) == [["one", "two"], ["three"]]
+
+
+def test_a_file_of_paragraphs_is_one_document_of_sentences(tmp_path):
+    text = "CHAPTER I.\r\n\r\nIt rained. He left.\r\n“Why?” she said. “No.”\r\n"
+    for encoding in ("utf-8", "utf-8-sig"):
+        path = _write(tmp_path / "a", text, encoding)
+        wanted = ["CHAPTER I.", "It rained.", "He left.", "“Why?” she said.", "“No.”"]
+        assert _read(path, "paragraphs") == [wanted]
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+def test_broken_lines_are_joined_to_paragraphs(tmp_path, between):
+    first = [
+        "The quick brown fox jumps over the lazy dog and then it goes on",
+        "to sleep. After a while it wakes up again, and looks around for",
+        "something to eat. There is",
+    ]
+    second = [
+        "Another day begins as the last one did, with the fox and the dog",
+        "in the garden. They know each other well by now, which makes the",
+        "rest easy.",
+    ]
+    pair = "\n".join(first) + between + "\n".join(second) + between
+    path = _write(tmp_path / "a", "HEADING" + between + pair * 3)
+    assert detect_format([str(path)])[0] == "paragraphs"
+    (document,) = _read(path, "paragraphs")
+    assert document[:5] == [
+        "HEADING",
+        "The quick brown fox jumps over the lazy dog and then it goes on to sleep.",
+        "After a while it wakes up again, and looks around for something to eat.",
+        "There is",
+        "Another day begins as the last one did, with the fox and the dog in the garden.",
+    ]
+
+
+def test_the_field_of_a_json_record_is_a_document(tmp_path):
+    records = [
+        {"text": "It rained. He left.\nShe did not.", "body": ["One. Two.", "", "three"]},
+        {"text": " \n", "body": []},
+        {"text": "End", "body": ["x"]},
+    ]
+    path = _write(tmp_path / "a.jsonl", "\n\n".join(json.dumps(record) for record in records))
+    assert _read(path, "jsonl") == [["It rained.", "He left.", "She did not."], ["End"]]
+    assert _read(path, "jsonl", field="body") == [["One. Two.", "three"], ["x"]]
+    with pytest.raises(UserError, match=r"field 'title', not fields text, body.*a.jsonl, line 1"):
+        _read(path, "jsonl", field="title")
+
+
+def test_a_record_that_cannot_be_read_is_named_or_counted(tmp_path):
+    path = _write(tmp_path / "a", '{"text": "one"}\n\n{"text": \n[1]\n{"text": 3}\n{"text": "two"}')
+    with pytest.raises(UserError, match="no JSON object.*line 3"):
+        _read(path, "jsonl")
+    counts = Counter()
+    assert _read(path, "jsonl", on_bad_text="skip", counts=counts) == [["one"], ["two"]]
+    assert counts["lines_skipped"] == 3
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_in_another_encoding_is_named_or_counted(tmp_path, packed):
+    content = b"one\r\n\r\ntwo\r\n\xe9t\xe9\r\nthree \xff"
+    path = tmp_path / ("a.gz" if packed else "a")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(UserError, match=r"utf-8.*on_bad_text=skip.*line 4 \(invalid"):
+        _read(path)
+    counts = Counter()
+    assert _read(path, on_bad_text="skip", counts=counts) == [["one"], ["two"]]
+    assert counts["lines_skipped"] == 2
+    assert _read(path, encoding="latin-1") == [["one"], ["two", "été", "three ÿ"]]
+
+
+def test_a_damaged_utf_16_line_is_named(tmp_path):
+    content = "one\ntwo\n".encode("utf-16-le") + b"\x00\xd8\n\x00three"
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(UserError, match="utf-16-le.*line 3"):
+        _read(tmp_path / "a", encoding="utf-16-le")
+
+
+@pytest.mark.parametrize("size", [0, 5, 40])
+def test_a_truncated_or_false_gzip_file_is_an_error(tmp_path, size):
+    content = gzip.compress(b"".join(b"%d\n" % number for number in range(1000)))
+    (tmp_path / "a.gz").write_bytes(content[:-size] if size else b"plain text")
+    with pytest.raises(UserError, match=r"whole gzip file.*a\.gz"):
+        _read(tmp_path / "a.gz")
+
+
+def test_gzip_files_one_after_the_other_are_one_text(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\ntw") + gzip.compress(b"o\n"))
+    assert _read(tmp_path / "a.gz") == [["one", "two"]]
+
+
+def test_an_unknown_encoding_or_format_is_refused(tmp_path):
+    path = _write(tmp_path / "a", "one")
+    for encoding in ("utf-9", "base64"):
+        with pytest.raises(UserError, match=f"Python knows.*{encoding}"):
+            _read(path, encoding=encoding)
+    with pytest.raises(UserError, match="lines, paragraphs, jsonl.*format=csv"):
+        _read(path, "csv")
+
+
+def _books():
+    words = "the fox sees a dog and it runs on through the garden until evening".split()
+    sentences = [
+        " ".join(words[number % 7 :] + [str(number)]).capitalize() + "." for number in range(400)
+    ]
+    by_line = "\n".join(
+        sentence + "\n" * (number % 9 == 0) for number, sentence in enumerate(sentences)
+    )
+    rows = [sentences[number : number + 4] for number in range(0, 400, 4)]
+    paragraphs = [" ".join(row) if number % 3 else row[0] for number, row in enumerate(rows)]
+    return {
+        "lines": [by_line, by_line.lower().replace(".", " ."), "A short caption\n" * 50, "one"],
+        "paragraphs": ["\n".join(paragraphs), "\n\n".join(paragraphs), " ".join(sentences)],
+        "jsonl": ['{"text": "one"}\n{"text": "two"}\n'],
+    }
+
+
+@pytest.mark.parametrize("format", ["lines", "paragraphs", "jsonl"])
+def test_the_format_is_found_out(tmp_path, format):
+    for text in _books()[format]:
+        path = _write(tmp_path / "a.txt", text)
+        assert detect_format([str(path)])[0] == format
+    assert detect_format([str(tmp_path / "b.jsonl.gz"), "c.ndjson"])[0] == "jsonl"
+
+
+@pytest.mark.parametrize("format", ["lines", "jsonl"])
+def test_the_parts_of_a_file_have_all_documents_once(tmp_path, monkeypatch, format):
+    wanted = [[f"{'é' * (d % 7)}{d}.{s}" for s in range(d % 5 + 1)] for d in range(60)]
+    if format == "lines":
+        text = "\n" + "\n\n".join("\n".join(document) for document in wanted)
+    else:
+        text = "\n".join(json.dumps({"text": d}, ensure_ascii=False) for d in wanted)
+    path = str(_write(tmp_path / "a", text))
+    size = len(text.encode())
+    for part_bytes in (1, 2, 3, 7, 10, 64, 500):
+        monkeypatch.setattr(documents, "PART_BYTES", part_bytes)
+        parts = split_files([path], [size], "utf-8")
+        assert len(parts) == -(-size // part_bytes) > 1
+        found = [document for part in parts for document in read_documents(part, format)]
+        assert found == wanted
+
+
+def test_the_parts_of_a_file_of_paragraphs_have_all_sentences_once(tmp_path, monkeypatch):
+    wanted = [f"It is {number}." for number in range(300)]
+    text = "\n".join(" ".join(wanted[n : n + 3]) for n in range(0, 300, 3))
+    path = str(_write(tmp_path / "a", text))
+    for part_bytes in (5, 50, 1000):
+        monkeypatch.setattr(documents, "PART_BYTES", part_bytes)
+        parts = split_files([path], [len(text)], "utf-8")
+        found = [d for part in parts for d in read_documents(part, "paragraphs")]
+        assert [sentence for document in found for sentence in document] == wanted
+
+
+def test_files_that_cannot_be_cut_stay_whole():
+    size = 3 * documents.PART_BYTES
+    assert split_files(["a.gz", "b"], [size, 10], "utf-8") == [Part("a.gz"), Part("b")]
+    assert split_files(["a"], [size], "utf-16") == [Part("a")]
+    assert len(split_files(["a"], [size], "utf-8")) == 3
+
+
+def test_a_line_that_does_not_end_is_read_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_lines, "LONGEST_LINE", 50)
+    monkeypatch.setattr(text_lines, "_BLOCK", 16)
+    words = [f"wörd{number}" for number in range(200)]
+    path = str(_write(tmp_path / "a", "first\n" + " ".join(words) + "\n" + "é" * 100))
+    lines = list(text_lines.read_lines(path))
+    assert lines[0] == (0, "first")
+    assert "".join(text for position, text in lines if position == 6).split() == words
+    assert "".join(text for position, text in lines if position > 6) == "é" * 100
+    assert max(len(text.encode()) for _, text in lines) <= 50 + 16
+
+
+def test_an_endless_document_is_cut_and_long_sentences_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 10)
+    path = _write(tmp_path / "a", "x\n" * 25)
+    assert [len(document) for document in _read(path)] == [10, 10, 5]
+    path = _write(tmp_path / "a", "w " * 1000)
+    assert [len(sentence.split()) for sentence in _read(path)[0]] == [512, 488]
+
+
+def test_files_are_found_by_path_glob_list_and_commas(tmp_path):
+    for name in ("a.txt", "b.txt", "c,d.txt"):
+        _write(tmp_path / name, "x")
+    a, b, c = (str(tmp_path / name) for name in ("a.txt", "b.txt", "c,d.txt"))
+    assert find_files(a) == find_files([a, a]) == [a]
+    assert find_files(f"{b}, {a},") == [a, b]
+    assert find_files(str(tmp_path / "*.txt")) == [a, b, c]
+    assert find_files(c) == [c]
+    assert find_files([tmp_path / "b.txt", str(tmp_path / "[a]*")]) == [a, b]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("missing.txt", "existing file.*missing.txt"),
+        ("*.md", "pattern must match"),
+        ("", "folder"),
+        ([], "at least one"),
+    ],
+)
+def test_a_source_without_files_is_refused(tmp_path, source, message):
+    source = str(tmp_path / source) if isinstance(source, str) else source
+    with pytest.raises(UserError, match=message):
+        find_files(source)

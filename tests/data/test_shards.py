@@ -1,0 +1,82 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_attn.data.shards import (
+    Shard,
+    is_prepared,
+    read_index,
+    read_shard,
+    write_index,
+    write_shard,
+    write_whole,
+)
+from keras_attn.errors import UserError
+
+
+def _shard(largest=100):
+    ids = np.array([5, 6, 7, largest, 9, 10], "int32")
+    return Shard(ids, np.array([2, 3, 6], "int64"), np.array([1, 3], "int64"))
+
+
+@pytest.mark.parametrize("largest", [100, 2**16 - 1, 2**16, 2**31 - 1])
+def test_a_shard_reads_back_whatever_the_size_of_its_ids(tmp_path, largest):
+    path = str(tmp_path / "shard.npz")
+    write_shard(path, _shard(largest), extra=np.ones(2))
+    shard = read_shard(path)
+    assert shard.ids.dtype == np.int32
+    assert shard.sentence_ends.dtype == shard.document_ends.dtype == np.int64
+    np.testing.assert_array_equal(shard.ids, [5, 6, 7, largest, 9, 10])
+    np.testing.assert_array_equal(shard.sentence_ends, [2, 3, 6])
+    np.testing.assert_array_equal(shard.document_ends, [1, 3])
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["ids"].dtype == (np.uint16 if largest < 2**16 else np.int32)
+
+
+def test_equal_shards_are_equal_files(tmp_path):
+    digests = {write_shard(str(tmp_path / name), _shard()) for name in "ab"}
+    assert len(digests) == 1
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("sentence_ends", "document_ends"),
+    [([2, 2, 6], [1, 3]), ([2, 3, 5], [1, 3]), ([2, 3, 6], [0, 3]), ([2, 3, 6], [1, 2]), ([], [])],
+)
+def test_empty_sentences_empty_documents_and_wrong_ends_are_refused(sentence_ends, document_ends):
+    with pytest.raises(ValueError, match="increasing"):
+        Shard(np.arange(6), np.array(sentence_ends, int), np.array(document_ends, int))
+
+
+@pytest.mark.parametrize("size", [0, 10, 400])
+def test_a_truncated_or_missing_shard_is_an_error_that_names_it(tmp_path, size):
+    path = tmp_path / "shard.npz"
+    write_shard(str(path), _shard())
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(UserError, match=r"whole.*shard\.npz, damaged"):
+        read_shard(str(path))
+    path.unlink()
+    with pytest.raises(UserError, match=r"exist.*shard\.npz"):
+        read_shard(str(path))
+
+
+def test_a_folder_is_prepared_once_it_has_an_index(tmp_path):
+    assert not is_prepared(tmp_path) and not is_prepared(str(tmp_path / "missing"))
+    with pytest.raises(UserError, match="finished"):
+        read_index(tmp_path)
+    write_index(tmp_path, {"shards": [{"file": "é"}]})
+    assert is_prepared(tmp_path)
+    assert read_index(tmp_path) == {"format": 1, "shards": [{"file": "é"}]}
+    (tmp_path / "index.json").write_text(json.dumps({"format": 2, "shards": []}))
+    with pytest.raises(UserError, match="of format 2"):
+        read_index(tmp_path)
+
+
+def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path):
+    (tmp_path / "file").write_bytes(b"old")
+    write_whole(str(tmp_path / "file"), b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    with pytest.raises(UserError, match="writable"):
+        write_whole(str(tmp_path / "missing" / "file"), b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
