@@ -18,7 +18,7 @@ _ROLE = re.compile(r":[\w:-]+:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)|`([^`<]+?)\s*<[^`>]*>`_*")
 _URL = re.compile(r"<?(?:https?|ftp)://\S+|\[[\w+-]{1,12}\]_")
 _QUOTES = re.compile(r"`+|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)")
-_WORD = re.compile(r"""[("'“]*[A-Za-z]+(?:['’/-][A-Za-z]+)*[)"'”]*[.,;:!?]*[)"'”]*""")
+_WORD = re.compile(r"""[("'“]*(?:[A-Za-z]{2,}|[aAI])(?:['’/-][A-Za-z]+)*[)"'”]*[.,;:!?]*[)"'”]*""")
 _ENGLISH = re.compile(
     r"\b(?:the|an?|of|to|is|in|and|for|if|be|with|this|that|it|or|as|by|on|are|not|from|at|when|"
     r"all|can|will|its|which|into|was|has|have|you|no|any|given|than|but|does|should|must|may)\b",

@@ -138,7 +138,8 @@ def test_an_unknown_encoding_or_format_is_refused(tmp_path):
 
 
 def _books():
-    words = "the fox sees a dog and it runs on through the garden until evening".split()
+    text = "the fox sees a dog and it runs on through the garden until evening"
+    words = text.split()
     sentences = [
         " ".join(words[number % 7 :] + [str(number)]).capitalize() + "." for number in range(400)
     ]

@@ -9,13 +9,13 @@ from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = (
-    "the The un ##aff ##able ##ing ##s run ##ning hello world ss mask straße strasse i of 的 人 "
-    "café cafe ##é ##ё ё ##̈ σ ς ##σ ##ς α ##α Σ ##Σ"
-).split()
+PIECES = """
+    the The un ##aff ##able ##ing ##s run ##ning hello world ss mask straße strasse i of 的 人
+    café cafe ##é ##ё ё ##̈ σ ς ##σ ##ς α ##α Σ ##Σ
+"""
 LETTERS = [chr(code) for code in range(33, 127)] + list("äöüßÉéñçàСс日本語한글ไทย…—“”€😀ﬁ①")
 VOCABULARY = list(
-    dict.fromkeys(SPECIALS + LETTERS + [f"##{letter}" for letter in LETTERS] + PIECES)
+    dict.fromkeys(SPECIALS + LETTERS + [f"##{letter}" for letter in LETTERS] + PIECES.split())
 )
 
 CJK = [
