@@ -14,7 +14,7 @@ from keras_attn.data.documents import (
     read_documents,
     split_files,
 )
-from keras_attn.data.text_lines import is_gzip
+from keras_attn.data.text_lines import has_byte_lines, is_gzip
 from keras_attn.errors import UserError
 
 _BYTES_PER_TOKEN = 4.3
@@ -47,6 +47,7 @@ def plan_source(
     _check("on_bad_text", on_bad_text, ("error", "skip"))
     if tokens_per_shard < 1:
         raise UserError(f"tokens_per_shard must be positive. Received: {tokens_per_shard}")
+    has_byte_lines(encoding)  # raises for an unknown one
     options = {
         "encoding": encoding,
         "field": field,

@@ -1,7 +1,12 @@
 """Text of TensorFlow Datasets as documents, one record each."""
 
+import re
+
 from keras_attn.errors import UserError
 from keras_attn.text.sentences import split_long, split_sentences
+
+# A version starts with a digit, a split does not.
+_SOURCE = re.compile(r"tfds:(?P<name>[^:]+(?::\d[\d.*]*)?)(?::(?P<split>[^\d].*))?")
 
 
 def look_up(source, split, field):
@@ -18,10 +23,10 @@ def look_up(source, split, field):
     Raises:
         UserError: If there is no such dataset, split or feature.
     """
-    name = source.removeprefix("tfds:")
-    head, _, last = name.rpartition(":")
-    if head and not last[:1].isdigit():  # NAME:1.0.0 is a version
-        name, split = head, last
+    match = _SOURCE.fullmatch(source)
+    if match is None:
+        raise UserError(f"A source of TFDS is tfds:NAME[/CONFIG][:SPLIT]. Received: {source}")
+    name, split = match["name"], match["split"] or split
     builder = _builder(name)
     try:
         info = builder.info.splits[split]
