@@ -35,7 +35,8 @@ def look_up(source, split, field):
             f"The split of {name} must be one of {', '.join(builder.info.splits)}, or a part of it "
             f"such as {next(iter(builder.info.splits))}[:10%]. Received: {split}"
         ) from error
-    texts = [key for key, feature in builder.info.features.items() if _is_text(feature)]
+    features = builder.info.features
+    texts = sorted(key for key, feature in features.items() if _is_text(feature))
     if field not in texts:
         raise UserError(
             f"The field of {name} must be text, one of {', '.join(texts)}. Received: {field}"
