@@ -110,7 +110,7 @@ def layer_gradients(layer, inputs, arguments=None, projection=None):
             weights, others, named[first], **{n: named[n] for n in rest}, **(arguments or {})
         )
         outputs = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
-        return ops.sum(outputs if projection is None else outputs * projection)
+        return ops.sum(outputs if projection is None else ops.multiply(outputs, projection))
 
     arrays = [ops.convert_to_numpy(v) for v in variables] + [inputs[n] for n in floats]
     found = gradients(function, arrays)
@@ -156,8 +156,11 @@ def check_symbolic_and_file(layer, inputs, arguments, expected, tolerance, path=
     import tempfile
 
     symbols = {
-        name: keras.Input((*(None if i == 1 else d for i, d in enumerate(x.shape[1:], 1)),),
-                          dtype=x.dtype.name, name=name)
+        name: keras.Input(
+            (*(None if i == 1 else d for i, d in enumerate(x.shape[1:], 1)),),
+            dtype=x.dtype.name,
+            name=name,
+        )
         for name, x in inputs.items()
     }
     first, *rest = symbols

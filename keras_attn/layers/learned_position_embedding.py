@@ -41,7 +41,7 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape, position_ids_shape=None):
+    def build(self, input_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_length, input_shape[-1]),
@@ -61,7 +61,7 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         # of a length unknown until now fail in the addition.
         return inputs + self.embeddings[: ops.shape(inputs)[1]]
 
-    def compute_output_shape(self, input_shape, position_ids_shape=None):
+    def compute_output_shape(self, input_shape):
         return input_shape
 
     def get_config(self):

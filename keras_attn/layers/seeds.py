@@ -4,19 +4,20 @@ import keras
 import numpy as np
 
 
-def split_seed(seed, number):
+def split_seed(seed, number, stream=0):
     """Independent seeds from one.
 
     Args:
         seed: Integer, or None.
         number: How many.
+        stream: Another one gives other seeds.
 
     Returns:
         List of `number` integers; of None if the seed is None.
     """
     if seed is None:
         return [None] * number
-    state = np.random.SeedSequence(abs(int(seed))).generate_state(number, np.uint32)
+    state = np.random.SeedSequence((abs(int(seed)), stream)).generate_state(number)
     return [int(s) & 0x7FFFFFFF for s in state]
 
 

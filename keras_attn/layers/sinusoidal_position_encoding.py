@@ -47,7 +47,7 @@ class SinusoidalPositionEncoding(keras.layers.Layer):
         self.layout = layout
         self.supports_masking = True
 
-    def build(self, input_shape, position_ids_shape=None):
+    def build(self, input_shape):
         self.built = True
 
     def call(self, inputs, position_ids=None):
@@ -58,7 +58,7 @@ class SinusoidalPositionEncoding(keras.layers.Layer):
         )
         return ops.cast(ops.cast(inputs, "float32") + table, inputs.dtype)
 
-    def compute_output_shape(self, input_shape, position_ids_shape=None):
+    def compute_output_shape(self, input_shape):
         return input_shape
 
     def get_config(self):

@@ -76,12 +76,16 @@ def cross_entropy(labels, logits):
         logits: `(..., C)`.
     """
     logits = ops.cast(logits, "float32")
-    return ops.sparse_categorical_crossentropy(
-        ops.cast(labels, "int32"), logits, from_logits=True
-    )
+    return ops.sparse_categorical_crossentropy(ops.cast(labels, "int32"), logits, from_logits=True)
 
 
 def hits(labels, logits):
     """1 where the largest logit is the label's, else 0: float32 `(...)`."""
     best = ops.argmax(logits, axis=-1)
     return ops.cast(ops.equal(best, ops.cast(labels, best.dtype)), "float32")
+
+
+def serialize_backbone(backbone):
+    """Config of a backbone for that of its task, which builds it: paths stay the same."""
+    config = keras.saving.serialize_keras_object(backbone)
+    return {key: value for key, value in config.items() if key != "build_config"}

@@ -55,7 +55,9 @@ def ours(path, arrays, prefix):
             kind = {"query_key_value_kernel": "weight", "query_key_value_bias": "bias"}[
                 rest.removeprefix("attention/")
             ]
-            parts = [arrays[f"{prefix}attention.self.{x}.{kind}"] for x in ("query", "key", "value")]
+            parts = [
+                arrays[f"{prefix}attention.self.{x}.{kind}"] for x in ("query", "key", "value")
+            ]
             array = np.concatenate(parts)
     return array.T if path.endswith("kernel") else array
 

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.task import Task, cross_entropy, hits, row_weights
+from keras_attn.models.task import Task, cross_entropy, hits, row_weights, serialize_backbone
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -15,7 +15,7 @@ class BertClassifier(Task, keras.Model):
         backbone: `BertEncoder`.
         num_classes: Number of classes C; 1 for regression.
         dropout: Share of the pooled output dropped in training.
-        seed: Integer for initial weights and dropout.
+        seed: Integer for initial weights and dropout; the backbone's if None.
 
     Call arguments:
         inputs: The backbone's dictionary; for losses and metrics also
@@ -54,7 +54,8 @@ class BertClassifier(Task, keras.Model):
         backbone = self.backbone
         if not backbone.built:
             backbone.build()
-        kernel_seed, dropout_seed = split_seed(self.seed, 2)
+        seed = backbone.seed if self.seed is None else self.seed
+        kernel_seed, dropout_seed = split_seed(seed, 2, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
         # In float32 whatever the policy: the loss is.
         self.logits_dense = keras.layers.Dense(
@@ -97,7 +98,7 @@ class BertClassifier(Task, keras.Model):
     def get_config(self):
         return {
             **super().get_config(),
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            "backbone": serialize_backbone(self.backbone),
             "num_classes": self.num_classes,
             "dropout": self.dropout,
             "seed": self.seed,

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, cross_entropy, hits, row_weights
+from keras_attn.models.task import Task, cross_entropy, hits, row_weights, serialize_backbone
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -19,7 +19,7 @@ class BertPretrainer(Task, keras.Model):
     Args:
         backbone: `BertEncoder`.
         next_sentence: Whether the next-sentence task is learned.
-        seed: Integer for initial weights.
+        seed: Integer for initial weights; the backbone's if None.
 
     Call arguments:
         inputs: The backbone's dictionary and
@@ -53,7 +53,8 @@ class BertPretrainer(Task, keras.Model):
         backbone = self.backbone
         if not backbone.built:
             backbone.build()
-        seeds = split_seed(self.seed, 2)
+        seed = backbone.seed if self.seed is None else self.seed
+        seeds = split_seed(seed, 2, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
         self.mlm_dense = keras.layers.Dense(
             backbone.hidden_dim,
@@ -144,7 +145,7 @@ class BertPretrainer(Task, keras.Model):
     def get_config(self):
         return {
             **super().get_config(),
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            "backbone": serialize_backbone(self.backbone),
             "next_sentence": self.next_sentence,
             "seed": self.seed,
         }
