@@ -60,6 +60,20 @@ class Table:
     def __len__(self):
         return len(self.texts)
 
+    def take(self, rows):
+        """Returns the table of some rows, given by number in ascending order."""
+        starts = [start for start, _ in self.files]
+        of_row = np.searchsorted(starts, rows, side="right") - 1
+        firsts = np.flatnonzero(np.diff(of_row, prepend=-1))
+
+        def column(values):
+            return None if values is None else [values[row] for row in rows]
+
+        return Table(
+            column(self.texts), column(self.text_pairs), column(self.labels), self.skipped,
+            self.lines[rows], [(int(first), self.files[of_row[first]][1]) for first in firsts],
+        )
+
     def where(self, row):
         """Says where a row came from: `train.tsv, line 7`."""
         name = [name for start, name in self.files if start <= row][-1]

@@ -46,7 +46,7 @@ def run_command(main, usage, default_config=None):
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         _parse(usage, default_config)
-        _import_quietly()
+        import_quietly()
         main()
     except UserError as error:
         _fail(str(error))
@@ -69,7 +69,7 @@ def run_options():
     }
 
 
-def _import_quietly():
+def import_quietly():
     """Imports TensorFlow without its notes on CPU and GPU, which no setting turns off."""
     sys.stderr.flush()
     kept = os.dup(2)

@@ -78,7 +78,7 @@ def _unlabelled_data():
     data.on_bad_text = "error"  # or skip, and count
     data.vocab = placeholder(str)  # file; None: that of `pretrained`, or trained on data.train
     data.vocab_size = 8192
-    data.lowercase = True
+    data.lowercase = placeholder(bool)  # None: as `pretrained`, or True
     data.length = 128
     data.max_predictions = 20
     data.masked_fraction = 0.15
@@ -95,9 +95,9 @@ def _bert():
     model.num_heads = placeholder(int)
     model.intermediate_dim = placeholder(int)
     model.dropout = 0.1
-    model.max_length = 512  # positions
-    model.activation = "gelu_tanh"  # or gelu_erf
-    model.norm_first = False  # True: pre-norm
+    model.max_length = placeholder(int)  # positions; None: that of `pretrained`, or 512
+    model.activation = placeholder(str)  # None: that of `pretrained`, or gelu_tanh; gelu_erf
+    model.norm_first = placeholder(bool)  # None: that of `pretrained`, or False; True: pre-norm
     return model
 
 
@@ -114,10 +114,10 @@ def _labelled_data():
     data.header = placeholder(bool)  # None: yes, unless all columns are numbers
     data.encoding = "utf-8"
     data.on_bad_text = "error"  # or skip, and count
-    data.limit = placeholder(int)  # train on the first rows only
+    data.limit = placeholder(int)  # train on that many rows, drawn by train.seed
     data.vocab = placeholder(str)  # file; None: that of `pretrained`, or trained
     data.vocab_size = 8192
-    data.lowercase = True
+    data.lowercase = placeholder(bool)  # None: as `pretrained`, or True
     data.length = 128
     return data
 

@@ -47,9 +47,11 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
               strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
-        start = loading.Saved(config.pretrained) if config.pretrained else None
+        start = run.pretrained
         task = _task(config.data)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
+        rows = rows_drawn(len(tables["train"]), config.data.limit, config.train.seed)
+        tables["train"] = tables["train"].take(rows)
         targets = _targets(tables, task)
         tokenizer = choose_tokenizer(run, start, lambda: _train_vocabulary(config, tables["train"]))
         architecture = choose_architecture(
@@ -107,9 +109,7 @@ def _read(data, task, split):
     """Reads a split into memory; None without validation data."""
     if data[split] == "docstrings" or (data[split] is None and data.train == "docstrings"):
         texts, labels = labelled_docstrings(split)
-        limit = data.limit if split == "train" else None
-        return Table(texts[:limit], None, labels[:limit], {},
-                     np.arange(len(texts)), [(0, "docstrings")])
+        return Table(texts, None, labels, {}, np.arange(len(texts)), [(0, "docstrings")])
     source = data[split]
     columns = {"text": data.text, "text_pair": data.text_pair, "label": data.label}
     if task.glue:
@@ -128,8 +128,15 @@ def _read(data, task, split):
         columns = {"text": "text", "text_pair": None, "label": "label"}
     return read_table(
         source, **columns, format=data.format, header=data.header, encoding=data.encoding,
-        on_bad_text=data.on_bad_text, limit=data.limit if split == "train" else None,
+        on_bad_text=data.on_bad_text,
     )
+
+
+def rows_drawn(count, limit, seed):
+    """Numbers of the rows to train on: all, or `limit` of them drawn by the seed."""
+    if limit is None or limit >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
 
 
 def _targets(tables, task):

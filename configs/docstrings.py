@@ -1,0 +1,15 @@
+r"""Which package does a docstring come from? The labelled set every installation has.
+
+    python -m finetune --config=configs/docstrings.py --pretrained=runs/demo --workdir=runs/package
+"""
+
+from keras_attn.jobs.defaults import finetuning_defaults
+
+
+def get_config():
+    config = finetuning_defaults()
+    config.data.train = "docstrings"
+    config.model.dropout = 0.1
+    config.train.learning_rate = 1e-3
+    config.train.epochs = 10.0
+    return config

@@ -1,0 +1,128 @@
+"""Pretrains a small BERT on the docstrings installed with Python, and shows what that gave.
+
+    make demo          or: python examples/demo.py [--minutes=4] [--labels=400] [--seeds=3]
+
+A classifier that tells which package a docstring comes from is finetuned from the pretrained
+weights and from random ones, several times with other seeds and other labelled rows.
+"""
+
+import contextlib
+import io
+import os
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+import numpy as np
+from absl import app, flags
+
+from keras_attn.jobs.command_line import find_config, import_quietly, load_config
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("workdir", "runs/demo", "Folder for all results.")
+flags.DEFINE_float("minutes", 4.0, "Minutes of pretraining.")
+flags.DEFINE_integer("labels", 400, "Labelled rows to finetune on.")
+flags.DEFINE_integer("seeds", 3, "Classifiers of each kind.", lower_bound=2)
+
+
+def main(_):
+    import_quietly()
+    begin = time.monotonic()
+    print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
+    pretrained = pretrain()
+    print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind on {FLAGS.labels} labels\n")
+    scores = {
+        "BERT, pretrained": classify("pretrained", f"{FLAGS.workdir}/pretrained"),
+        "BERT, from scratch": classify("scratch", None),
+        "bag of bigrams, logistic regression": bag_of_bigrams(),
+    }
+    report(pretrained, guessing(), scores, time.monotonic() - begin)
+
+
+def pretrain():
+    from keras_attn import pretrain
+
+    config = load_config(find_config("bert_tiny"))
+    config.train.minutes = FLAGS.minutes
+    return pretrain(config, workdir=f"{FLAGS.workdir}/pretrained")
+
+
+def guessing():
+    """MLM accuracy and perplexity on held-out text of knowing only how frequent each token is."""
+    from keras_attn.data.pretraining import PretrainingExamples
+    from keras_attn.data.shards import read_index, read_shard
+    from keras_attn.jobs.loading import Saved
+
+    folder = f"{FLAGS.workdir}/pretrained/data"
+    saved = Saved(f"{FLAGS.workdir}/pretrained")
+    counts = np.ones(saved.tokenizer.vocabulary_size)
+    for shard in read_index(f"{folder}/train")["shards"]:
+        ids = read_shard(f"{folder}/train/{shard['file']}").ids
+        counts += np.bincount(ids, minlength=len(counts))
+    held_out = PretrainingExamples(f"{folder}/validation", saved.tokenizer, exact=True)
+    rows = held_out.rows(0, held_out.num_examples)
+    hidden = rows["mask_ids"][rows["mask_weights"] > 0]
+    shares = counts / counts.sum()
+    return np.mean(hidden == np.argmax(counts)), np.exp(-np.mean(np.log(shares[hidden])))
+
+
+def classify(kind, pretrained):
+    """Accuracies of classifiers with different seeds and labelled rows."""
+    from keras_attn import finetune
+
+    accuracies = []
+    for seed in range(FLAGS.seeds):
+        config = load_config(find_config("docstrings"))
+        config.data.limit = FLAGS.labels
+        config.data.vocab = f"{FLAGS.workdir}/pretrained/vocab.txt"
+        config.train.seed = seed
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            results = finetune(config, f"{FLAGS.workdir}/{kind}-{seed}", pretrained)
+        accuracies.append(results["accuracy"])
+        print(f"{kind}, seed {seed}: accuracy {results['accuracy']:.3f}", flush=True)
+    return accuracies
+
+
+def bag_of_bigrams():
+    from keras_attn.data.docstrings import labelled_docstrings
+    from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
+    from keras_attn.jobs.finetuning import rows_drawn
+
+    texts, labels = (np.array(column) for column in labelled_docstrings("train"))
+    draws = (rows_drawn(len(texts), FLAGS.labels, seed) for seed in range(FLAGS.seeds))
+    return [bag_of_bigrams_accuracy(list(texts[rows]), list(labels[rows]),
+                                    *labelled_docstrings("validation")) for rows in draws]
+
+
+def report(pretrained, guess, scores, seconds):
+    from keras_attn.training.metrics import mean_interval
+
+    print(f"\nOn held-out docstrings ({pretrained['steps']:,} steps, {seconds / 60:.0f} minutes):\n")
+    print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")
+    print(f"{'always the most frequent token':38}{guess[0]:10.3f}{guess[1]:12.1f}")
+    perplexity = np.exp(pretrained["mlm_loss"])
+    print(f"{'BERT':38}{pretrained['mlm_accuracy']:10.3f}{perplexity:12.1f}")
+    print(f"\n{'next sentence':38}{'accuracy':>10}")
+    print(f"{'BERT':38}{pretrained['nsp_accuracy']:10.3f}")
+    print(f"\n{f'which package? ({FLAGS.labels} labels)':38}{'accuracy':>10}{'95 % interval':>16}")
+    for name, values in scores.items():
+        mean, half = mean_interval(values)
+        print(f"{name:38}{mean:10.3f}{f'± {half:.3f}':>16}")
+    folder = FLAGS.workdir
+    print(f"""
+Next:
+    {python()} -m finetune.predict --workdir={folder}/pretrained-0 --text='Returns the tensor.'
+    {python()} -m pretrain --workdir=runs/mine --config.data.train='books/*.txt'
+    {python()} -m finetune --pretrained={folder}/pretrained --workdir=runs/labels \\
+        --config.data.train=train.csv --config.data.validation=valid.csv \\
+        --config.data.text=review --config.data.label=stars""")
+
+
+def python():
+    return os.path.relpath(sys.executable) if ".venv" in sys.executable else "python"
+
+
+if __name__ == "__main__":
+    app.run(main)
