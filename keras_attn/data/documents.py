@@ -40,7 +40,8 @@ def find_files(source):
     Raises:
         UserError: If one of them is missing, is a folder, or matches nothing.
     """
-    if isinstance(source, str):
+    if isinstance(source, (str, os.PathLike)):
+        source = os.fspath(source)
         source = [source] if tf.io.gfile.exists(source) else source.split(",")
     files = set()
     for pattern in (os.fspath(item).strip() for item in source):

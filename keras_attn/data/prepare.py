@@ -1,5 +1,6 @@
 """Text to shards of word-piece ids: in several processes, resumable, in bounded memory."""
 
+import contextlib
 import os
 import time
 from collections import Counter
@@ -25,6 +26,8 @@ from keras_attn.errors import UserError
 PLAN = "plan.json"
 # Less text than this is tokenised sooner than further processes start.
 _BYTES_WORTH_PROCESSES = 20_000_000
+# So many parts of a source give a sample of it.
+_MOST_SAMPLED = 256
 
 
 def prepare(
@@ -68,7 +71,7 @@ def prepare(
         UserError: If the text is missing, empty, in another encoding or cannot be read, or there
             is no space.
     """
-    if isinstance(source, str) and is_prepared(source):
+    if isinstance(source, (str, os.PathLike)) and is_prepared(source):
         return _check_vocabulary(source, tokenizer)
     folder = os.fspath(folder)
     started = time.monotonic()
@@ -101,6 +104,7 @@ def prepare(
         "shards": shards,
         "report": report,
     }
+    _remove(folder, "*.unfinished")
     write_index(folder, index)
     log(report_line(report))
     return read_index(folder)
@@ -130,6 +134,7 @@ def sample_texts(
         on_bad_text=on_bad_text,
         split=split,
         tokens_per_shard=1,
+        most_tasks=_MOST_SAMPLED,
     )
     share = -(-limit_bytes // len(plan["tasks"]))
     for number in range(len(plan["tasks"])):
@@ -167,15 +172,19 @@ def _start_anew(folder, plan):
     """Empties the folder of another plan's files, the index first, and writes the plan."""
     try:
         tf.io.gfile.makedirs(folder)
-        patterns = (INDEX, PLAN, "task-*.json", "shard-*.npz", "*.unfinished")
-        for pattern in patterns:
-            for path in tf.io.gfile.glob(tf.io.gfile.join(folder, pattern)):
-                tf.io.gfile.remove(path)
+        for pattern in (INDEX, PLAN, "task-*.json", "shard-*.npz", "*.unfinished"):
+            _remove(folder, pattern)
     except tf.errors.OpError as error:
         raise UserError(
             f"The folder for prepared text must be writable. Received: {folder} ({error.message})"
         ) from error
     write_json(tf.io.gfile.join(folder, PLAN), plan)
+
+
+def _remove(folder, pattern):
+    for path in tf.io.gfile.glob(tf.io.gfile.join(folder, pattern)):
+        with contextlib.suppress(tf.errors.NotFoundError):
+            tf.io.gfile.remove(path)
 
 
 def _do_tasks(plan, tokenizer, folder, processes, log):

@@ -149,7 +149,8 @@ def write_whole(path, content):
     Raises:
         UserError: If it cannot be written (no space, no permission). Nothing stays behind.
     """
-    unfinished = f"{path}.unfinished"
+    # A name of this process: one that a kill orphaned may be writing the same file still.
+    unfinished = f"{path}.{os.getpid()}.unfinished"
     try:
         with tf.io.gfile.GFile(unfinished, "wb") as file:
             file.write(content)

@@ -30,11 +30,14 @@ def plan_source(
     on_bad_text="error",
     split="train",
     tokens_per_shard=4_000_000,
+    most_tasks=100_000,
 ):
     """Looks up a source and plans how to read it.
 
     Args:
-        As those of `prepare.prepare`.
+        source, format, encoding, field, on_bad_text, split, tokens_per_shard: As those of
+            `prepare.prepare`.
+        most_tasks: There are no more tasks than this.
 
     Returns:
         A dict that JSON can hold: `kind`, `source` (what it is and a fingerprint: files with sizes
@@ -54,6 +57,10 @@ def plan_source(
         "on_bad_text": on_bad_text,
         "tokens_per_shard": tokens_per_shard,
     }
+
+    def tasks_for(size):
+        return max(1, min(most_tasks, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
+
     if source == "docstrings":
         _check("split", split, docstrings.SPLITS)
         plan = {
@@ -64,9 +71,9 @@ def plan_source(
             "bytes": 0,
         }
     elif isinstance(source, str) and source.startswith("tfds:"):
-        plan = _plan_tfds(source, split, field, tokens_per_shard)
+        plan = _plan_tfds(source, split, field, tasks_for)
     else:
-        plan = _plan_files(source, format, encoding, tokens_per_shard)
+        plan = _plan_files(source, format, encoding, tasks_for)
     return json.loads(json.dumps({**options, **plan}))
 
 
@@ -89,7 +96,7 @@ def read_task(plan, number, counts):
             yield from read_documents(Part(*part), counts=counts, **options)
 
 
-def _plan_files(source, format, encoding, tokens_per_shard):
+def _plan_files(source, format, encoding, tasks_for):
     files = find_files(source)
     stats = [tf.io.gfile.stat(path) for path in files]
     sizes = [stat.length for stat in stats]
@@ -102,7 +109,7 @@ def _plan_files(source, format, encoding, tokens_per_shard):
         for path, size in zip(files, sizes, strict=True)
     )
     # Tasks take every n-th part, so that every shard mixes many files.
-    number = min(len(parts), max(1, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
+    number = min(len(parts), tasks_for(size))
     return {
         "kind": "files",
         "format": format,
@@ -118,11 +125,10 @@ def _plan_files(source, format, encoding, tokens_per_shard):
     }
 
 
-def _plan_tfds(source, split, field, tokens_per_shard):
+def _plan_tfds(source, split, field, tasks_for):
     name, split, examples, size = tfds_text.look_up(source, split, field)
-    number = min(examples, max(1, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
-    if "[" in split:
-        number = 1  # a part of a split cannot be cut again
+    # A part of a split, such as train[:10%], cannot be cut again.
+    number = 1 if "[" in split else min(examples, tasks_for(size))
     bounds = [examples * n // number for n in range(number + 1)]
     return {
         "kind": "tfds",

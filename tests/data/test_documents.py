@@ -225,7 +225,7 @@ def test_files_are_found_by_path_glob_list_and_commas(tmp_path):
     assert find_files(a) == find_files([a, a]) == [a]
     assert find_files(f"{b}, {a},") == [a, b]
     assert find_files(str(tmp_path / "*.txt")) == [a, b, c]
-    assert find_files(c) == [c]
+    assert find_files(c) == find_files(tmp_path / "c,d.txt") == [c]
     assert find_files([tmp_path / "b.txt", str(tmp_path / "[a]*")]) == [a, b]
 
 

@@ -156,12 +156,14 @@ def test_after_a_kill_it_goes_on_and_ends_with_the_same_shards(tmp_path):
     # What a process was writing must not be taken for whole.
     half = next(iter(sorted({f"shard-{n:05d}-000.npz" for n in range(99)} - set(_shards(folder)))))
     (folder / half).write_bytes(b"PK half a shard")
+    (folder / f"{half}.1.unfinished").write_bytes(b"PK")
     log = []
     index = _run(source, folder, tokens_per_shard=10_000, log=log)
     assert f"{len(done)} of" in log[0]
     assert all(path.stat().st_mtime_ns == before for path, before in done.items())
     assert {shard["file"] for shard in index["shards"]} == set(_shards(tmp_path / "unbroken"))
     assert _shards(folder) == _shards(tmp_path / "unbroken")
+    assert not list(folder.glob("*.unfinished"))
 
 
 def test_the_same_call_again_does_nothing_and_another_source_starts_anew(tmp_path):
@@ -186,6 +188,7 @@ def test_a_prepared_folder_is_a_source_if_its_vocabulary_fits(tmp_path):
     folder = str(tmp_path / "shards")
     index = _run(source, folder)
     assert _run(folder, tmp_path / "unused") == index
+    assert _run(tmp_path / "shards", tmp_path / "unused") == index
     assert not (tmp_path / "unused").exists()
     with pytest.raises(UserError, match="prepared with this vocabulary"):
         _run(folder, tmp_path / "unused", WordPieceTokenizer([*VOCABULARY, "x"]))
@@ -326,6 +329,9 @@ def test_tfds_records_are_documents(tmp_path):
     ]
     firsts = {document[0].split()[0] for documents in found for document in documents}
     assert firsts == set(WORDS[:20])
+    assert len(list(sample_texts("tfds:plain_texts"))) == 60
+    assert len(sources.plan_source("tfds:plain_texts", tokens_per_shard=1)["tasks"]) == 20
+    assert len(sources.plan_source("tfds:plain_texts", most_tasks=3)["tasks"]) <= 3
     part = _run("tfds:plain_texts:train[:25%]", tmp_path / "part")
     assert part["report"]["documents"] == 5
     versioned = _run("tfds:plain_texts:1.0.0:train", tmp_path / "other", field="other")
