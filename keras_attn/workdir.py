@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import posixpath
-import shutil
 import sys
 import tempfile
 
@@ -41,6 +40,8 @@ class Workdir:
             raise UserError("A folder for the run is needed: --workdir. Received: workdir=None")
         self.path = str(path).rstrip("/") or "/"
         self._lock = None
+        self._made = False
+        self._unused = False
 
     def __truediv__(self, name):
         return posixpath.join(self.path, name)
@@ -49,11 +50,14 @@ class Workdir:
         """Makes the folder."""
         if tf.io.gfile.exists(self.path) and not tf.io.gfile.isdir(self.path):
             raise UserError(f"--workdir must be a folder. Received: workdir={self.path}")
+        self._made = not tf.io.gfile.exists(self.path)
         try:
             tf.io.gfile.makedirs(self.path)
         except tf.errors.OpError as error:
             raise UserError(f"--workdir cannot be made. Received: workdir={self.path}: "
                             f"{error.message}") from error
+        names = {name.rstrip("/") for name in tf.io.gfile.listdir(self.path)}
+        self._unused = names <= {"lock"}
 
     def lock(self):
         """Keeps a second run out until this process ends, however it ends.
@@ -99,6 +103,15 @@ class Workdir:
         except ValueError as error:
             raise UserError(f"{self / name} must be JSON. Received: {error}") from error
 
+    def read_config(self):
+        """Reads config.json, checked to be what `start` wrote; None if there is none."""
+        found = self.read_json("config.json")
+        names = ("kind", "config", "architecture")
+        if found is not None and not (isinstance(found, dict) and all(n in found for n in names)):
+            raise UserError(f"{self / 'config.json'} must be that of a run, with "
+                            f"{', '.join(names)}. Received: something else")
+        return found
+
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
         temporary = self / (name + ".tmp")
@@ -113,7 +126,7 @@ class Workdir:
             UserError: If the folder holds another run; names the first field
                 that differs and may not.
         """
-        found = self.read_json("config.json")
+        found = self.read_config()
         if found is None:
             return
         if found.get("kind") != kind:
@@ -142,9 +155,14 @@ class Workdir:
         })
 
     def remove_if_unused(self):
-        """Removes the folder if nothing but the lock is in it."""
-        if "://" not in self.path and set(os.listdir(self.path)) <= {"lock"}:
-            shutil.rmtree(self.path)
+        """Takes back what was written to a folder that was new or empty, up to `start`."""
+        if not self._unused or tf.io.gfile.exists(self / "config.json"):
+            return
+        for name in tf.io.gfile.listdir(self.path):
+            path = self / name.rstrip("/")
+            (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+        if self._made:
+            tf.io.gfile.rmtree(self.path)
 
     def save_model(self, model):
         """Writes model.keras, which `keras.saving.load_model` reads in safe mode."""

@@ -1,8 +1,7 @@
 """The vocabulary and the architecture of a run: those of `pretrained`, or the config's."""
 
-import tensorflow as tf
-
 from keras_attn.errors import UserError
+from keras_attn.models import BertEncoder
 from keras_attn.models.bert import BERT_SIZES
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
@@ -29,7 +28,7 @@ def choose_tokenizer(run, start, train_one):
         return start.tokenizer
     if run.chief and not run.resumed:
         write_vocabulary(path, given or train_one())
-    run.wait_for_chief(lambda: tf.io.gfile.exists(path))
+    run.meet()
     return WordPieceTokenizer.from_file(path, data.lowercase)
 
 
@@ -43,22 +42,26 @@ def choose_architecture(fields, length, vocabulary_size, start):
         start: `Saved` of the pretrained model, or None.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    shape = _shape(given)
+    chosen = {name: value for name, value in given.items() if name != "size"}
     if start:
-        for name, value in shape.items():
-            if start.architecture[name] != value:
-                raise UserError(
-                    "The shape of the model must be that of the pretrained one; leave model.size "
-                    f"out. Received: {name}={value}, {start.path} has {start.architecture[name]}"
-                )
         architecture = {**start.architecture, "dropout": fields.dropout}
+        for name, value in {**chosen, **_shape(given)}.items():
+            if architecture[name] != value:
+                raise UserError(
+                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    f"Received: {name}={value}, {start.path} has {architecture[name]}"
+                )
     else:
         architecture = {
             "vocabulary_size": vocabulary_size,
             "max_length": 512, "activation": "gelu_tanh", "norm_first": False,
             **_shape({"size": "tiny", **given}),
-            **{name: value for name, value in given.items() if name != "size"},
+            **chosen,
         }
+    try:
+        BertEncoder(**architecture)
+    except ValueError as error:
+        raise UserError(f"model.* must describe a BERT. {error}") from error
     if length > architecture["max_length"]:
         raise UserError(
             "data.length must not exceed the position table of the model. Received: "

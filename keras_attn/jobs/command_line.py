@@ -114,7 +114,14 @@ def _fail_if_known(error):
             "InternalError", "FailedPreconditionError")
     if "TF_CONFIG" in os.environ and name in lost:
         _fail("Another worker was lost; start all workers again with the same command to go on "
-              f"from the last checkpoint. Received: {_first(text)}")
+              f"from the last checkpoint. Received: {_about_peers(text)}")
+
+
+def _about_peers(text):
+    """The line of a collective's error that says what became of the others."""
+    words = ("unhealthy", "/task:", "Connection", "aborted", "recvmsg", "Socket")
+    lines = [line for line in text.splitlines() if any(word in line for word in words)]
+    return _first(lines[0] if lines else text)
 
 
 def _first(text):

@@ -27,7 +27,7 @@ class Saved:
     def __init__(self, path):
         self.path = path
         workdir = Workdir(path)
-        saved = workdir.read_json("config.json")
+        saved = workdir.read_config()
         if saved is None:
             raise UserError("A workdir of a run is needed, with a config.json. "
                             f"Received: {path}")

@@ -47,7 +47,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
               strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
-        start = loading.Saved(config.pretrained) if config.pretrained else None
+        start = run.pretrained
         tokenizer = choose_tokenizer(run, start, lambda: _train_vocabulary(run))
         architecture = choose_architecture(
             config.model, config.data.length, tokenizer.vocabulary_size, start
@@ -114,7 +114,7 @@ def _examples(run, split, source, tokenizer):
     folder = source if is_prepared(source) else run.workdir / f"data/{split}"
     if run.chief and folder != source:
         prepare(source, tokenizer, folder, split=split, log=run.say, **_reading(data))
-    run.wait_for_chief(lambda: is_prepared(folder) and run.workdir.read_json("config.json"))
+    run.meet()
     return PretrainingExamples(
         folder, tokenizer, length=data.length, max_predictions=data.max_predictions,
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,

@@ -1,21 +1,20 @@
 """What pretraining and finetuning share: a run from its config to its results."""
 
 import contextlib
-import time
 
 import keras
 import tensorflow as tf
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.errors import UserError
+from keras_attn.jobs.fields import check_fields
+from keras_attn.jobs.loading import Saved
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import is_chief, make_strategy
+from keras_attn.training.strategies import is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
 from keras_attn.workdir import Workdir, versions
-
-PRECISIONS = ("float32", "mixed_bfloat16")
 
 
 class Run:
@@ -33,9 +32,11 @@ class Run:
         for name, value in overrides.items():
             if value is not None:
                 config[name] = value
-        check_training(config.train)
+        check_fields(config)
         self.kind = kind
         self.config = config
+        self.pretrained = Saved(config.pretrained) if config.pretrained else None
+        config.data.lowercase = _lowercase(config.data.lowercase, self.pretrained)
         self.workdir = Workdir(config.workdir)
         self.strategy = make_strategy(strategy, virtual_devices, tpu)
         self.chief = is_chief(self.strategy)
@@ -47,18 +48,16 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self):
-        """Holds the workdir; a folder that was new is removed if nothing was written."""
-        new = not tf.io.gfile.exists(self.workdir.path)
+        """Holds the workdir; what an error leaves in one that was new is removed."""
         if self.chief:
             self.workdir.create()
             self.workdir.lock()
         try:
             self.workdir.check_same(self.kind, self.resolved)
-            self.resumed = self.workdir.read_json("config.json") is not None
+            self.resumed = self.workdir.read_config() is not None
             yield
         except UserError:
-            self.workdir.unlock()
-            if new and self.chief:
+            if self.chief:
                 self.workdir.remove_if_unused()
             raise
         finally:
@@ -142,35 +141,23 @@ class Run:
             self.workdir.write_json("results.json", results)
             self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
                 f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
+        self.meet()  # a worker that ended before would look lost to the chief
         return results
 
-    def wait_for_chief(self, ready, seconds=2.0):
-        """On the other workers: waits until the chief has made the files."""
-        begin = time.monotonic()
-        while not self.chief and not ready():
-            if time.monotonic() - begin > 30:
-                print("waiting for worker 0 to prepare the data", flush=True)
-                begin = time.monotonic()
-            time.sleep(seconds)
+    def meet(self):
+        """Waits, on every worker, until all are here: for files that the chief makes."""
+        meet(self.strategy)
 
 
-def check_training(train):
-    """Checks the fields of `config.train` before any work."""
-    given = [name for name in ("steps", "epochs", "minutes") if train[name] is not None]
-    if len(given) != 1:
-        raise UserError(
-            "One of train.steps, train.epochs and train.minutes must be set. "
-            f"Received: {', '.join(given) or 'none'}"
-        )
-    if train[given[0]] <= 0:
-        raise UserError(f"train.{given[0]} must be positive. "
-                        f"Received: train.{given[0]}={train[given[0]]}")
-    if train.precision not in PRECISIONS:
-        raise UserError(f"train.precision must be one of {', '.join(PRECISIONS)}. "
-                        f"Received: train.precision={train.precision}")
-    if not 0 <= train.warmup_fraction < 1:
-        raise UserError("train.warmup_fraction must be at least 0 and below 1. "
-                        f"Received: train.warmup_fraction={train.warmup_fraction}")
+def _lowercase(given, pretrained):
+    """Whether text is lower-cased: as the field says, else as the pretrained model's text was."""
+    if pretrained is None:
+        return True if given is None else given
+    if given not in (None, pretrained.tokenizer.lowercase):
+        raise UserError("data.lowercase must be that of the pretrained model, or be left out. "
+                        f"Received: data.lowercase={given}, {pretrained.path} has "
+                        f"{pretrained.tokenizer.lowercase}")
+    return pretrained.tokenizer.lowercase
 
 
 def check_eval_batch_size(batch_size, strategy):

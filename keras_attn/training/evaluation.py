@@ -36,7 +36,7 @@ class Evaluator:
                 total = totals.setdefault(name, np.zeros(2))
                 total += [float(value), float(weight)]
             if self.rows:
-                rows.append(self.strategy.gather(output, axis=0).numpy())
+                rows.append(output.numpy())
         results = {name: float(value / weight) if weight else 0.0
                    for name, (value, weight) in totals.items()}
         results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))
@@ -45,7 +45,8 @@ class Evaluator:
     def _on_replicas(self, batch):
         sums, output = self.strategy.run(self._replica, args=(batch,))
         first = lambda value: self.strategy.experimental_local_results(value)[0]  # noqa: E731
-        return tf.nest.map_structure(first, sums), output
+        rows = self.strategy.gather(output, axis=0) if self.rows else ()
+        return tf.nest.map_structure(first, sums), rows
 
     def _replica(self, batch):
         context = tf.distribute.get_replica_context()

@@ -76,10 +76,12 @@ class ProgressLine:
         total: Steps of the whole run, or None when a clock ends it.
         stream: Where it goes; default standard error.
         every: Seconds between lines where the stream is not a terminal.
+        active: False on workers that are not the chief: nothing is shown.
     """
 
-    def __init__(self, total, stream=None, every=15.0):
+    def __init__(self, total, stream=None, every=15.0, active=True):
         self.total = total
+        self.active = active
         self.stream = stream or sys.stderr
         self.every = every
         self._last = 0.0
@@ -88,6 +90,8 @@ class ProgressLine:
     def show(self, record, seconds_left, final=False):
         """Shows a record: step, loss, accuracies, rate, speed, time left."""
         terminal = self.stream.isatty()
+        if not self.active:
+            return
         if not terminal and not final and time.monotonic() - self._last < self.every:
             return
         self._last = time.monotonic()
@@ -111,6 +115,8 @@ class ProgressLine:
 
     def interrupt(self, line):
         """Writes another line without tearing the progress line."""
+        if not self.active:
+            return
         if self.stream.isatty() and self._width:
             self.stream.write("\r" + " " * self._width + "\r")
             self._width = 0

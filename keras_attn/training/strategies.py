@@ -1,5 +1,6 @@
 """Choice of the `tf.distribute` strategy, and what its workers agree on."""
 
+import functools
 import json
 import os
 
@@ -45,7 +46,10 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
                 'TF_CONFIG, such as {"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
                 '"task": {"type": "worker", "index": 0}}. Received: no TF_CONFIG'
             )
-        return _multi_worker_strategy()
+        # Heartbeats (TensorFlow's coordination service) end every collective within seconds of
+        # a worker's death. A timeout would also end those that wait for the chief to prepare
+        # text or to write a large checkpoint.
+        return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "mirrored":
         devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
@@ -75,12 +79,6 @@ def _cluster_workers():
         return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"TF_CONFIG must be JSON with a cluster. Received: {text}") from None
-
-
-def _multi_worker_strategy():
-    # A collective that waits longer than this for a peer is an error, not a hang.
-    options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=60)
-    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
 def _tpu_strategy(address):
@@ -135,12 +133,26 @@ def any_worker(strategy, flag):
     return bool(_sum(strategy, np.asarray([float(flag)]), True)[0] > 0)
 
 
+def meet(strategy):
+    """Waits until every worker is here; a worker that dies ends the wait with an error."""
+    agree(strategy, [0.0])
+
+
 def _sum(strategy, values, contributes):
     local = tf.constant(values if contributes else np.zeros_like(values))
+    return _summation(strategy)(local).numpy()
+
+
+@functools.lru_cache(maxsize=1)
+def _summation(strategy):
     replicas = len(strategy.extended.worker_devices)
 
-    def first_replica_only():
+    def first_replica_only(local):
         context = tf.distribute.get_replica_context()
-        return local * float(context.replica_id_in_sync_group % replicas == 0)
+        first = context.replica_id_in_sync_group % replicas == 0
+        return local * tf.cast(first, local.dtype)
 
-    return strategy.reduce("SUM", strategy.run(first_replica_only), axis=None).numpy()
+    def total(local):
+        return strategy.reduce("SUM", strategy.run(first_replica_only, args=(local,)), axis=None)
+
+    return tf.function(total, autograph=False, reduce_retracing=True)

@@ -58,7 +58,7 @@ class Trainer:
         self.evaluate_every = evaluate_every or 0
         self.checkpoint_every = checkpoint_every
         self.chief = is_chief(self.strategy)
-        self.progress = ProgressLine(total_steps)
+        self.progress = ProgressLine(total_steps, active=self.chief)
         self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", keep, self._warn)
         self.folder = folder
         self.step = 0
@@ -198,8 +198,7 @@ class Trainer:
         self.step, self.seconds = step, float(state["seconds"])
         self.validation = state.get("validation")
         self._saved = (step, time.monotonic())
-        if self.chief:
-            self.progress.interrupt(f"going on from the checkpoint of step {step:,}")
+        self.progress.interrupt(f"going on from the checkpoint of step {step:,}")
 
     def save(self):
         """Writes a checkpoint of the current step (the chief does)."""

@@ -1,0 +1,58 @@
+"""Checks of a config's fields before any work is done."""
+
+import math
+
+from keras_attn.errors import UserError
+from keras_attn.training import optimizers, schedules
+
+CHOICES = {
+    "train.precision": ("float32", "mixed_bfloat16"),
+    "train.optimizer": optimizers.NAMES,
+    "train.schedule": schedules.NAMES,
+    "data.on_bad_text": ("error", "skip"),
+}
+# Field, lowest value, whether that value itself is allowed.
+LOWEST = (
+    ("train.steps", 0, False), ("train.epochs", 0, False), ("train.minutes", 0, False),
+    ("train.batch_size", 0, False), ("train.accumulate", 0, False),
+    ("train.learning_rate", 0, False), ("train.weight_decay", 0, True),
+    ("train.clip_norm", 0, True), ("train.seed", 0, True), ("train.warmup_fraction", 0, True),
+    ("eval.every", 0, True), ("eval.batch_size", 0, False), ("eval.limit", 0, False),
+    ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
+    ("data.length", 0, False), ("data.limit", 0, False), ("data.vocab_size", 0, False),
+    ("model.dropout", 0, True),
+)
+BELOW_ONE = ("train.warmup_fraction", "model.dropout")
+
+
+def check_fields(config):
+    """Checks choices and ranges.
+
+    Args:
+        config: ConfigDict of a run.
+
+    Raises:
+        UserError: Names the first field that is wrong.
+    """
+    ends = [name for name in ("steps", "epochs", "minutes") if config.train[name] is not None]
+    if len(ends) != 1:
+        raise UserError("One of train.steps, train.epochs and train.minutes must be set. "
+                        f"Received: {' and '.join(ends) or 'none'}")
+    for path, choices in CHOICES.items():
+        value = _value(config, path)
+        if value is not None and value not in choices:
+            raise UserError(f"{path} must be one of {', '.join(choices)}. Received: {path}={value}")
+    for path, lowest, allowed in LOWEST:
+        value = _value(config, path)
+        if value is None:
+            continue
+        if not math.isfinite(value) or value < lowest or (value == lowest and not allowed):
+            bound = f"at least {lowest}" if allowed else f"above {lowest}"
+            raise UserError(f"{path} must be {bound}. Received: {path}={value}")
+        if path in BELOW_ONE and value >= 1:
+            raise UserError(f"{path} must be below 1. Received: {path}={value}")
+
+
+def _value(config, path):
+    group, name = path.split(".")
+    return config[group].get(name)
