@@ -7,8 +7,10 @@ may compile whole. Gradients are summed over replicas once, clipped by their
 global norm, checked and applied. So no mean of means, no clipping per replica.
 """
 
+import numpy as np
 import tensorflow as tf
 
+MOST_STEPS = 1024  # of one call
 SUM = tf.distribute.ReduceOp.SUM
 
 
@@ -45,7 +47,7 @@ class TrainingStep:
             batches: Iterator over distributed batches, each tensor
                 `(micro-batch, row, …)` on a replica.
             first_step: Number of the first step, counted from 0.
-            learning_rates: float32 `(N,)`.
+            learning_rates: float32 `(N,)`, N at most `MOST_STEPS`.
 
         Returns:
             List of one dict per step taken: `loss`, `gradient_norm`, `tokens`,
@@ -53,14 +55,15 @@ class TrainingStep:
             if a loss or gradient was not finite: the last one is that step,
             and was not applied.
         """
+        # Padded to one shape: another number of steps must not trace the loop anew.
+        padded = np.zeros(MOST_STEPS, np.float32)
+        padded[:len(learning_rates)] = learning_rates
         table = self._loop(
-            batches, tf.constant(first_step, tf.int32), tf.constant(learning_rates, tf.float32)
+            batches, tf.constant(first_step), tf.constant(len(learning_rates)), tf.constant(padded)
         )
         return [dict(zip(self._names, row, strict=True)) for row in table.numpy().tolist()]
 
-    def _run(self, batches, first_step, learning_rates):
-        steps = tf.shape(learning_rates)[0]
-
+    def _run(self, batches, first_step, steps, learning_rates):
         def body(i, healthy, records):
             record, healthy = self._step(next(batches), first_step + i, learning_rates[i])
             return i + 1, healthy, records.write(i, record)

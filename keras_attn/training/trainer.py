@@ -12,6 +12,7 @@ from keras_attn.errors import UserError
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
+from keras_attn.training.step import MOST_STEPS
 from keras_attn.training.strategies import agree, any_worker, is_chief
 
 # A call of the compiled loop lasts about this long, so that signals are
@@ -109,7 +110,7 @@ class Trainer:
     def _steps_per_call(self, seconds_per_step):
         steps = int(SECONDS_PER_CALL / seconds_per_step) if seconds_per_step else 1
         marks = [self.evaluate_every, self.checkpoint_every]
-        limits = [every - self.step % every for every in marks if every]
+        limits = [every - self.step % every for every in marks if every] + [MOST_STEPS]
         if self.total_steps is not None:
             limits.append(self.total_steps - self.step)
         return max(1, min([steps, *limits]))
@@ -189,6 +190,8 @@ class Trainer:
 
     def restore(self):
         """Goes to the newest whole checkpoint; the chief chooses which."""
+        if self.chief:
+            self.checkpoints.clear_unfinished()
         found = self.checkpoints.read_newest() if self.chief else None
         step = int(agree(self.strategy, [found[1]["step"] if found else -1])[0])
         if step < 0:
