@@ -37,8 +37,7 @@ class TrainingStep:
         self.clip_norm = clip_norm
         self.seed = seed
         self._gradients = tf.function(self._sum_micro_batches, jit_compile=jit, autograph=False)
-        # Calls differ in their number of steps, which must not trace the loop anew.
-        self._loop = tf.function(self._run, autograph=False, reduce_retracing=True)
+        self._loop = tf.function(self._run, autograph=False)
 
     def run(self, batches, first_step, learning_rates):
         """Takes one step per learning rate.
