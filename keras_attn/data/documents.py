@@ -242,9 +242,10 @@ def _documents_of_records(lines, part, field, on_bad_text, counts):
         record = _record(line)
         text = None if record is None else record.get(field)
         if isinstance(text, str):
-            document = [s for paragraph in text.splitlines() for s in split_sentences(paragraph)]
+            paragraphs = _encodable(text).splitlines()
+            document = [s for paragraph in paragraphs for s in split_sentences(paragraph)]
         elif isinstance(text, list) and all(isinstance(sentence, str) for sentence in text):
-            document = [sentence.strip() for sentence in text if sentence.strip()]
+            document = [s for sentence in text if (s := _encodable(sentence).strip())]
         elif on_bad_text == "skip":
             counts["lines_skipped"] += 1
             continue
@@ -255,6 +256,11 @@ def _documents_of_records(lines, part, field, on_bad_text, counts):
             )
         if document:
             yield document
+
+
+def _encodable(text):
+    """Drops halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def _record(line):

@@ -93,21 +93,11 @@ def prepare(
     if plan["kind"] == "files" and format == "auto":
         log(f"Reading text as {plan['format']}: {plan['reason']}.")
     tasks = _do_tasks(plan, tokenizer, folder, processes, log)
-    shards = [shard for task in tasks for shard in task["shards"]]
-    if not shards:
+    if not any(task["shards"] for task in tasks):
         raise UserError(f"The text must hold at least one word. Received: {source}")
-    report = _report(folder, shards, tasks, time.monotonic() - started)
-    index = {
-        "vocabulary_sha256": tokenizer.sha256,
-        "lowercase": tokenizer.lowercase,
-        "source": {key: plan[key] for key in ("kind", "format", "source") if key in plan},
-        "shards": shards,
-        "report": report,
-    }
-    _remove(folder, "*.unfinished")
-    write_index(folder, index)
-    log(report_line(report))
-    return read_index(folder)
+    index = _finish(folder, plan, tasks, time.monotonic() - started)
+    log(report_line(index["report"]))
+    return index
 
 
 def sample_texts(
@@ -212,6 +202,21 @@ def _do_tasks(plan, tokenizer, folder, processes, log):
             last = time.monotonic()
             log(f"Prepared {done} of {len(tasks)} parts.")
     return tasks
+
+
+def _finish(folder, plan, tasks, seconds):
+    """Writes the index, and reads it back."""
+    shards = [shard for task in tasks for shard in task["shards"]]
+    index = {
+        "vocabulary_sha256": plan["vocabulary_sha256"],
+        "lowercase": plan["lowercase"],
+        "source": {key: plan[key] for key in ("kind", "format", "source") if key in plan},
+        "shards": shards,
+        "report": _report(folder, shards, tasks, seconds),
+    }
+    _remove(folder, "*.unfinished")
+    write_index(folder, index)
+    return read_index(folder)
 
 
 def _report(folder, shards, tasks, seconds):

@@ -97,7 +97,7 @@ class WordPieceTokenizer:
         Returns:
             int32 RaggedTensor `(N, None)`, without `[CLS]` and `[SEP]`.
         """
-        texts = tf.convert_to_tensor(texts, tf.string)
+        texts = _to_tensor(texts)
         plain = tf.strings.regex_full_match(texts, _PLAIN)
         folded = tf.strings.lower(texts) if self.lowercase else texts
         folded = _update(folded, texts, ~plain, self._fold)
@@ -158,6 +158,13 @@ class WordPieceTokenizer:
         long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CHARACTERS_PER_WORD
         words = words.with_values(tf.where(long, self._unknown_character, words.values))
         return tf.strings.reduce_join(words, axis=-1, separator=" ")
+
+
+def _to_tensor(texts):
+    try:
+        return tf.convert_to_tensor(texts, tf.string)
+    except ValueError:  # half a surrogate pair, as JSON can hold
+        return tf.convert_to_tensor([text.encode("utf-8", "ignore") for text in texts], tf.string)
 
 
 def _update(target, source, chosen, function):

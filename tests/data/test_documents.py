@@ -77,7 +77,7 @@ def test_the_field_of_a_json_record_is_a_document(tmp_path):
     records = [
         {"text": "It rained. He left.\nShe did not.", "body": ["One. Two.", "", "three"]},
         {"text": " \n", "body": []},
-        {"text": "End", "body": ["x"]},
+        {"text": "E\ud83dnd", "body": ["\ude00", "x"]},
     ]
     path = _write(tmp_path / "a.jsonl", "\n\n".join(json.dumps(record) for record in records))
     assert _read(path, "jsonl") == [["It rained.", "He left.", "She did not."], ["End"]]

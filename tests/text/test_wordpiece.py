@@ -172,6 +172,13 @@ def test_encode_gives_the_same_ids_flat_with_any_number_of_threads():
     assert ids.shape == ends.shape == (0,)
 
 
+def test_text_that_is_no_unicode_loses_what_is_wrong_only():
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    hello = tokenizer(["hello"]).to_list()
+    assert tokenizer(["hel\ud83dlo"]).to_list() == hello
+    assert tokenizer([]).to_list() == []
+
+
 def test_it_works_inside_tf_data_and_a_tf_function():
     tokenizer = WordPieceTokenizer(VOCABULARY)
     texts = ["Hello, world!", "Éa" + "b" * 300, "x"]
