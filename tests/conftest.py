@@ -1,6 +1,14 @@
-"""Test settings; makes `layer_checks` importable from every test."""
+"""Test settings; makes `layer_checks` importable from every test, and two CPUs of one."""
 
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+    import tensorflow as tf
+
+    # For the mirrored strategy. Must come before anything uses TensorFlow.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )

@@ -3,7 +3,6 @@
 import contextlib
 
 import keras
-import tensorflow as tf
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.errors import UserError

@@ -121,11 +121,21 @@ class Checkpoints:
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
                 tf.io.gfile.remove(self._path(f"step-{old}.npz"))
 
+    def clear_unfinished(self):
+        """Removes files that a run was killed in the middle of writing."""
+        if not tf.io.gfile.isdir(self.folder):
+            return
+        complete = {f"step-{step}.npz" for step in self.steps()}
+        for name in tf.io.gfile.listdir(self.folder):
+            if name.startswith("step-") and name not in complete:
+                tf.io.gfile.remove(self._path(name))
+
     def read(self, step):
         """Reads one checkpoint: (values, state). Raises if it is damaged."""
         with tf.io.gfile.GFile(self._path(f"step-{step}.npz"), "rb") as file:
-            with np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
-                values = {name: arrays[name] for name in arrays.files}
+            content = io.BytesIO(file.read())
+        with np.load(content, allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
         state = json.loads(values.pop("state").tobytes())
         if state["step"] != step:
             raise ValueError(f"step {state['step']} in the file of step {step}")

@@ -91,7 +91,8 @@ def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, 
     undecayed = [v for v in model.trainable_variables if len(v.shape) < 2]
     if name == "adamw":
         optimizer = keras.optimizers.AdamW(
-            1e-3, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon
+            1e-3, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon,
+            name="adam_w",  # Keras would number the second one of a process
         )
         optimizer.exclude_from_weight_decay(var_list=undecayed)
     elif name == "lamb":

@@ -46,13 +46,10 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
                 'TF_CONFIG, such as {"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
                 '"task": {"type": "worker", "index": 0}}. Received: no TF_CONFIG'
             )
-        # Heartbeats (TensorFlow's coordination service) end every collective within seconds of
-        # a worker's death. A timeout would also end those that wait for the chief to prepare
-        # text or to write a large checkpoint.
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _multi_worker_strategy()
     if name == "mirrored":
         devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
-        return tf.distribute.MirroredStrategy([device.name for device in devices])
+        return _mirrored_strategy(*(device.name for device in devices))
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
 
 
@@ -79,6 +76,21 @@ def _cluster_workers():
         return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"TF_CONFIG must be JSON with a cluster. Received: {text}") from None
+
+
+# A second strategy over the same devices would number its collectives from the start again,
+# and they would meet those of the first: one process has one.
+@functools.cache
+def _mirrored_strategy(*devices):
+    return tf.distribute.MirroredStrategy(devices)
+
+
+@functools.cache
+def _multi_worker_strategy():
+    # Heartbeats (TensorFlow's coordination service) end every collective within seconds of a
+    # worker's death. A timeout would also end those that wait for the chief to prepare text or
+    # to write a large checkpoint.
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _tpu_strategy(address):

@@ -1,0 +1,80 @@
+"""Replicas' rows tile the global batch, and evaluation sees every row once."""
+
+import numpy as np
+import pytest
+
+from keras_attn.data.batches import StreamBatches, TableBatches, distributed_batches
+from keras_attn.training.strategies import make_strategy
+
+
+class Numbers:
+    """A stream whose row n is n."""
+
+    def __init__(self, num_examples=10):
+        self.num_examples = num_examples
+
+    def rows(self, start, stop):
+        numbers = np.arange(start, stop, dtype=np.int32)
+        return {"number": numbers, "grid": np.tile(numbers[:, None], (1, 3))}
+
+
+class Tables:
+    """Whole batches whose width differs."""
+
+    batch_size, num_examples, num_batches = 4, 8, 2
+
+    def batch(self, index):
+        first = 4 * index
+        return {"grid": np.tile(np.arange(first, first + 4)[:, None], (1, index + 1))}
+
+
+def _strategy(replicas):
+    return make_strategy("one_device" if replicas == 1 else "mirrored")
+
+
+def _by_replica(strategy, batch, name):
+    return [x.numpy() for x in strategy.experimental_local_results(batch[name])]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+def test_slices_of_replicas_and_micro_batches_tile_the_global_batch(replicas, accumulate):
+    strategy = _strategy(replicas)
+    feed = iter(distributed_batches(
+        StreamBatches(Numbers(), 8), strategy, start=3, accumulate=accumulate
+    ))
+    for index in (3, 4, 5):
+        parts = _by_replica(strategy, next(feed), "number")
+        assert [part.shape for part in parts] == [(accumulate, 8 // replicas // accumulate)] * (
+            replicas)
+        rows = np.concatenate([part.reshape(-1) for part in parts])
+        np.testing.assert_array_equal(rows, np.arange(8 * index, 8 * index + 8))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_table_batches_keep_their_own_width(replicas):
+    strategy = _strategy(replicas)
+    feed = distributed_batches(TableBatches(Tables()), strategy, start=0, stop=2)
+    batches = [np.concatenate(_by_replica(strategy, batch, "grid")) for batch in feed]
+    assert [batch.shape for batch in batches] == [(4, 1), (4, 2)]
+    np.testing.assert_array_equal(batches[1][:, 0], [4, 5, 6, 7])
+
+
+@pytest.mark.parametrize(("examples", "size"), [(10, 4), (3, 8), (8, 8), (1, 1), (9, 8)])
+def test_evaluation_gives_each_row_weight_once(examples, size):
+    batches = StreamBatches(Numbers(examples), size, once=True)
+    parts = [batches.batch(index, 0, size) for index in range(batches.num_batches)]
+    numbers = np.concatenate([part["number"] for part in parts])
+    weights = np.concatenate([part["sample_weight"] for part in parts])
+    np.testing.assert_array_equal(numbers[weights == 1], np.arange(examples))
+    assert len(numbers) == size * -(-examples // size)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 10, 99])
+def test_a_limited_evaluation_spreads_over_all_rows_without_repeating(limit):
+    batches = StreamBatches(Numbers(10), 4, once=True, limit=limit)
+    parts = [batches.batch(index, 0, 4) for index in range(batches.num_batches)]
+    weights = np.concatenate([part["sample_weight"] for part in parts])
+    numbers = np.concatenate([part["number"] for part in parts])[weights == 1]
+    assert len(numbers) == len(set(numbers)) == min(limit, 10)
+    assert numbers[-1] >= 10 - -(-10 // limit)

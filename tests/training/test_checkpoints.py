@@ -1,0 +1,156 @@
+"""Checkpoints: all or nothing, whatever happens while one is written or lies there."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+from keras_attn.training.checkpoints import (
+    Checkpoints,
+    assign_values,
+    digest,
+    read_values,
+    variables_by_path,
+)
+from keras_attn.training.optimizers import make_optimizer
+
+
+def _values(step):
+    return {"model/a": np.full((3, 2), step, np.float32), "optimizer/b": np.arange(step)}
+
+
+def _saved(folder, *steps, keep=2):
+    warnings = []
+    checkpoints = Checkpoints(str(folder), keep, warnings.append)
+    for step in steps:
+        checkpoints.save(step, _values(step), {"seconds": step / 2})
+    return checkpoints, warnings
+
+
+def _model(width=4):
+    layers = [keras.layers.Dense(width, name="dense"), keras.layers.Dropout(0.5, seed=1)]
+    model = keras.Sequential([keras.layers.Input((3,)), *layers], name="net")
+    return model, make_optimizer("adamw", model)
+
+
+def test_values_and_state_come_back_as_they_were(tmp_path):
+    checkpoints, _ = _saved(tmp_path / "c", 7)
+    values, state = checkpoints.read_newest()
+    assert state == {"seconds": 3.5, "step": 7}
+    assert digest(values) == digest(_values(7))
+    assert digest(values) != digest(_values(8))
+
+
+def test_weights_slots_and_counter_come_back_and_seeds_are_left_out():
+    model, optimizer = _model()
+    gradients = [keras.ops.ones(v.shape) for v in model.trainable_variables]
+    optimizer.apply(gradients, model.trainable_variables)
+    saved = read_values(variables_by_path(model, optimizer))
+    assert not any("seed" in path or "learning_rate" in path for path in saved)
+    assert sum(path.startswith("optimizer/") for path in saved) == 1 + 2 * 2
+    other, second = _model()
+    assign_values(variables_by_path(other, second), saved, "It")
+    assert digest(read_values(variables_by_path(other, second))) == digest(saved)
+    assert int(second.iterations) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values.pop("model/net/dense/kernel"), r"missing=\['model/net/dense/ker"),
+        (lambda values: values.update(other=np.zeros(2)), r"unknown=\['other'\]"),
+        (lambda values: values.update({"model/net/dense/bias": np.zeros(5)}), r"\(4,\).*\(5,\)"),
+    ],
+)
+def test_a_missing_unknown_or_misshapen_array_is_an_error_and_assigns_nothing(change, message):
+    model, optimizer = _model()
+    variables = variables_by_path(model, optimizer)
+    before = digest(read_values(variables))
+    values = {path: value + 1 for path, value in read_values(variables).items()}
+    change(values)
+    with pytest.raises(UserError, match=message):
+        assign_values(variables, values, "The checkpoint")
+    assert digest(read_values(variables)) == before
+
+
+def test_only_the_newest_are_kept_and_the_index_names_them(tmp_path):
+    checkpoints, _ = _saved(tmp_path, 1, 2, 3, 10, keep=2)
+    assert checkpoints.steps() == [3, 10]
+    assert sorted(os.listdir(tmp_path)) == ["index.json", "step-10.npz", "step-3.npz"]
+
+
+@pytest.mark.parametrize("left", [0, 10, 0.5, -1])
+def test_a_truncated_newest_checkpoint_is_skipped_with_a_warning(tmp_path, left):
+    checkpoints, warnings = _saved(tmp_path, 1, 2)
+    content = (tmp_path / "step-2.npz").read_bytes()
+    end = int(left * len(content)) if isinstance(left, float) else left
+    (tmp_path / "step-2.npz").write_bytes(content[:end])
+    assert checkpoints.read_newest()[1]["step"] == 1
+    assert len(warnings) == 1 and "step-2.npz is damaged" in warnings[0]
+    assert "\n" not in warnings[0]
+
+
+def test_one_wrong_byte_anywhere_in_the_arrays_is_found(tmp_path):
+    checkpoints, warnings = _saved(tmp_path, 1, 2)
+    content = bytearray((tmp_path / "step-2.npz").read_bytes())
+    at = content.index(np.full((3, 2), 2, np.float32).tobytes()) + 5
+    content[at] ^= 1
+    (tmp_path / "step-2.npz").write_bytes(content)
+    assert checkpoints.read_newest()[1]["step"] == 1 and len(warnings) == 1
+
+
+def test_a_checkpoint_that_is_gone_or_another_steps_is_skipped(tmp_path):
+    checkpoints, warnings = _saved(tmp_path, 1, 2, 3, keep=3)
+    os.remove(tmp_path / "step-3.npz")
+    os.replace(tmp_path / "step-1.npz", tmp_path / "step-2.npz")
+    assert checkpoints.read_newest() is None
+    assert len(warnings) == 3
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"steps": 3}', '{"steps": ["x"]}', "[]", "null"])
+def test_with_a_damaged_index_the_files_are_looked_at(tmp_path, content):
+    checkpoints, warnings = _saved(tmp_path, 1, 2)
+    (tmp_path / "index.json").write_text(content)
+    (tmp_path / "step-3.npz.tmp").write_text("half")
+    assert checkpoints.read_newest()[1]["step"] == 2
+    assert "index.json is damaged" in warnings[0]
+
+
+def test_a_file_without_its_line_in_the_index_counts_for_nothing(tmp_path):
+    checkpoints, _ = _saved(tmp_path, 1)
+    (tmp_path / "step-5.npz").write_bytes((tmp_path / "step-1.npz").read_bytes())
+    assert checkpoints.steps() == [1]
+
+
+def test_a_full_disk_leaves_the_old_ones_whole_and_nothing_half_written(tmp_path):
+    checkpoints, _ = _saved(tmp_path, 1, 2)
+    os.symlink("/dev/full", tmp_path / "step-3.npz.tmp")  # every write: no space left
+    with pytest.raises((OSError, tf.errors.OpError), match="[Nn]o space left"):
+        checkpoints.save(3, {"model/a": np.zeros(1_000_000, np.float32)}, {})
+    assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
+    assert checkpoints.read_newest()[1]["step"] == 2
+    checkpoints.save(3, _values(3), {})
+    assert checkpoints.steps() == [2, 3]
+
+
+def test_what_a_killed_run_left_half_written_is_cleared_away(tmp_path):
+    checkpoints, _ = _saved(tmp_path, 1, 2)
+    (tmp_path / "step-3.npz.tmp").write_text("half")
+    (tmp_path / "step-3.npz").write_bytes((tmp_path / "step-2.npz").read_bytes())
+    checkpoints.clear_unfinished()
+    assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
+
+
+def test_no_folder_is_no_checkpoint(tmp_path):
+    checkpoints, warnings = _saved(tmp_path / "none")
+    assert checkpoints.steps() == [] and checkpoints.read_newest() is None and not warnings
+    checkpoints.clear_unfinished()
+
+
+def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path):
+    checkpoints, warnings = _saved(tmp_path, 1)
+    np.savez(tmp_path / "step-1.npz", bad=np.array([{"a": 1}], dtype=object))
+    assert checkpoints.read_newest() is None and len(warnings) == 1

@@ -1,0 +1,67 @@
+"""Evaluation counts every example once, however many there are, on any number of replicas."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.training.evaluation import Evaluator
+from keras_attn.training.strategies import make_strategy
+
+BATCH = 4
+
+
+class Scale(keras.Model):
+    """Output 2 x; its loss is the weighted mean of the output."""
+
+    def build(self, input_shape=None):
+        self.factor = self.add_weight(name="factor", shape=(), initializer="ones")
+        self.factor.assign(2.0)
+        self.built = True
+
+    def call(self, batch, training=None):
+        return {"value": batch["x"] * self.factor + (1000.0 if training else 0.0)}
+
+    def loss_weights(self, batch):
+        return {"mean": keras.ops.sum(batch["sample_weight"]), "none": keras.ops.zeros(())}
+
+    def loss_errors(self, outputs, batch):
+        return {"mean": keras.ops.sum(outputs["value"] * batch["sample_weight"]),
+                "none": keras.ops.zeros(())}
+
+    def metric_sums(self, outputs, batch):
+        large = keras.ops.cast(outputs["value"] > 5, "float32")
+        return {"large": (keras.ops.sum(large * batch["sample_weight"]),
+                          keras.ops.sum(batch["sample_weight"]))}
+
+
+class Values:
+    def __init__(self, num_examples):
+        self.num_examples = num_examples
+        self.values = np.random.default_rng(0).normal(5, 3, num_examples).astype(np.float32)
+
+    def rows(self, start, stop):
+        return {"x": self.values[start:stop]}
+
+
+@pytest.fixture(scope="module", params=[(1, False), (2, False), (2, True)], ids=str)
+def evaluator(request):
+    replicas, jit = request.param
+    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
+    with strategy.scope():
+        model = Scale()
+        model.build()
+    return Evaluator(model, strategy, jit=jit, rows="value")
+
+
+@pytest.mark.parametrize("examples", [1, 3, 4, 5, 8, 11])
+def test_every_example_counts_once_and_rows_keep_their_order(evaluator, examples):
+    source = Values(examples)
+    batches = StreamBatches(source, BATCH, once=True)
+    feed = distributed_batches(batches, evaluator.strategy, start=0, stop=batches.num_batches)
+    results, rows = evaluator.run(feed)
+    wanted = 2.0 * source.values.astype(np.float64)
+    np.testing.assert_allclose(rows[:examples], wanted, rtol=1e-6)
+    assert results["mean_loss"] == pytest.approx(wanted.mean(), rel=1e-6)
+    assert results["none_loss"] == 0.0 and results["loss"] == results["mean_loss"]
+    assert results["large"] == pytest.approx((wanted > 5).mean())

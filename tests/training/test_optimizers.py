@@ -1,0 +1,104 @@
+"""AdamW and LAMB against the papers' formulas in NumPy, and what they leave undecayed."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.errors import UserError
+from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.training.optimizers import LAMB, make_optimizer
+
+B1, B2, EPSILON, DECAY = 0.9, 0.999, 1e-6, 0.1
+
+
+class _Weights(keras.Model):
+    def build(self, input_shape=None):
+        start = keras.initializers.RandomNormal(stddev=0.5, seed=3)
+        self.kernel = self.add_weight(name="kernel", shape=(4, 3), initializer=start)
+        self.bias = self.add_weight(name="bias", shape=(3,), initializer=start)
+        self.zeros = self.add_weight(name="zeros", shape=(2, 2), initializer="zeros")
+        self.built = True
+
+
+def _trained(name, gradients, rates):
+    model = _Weights()
+    model.build()
+    first = [v.numpy() for v in model.trainable_variables]
+    optimizer = make_optimizer(name, model, weight_decay=DECAY)
+    for step, rate in zip(gradients, rates, strict=True):
+        optimizer.learning_rate.assign(rate)
+        optimizer.apply([keras.ops.array(g) for g in step], model.trainable_variables)
+    return first, [v.numpy() for v in model.trainable_variables]
+
+
+def _gradients(steps=4):
+    random = np.random.default_rng(0)
+    shapes = ((4, 3), (3,), (2, 2))
+    return [[random.normal(size=s).astype(np.float32) for s in shapes] for _ in range(steps)]
+
+
+def _moments(m, v, gradient):
+    return B1 * m + (1 - B1) * gradient, B2 * v + (1 - B2) * gradient**2
+
+
+def _lamb(weights, gradients, rates, decayed):
+    weights, m, v = weights.astype(np.float64), 0.0, 0.0
+    for count, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), 1):
+        m, v = _moments(m, v, gradient)
+        r, ratio = m / (1 - B1**count) / (np.sqrt(v / (1 - B2**count)) + EPSILON), 1.0
+        if decayed:
+            r = r + DECAY * weights
+            norm, step = np.linalg.norm(weights), np.linalg.norm(r)
+            ratio = norm / step if norm > 0 and step > 0 else 1.0
+        weights = weights - rate * ratio * r
+    return weights
+
+
+def _adamw(weights, gradients, rates, decayed):
+    """Kingma & Ba's order at the end of section 2, with Loshchilov & Hutter's decay."""
+    weights, m, v = weights.astype(np.float64), 0.0, 0.0
+    for count, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), 1):
+        m, v = _moments(m, v, gradient)
+        scale = np.sqrt(1 - B2**count) / (1 - B1**count)
+        step = scale * m / (np.sqrt(v) + EPSILON)
+        weights = weights - rate * (step + (DECAY * weights if decayed else 0.0))
+    return weights
+
+
+@pytest.mark.parametrize(("name", "formula"), [("lamb", _lamb), ("adamw", _adamw)])
+def test_four_steps_equal_the_papers_formula(name, formula):
+    gradients, rates = _gradients(), [0.1, 0.05, 0.2, 0.01]
+    first, last = _trained(name, gradients, rates)
+    for k, decayed in enumerate([True, False, True]):
+        wanted = formula(first[k], [step[k] for step in gradients], rates, decayed)
+        np.testing.assert_allclose(last[k], wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_biases_and_norms_of_bert_are_not_decayed_and_the_rest_is(name):
+    backbone = BertEncoder(20, num_layers=1, hidden_dim=8, num_heads=2, max_length=8)
+    model = BertPretrainer(backbone)
+    model.build()
+    for variable in model.trainable_variables:
+        variable.assign(np.full(variable.shape, 2.0))
+    optimizer = make_optimizer(name, model, weight_decay=DECAY)
+    optimizer.learning_rate.assign(0.5)
+    optimizer.apply([keras.ops.zeros(v.shape) for v in model.trainable_variables],
+                    model.trainable_variables)
+    changed = {v.path for v in model.trainable_variables if not np.all(v.numpy() == 2.0)}
+    plain = ("bias", "gamma", "beta", "scale")
+    wanted = {v.path for v in model.trainable_variables if not v.path.endswith(plain)}
+    assert changed == wanted
+    assert any("token_embedding" in path for path in changed)
+    assert any("kernel" in path for path in changed)
+
+
+def test_lamb_is_rebuilt_from_its_config():
+    config = LAMB(0.1, beta_1=0.8, decay=0.02).get_config()
+    again = LAMB.from_config(config)
+    assert (again.beta_1, again.decay) == (0.8, 0.02)
+
+
+def test_an_unknown_optimizer_is_refused_with_the_known_ones():
+    with pytest.raises(UserError, match="adamw, lamb. Received: sgd"):
+        make_optimizer("sgd", _Weights())

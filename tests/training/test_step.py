@@ -1,0 +1,194 @@
+"""One update against NumPy; randomness, stopping and tracing of the step."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.training.step import TrainingStep
+from keras_attn.training.strategies import make_strategy
+
+ROWS, WIDTH, RATE = 8, 64, 0.1
+
+
+class Regression(keras.Model):
+    """Two losses: weighted squared error, and one whose rows all weigh 0."""
+
+    def build(self, input_shape=None):
+        self.slope = self.add_weight(name="slope", shape=(3,), initializer="ones")
+        self.built = True
+
+    def call(self, batch, training=None):
+        return {"value": keras.ops.matmul(batch["x"], self.slope)}
+
+    def loss_weights(self, batch):
+        return {"square": keras.ops.sum(batch["weight"]), "absent": keras.ops.sum(batch["none"])}
+
+    def loss_errors(self, outputs, batch):
+        error = outputs["value"] - batch["label"]
+        return {"square": keras.ops.sum(batch["weight"] * error**2),
+                "absent": keras.ops.sum(batch["none"] * error)}
+
+    def metric_sums(self, outputs, batch):
+        near = keras.ops.cast(keras.ops.abs(outputs["value"] - batch["label"]) < 1, "float32")
+        return {"accuracy": (keras.ops.sum(near * batch["weight"]),
+                             keras.ops.sum(batch["weight"]))}
+
+
+class Examples:
+    """Random rows; row `poison` holds a NaN."""
+
+    num_examples = 1000
+
+    def __init__(self, poison=None):
+        random = np.random.default_rng(0)
+        self.arrays = {
+            "x": random.normal(size=(1000, 3)).astype(np.float32),
+            "label": random.normal(size=1000).astype(np.float32),
+            "weight": random.integers(0, 3, 1000).astype(np.float32),
+            "none": np.zeros(1000, np.float32),
+            "padding_mask": np.ones((1000, 2), np.int32),
+        }
+        if poison is not None:
+            self.arrays["x"][poison] = np.nan
+
+    def rows(self, start, stop):
+        return {name: array[start:stop] for name, array in self.arrays.items()}
+
+
+class Dropped(keras.Model):
+    """Row r of the batch uses row r of the weights; its gradient is its dropout mask."""
+
+    def build(self, input_shape=None):
+        self.table = self.add_weight(name="table", shape=(ROWS, WIDTH), initializer="zeros")
+        self.generator = keras.random.SeedGenerator(7)
+        self.built = True
+
+    def call(self, batch, training=None):
+        rows = keras.ops.take(self.table, batch["row"], axis=0)
+        return {"value": keras.random.dropout(rows, 0.5, seed=self.generator)}
+
+    def loss_weights(self, batch):
+        return {"all": keras.ops.sum(batch["one"])}
+
+    def loss_errors(self, outputs, batch):
+        return {"all": keras.ops.sum(outputs["value"])}
+
+    def metric_sums(self, outputs, batch):
+        return {}
+
+
+class RowNumbers:
+    num_examples = ROWS
+
+    def rows(self, start, stop):
+        return {"row": np.arange(start, stop, dtype=np.int32) % ROWS,
+                "one": np.ones(stop - start, np.float32),
+                "padding_mask": np.ones((stop - start, 1), np.int32)}
+
+
+def _trainer(model_class, source, replicas=1, **options):
+    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
+    with strategy.scope():
+        model = model_class()
+        model.build()
+        optimizer = keras.optimizers.SGD(0.5)
+        optimizer.build(model.trainable_variables)
+    step = TrainingStep(model, optimizer, strategy, **options)
+    feed = distributed_batches(
+        StreamBatches(source, ROWS), strategy, start=0, accumulate=step.accumulate
+    )
+    return step, model, iter(feed)
+
+
+def _numpy_steps(count, clip_norm):
+    data, slope, records = Examples().arrays, np.ones(3), []
+    for step in range(count):
+        rows = slice(step * ROWS, (step + 1) * ROWS)
+        x, label, weight = (data[k][rows].astype(np.float64) for k in ("x", "label", "weight"))
+        error = x @ slope - label
+        gradient = 2 * x.T @ (weight * error) / weight.sum()
+        norm = np.linalg.norm(gradient)
+        records.append((weight @ error**2 / weight.sum(), norm,
+                        weight @ (np.abs(error) < 1) / weight.sum()))
+        if clip_norm:
+            gradient *= min(1.0, clip_norm / norm)
+        slope = slope - RATE * gradient
+    return slope, records
+
+
+@pytest.mark.parametrize(
+    ("replicas", "accumulate", "jit", "clip_norm"),
+    [(1, 1, False, 0.5), (1, 4, True, 0.5), (2, 1, True, 0.5), (2, 2, False, 0.5),
+     (2, 4, True, 0.5), (1, 2, False, None)],
+)
+def test_updates_equal_numpy_however_the_batch_is_split(replicas, accumulate, jit, clip_norm):
+    step, model, feed = _trainer(Regression, Examples(), replicas, accumulate=accumulate,
+                                 jit=jit, clip_norm=clip_norm)
+    slope, records = _numpy_steps(5, clip_norm)
+    rows = step.run(feed, 0, np.full(2, RATE)) + step.run(feed, 2, np.full(3, RATE))
+    np.testing.assert_allclose(model.slope.numpy(), slope, rtol=1e-5)
+    for row, (loss, norm, accuracy) in zip(rows, records, strict=True):
+        assert row["loss"] == pytest.approx(loss, rel=1e-5)
+        assert row["square_loss"] == row["loss"] and row["absent_loss"] == 0.0
+        assert row["gradient_norm"] == pytest.approx(norm, rel=1e-5)
+        assert row["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+        assert row["tokens"] == 2 * ROWS
+    assert records[0][1] > 0.5, "the first gradient must be one that is clipped"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_step_that_is_not_finite_is_reported_and_neither_applied_nor_passed(replicas):
+    step, model, feed = _trainer(Regression, Examples(poison=2 * ROWS + 7), replicas,
+                                 clip_norm=0.5)
+    rows = step.run(feed, 0, np.full(5, RATE))
+    assert len(rows) == 3
+    assert np.isfinite(rows[1]["loss"]) and np.isnan(rows[2]["loss"])
+    np.testing.assert_allclose(model.slope.numpy(), _numpy_steps(2, 0.5)[0], rtol=1e-5)
+    assert step.optimizer.iterations.numpy() == 2
+
+
+def test_an_infinite_gradient_of_a_finite_loss_is_not_applied():
+    source = Examples()
+    source.arrays["x"][:] = 1e19  # loss is 0 * error, the gradient's norm overflows
+    source.arrays["label"][:] = np.float32(3e19)
+    source.arrays["label"][0] = np.float32(2e19)
+    source.arrays["weight"][:] = 1e-2
+    step, model, feed = _trainer(Regression, source)
+    rows = step.run(feed, 0, np.full(2, RATE))
+    assert len(rows) == 1 and not np.isfinite(rows[0]["gradient_norm"])
+    np.testing.assert_array_equal(model.slope.numpy(), np.ones(3))
+
+
+def _masks(replicas, accumulate, seed=1, jit=False, steps=2):
+    """The dropout mask of each row in each step: `(steps, ROWS, WIDTH)`."""
+    step, model, feed = _trainer(Dropped, RowNumbers(), replicas, accumulate=accumulate,
+                                 jit=jit, clip_norm=None, seed=seed)
+    masks, before = [], model.table.numpy()
+    for number in range(steps):
+        step.run(feed, number, np.ones(1))
+        masks.append(before - model.table.numpy() > 0)
+        before = model.table.numpy()
+    return np.stack(masks)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_rows_micro_batches_replicas_and_steps_have_masks_of_their_own(jit):
+    masks = _masks(2, 2, jit=jit).reshape(-1, WIDTH)
+    assert len({mask.tobytes() for mask in masks}) == 2 * ROWS
+    assert 0.4 < masks.mean() < 0.6
+
+
+def test_the_same_seed_gives_the_same_masks_and_another_others():
+    first = _masks(1, 2)
+    np.testing.assert_array_equal(first, _masks(1, 2))
+    assert not np.array_equal(first, _masks(1, 2, seed=2))
+
+
+def test_calls_of_any_length_take_the_same_steps_and_trace_the_loop_once_or_twice():
+    lengths = (1, 3, 2, 5)
+    step, model, feed = _trainer(Regression, Examples())
+    for number, length in enumerate(lengths):
+        step.run(feed, sum(lengths[:number]), np.full(length, RATE))
+    np.testing.assert_allclose(model.slope.numpy(), _numpy_steps(11, 1.0)[0], rtol=1e-5)
+    assert step._loop.experimental_get_tracing_count() <= 2

@@ -1,0 +1,70 @@
+"""The choice of a strategy, and its mistakes."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+from keras_attn.training import strategies
+from keras_attn.training.strategies import agree, any_worker, is_chief, make_strategy
+
+
+def test_auto_takes_one_device_where_there_is_one():
+    assert isinstance(make_strategy("auto"), tf.distribute.OneDeviceStrategy)
+
+
+def test_a_process_has_one_mirrored_strategy_so_that_two_runs_do_not_mix_their_sums():
+    assert make_strategy("mirrored") is make_strategy("mirrored")
+    assert make_strategy("mirrored").num_replicas_in_sync == 2
+
+
+def test_one_process_agrees_with_itself():
+    for strategy in (make_strategy("one_device"), make_strategy("mirrored")):
+        assert is_chief(strategy)
+        assert agree(strategy, [3.0, -1.0]).tolist() == [3.0, -1.0]
+        assert any_worker(strategy, 15) and not any_worker(strategy, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "message"),
+    [
+        ("mirorred", None, "one of auto, one_device, mirrored"),
+        ("multi_worker", None, "no TF_CONFIG"),
+        ("auto", "{", "must be JSON with a cluster"),
+        ("auto", "[]", "must be JSON with a cluster"),
+        ("auto", '{"cluster": 3}', "must be JSON with a cluster"),
+    ],
+)
+def test_what_cannot_be_made_is_an_error_for_the_user(monkeypatch, name, config, message):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if config is not None:
+        monkeypatch.setenv("TF_CONFIG", config)
+    with pytest.raises(UserError, match=message):
+        make_strategy(name)
+
+
+@pytest.mark.parametrize("with_chief", [False, True])
+def test_the_chief_is_the_chief_or_else_worker_0(monkeypatch, with_chief):
+    cluster = {"worker": ["a:1", "b:1"], **({"chief": ["c:1"]} if with_chief else {})}
+
+    class Strategy:
+        pass
+
+    found = {}
+    for kind in cluster:
+        for index in range(len(cluster[kind])):
+            monkeypatch.setenv("TF_CONFIG", json.dumps(
+                {"cluster": cluster, "task": {"type": kind, "index": index}}))
+            strategy = Strategy()
+            strategy.cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+            found[kind, index] = is_chief(strategy)
+    assert [task for task, chief in found.items() if chief] == [
+        ("chief", 0) if with_chief else ("worker", 0)]
+    assert strategies._cluster_workers() == (3 if with_chief else 2)
+
+
+def test_virtual_devices_after_tensorflow_started_are_an_error_unless_they_are_there():
+    assert make_strategy("mirrored", virtual_devices=2).num_replicas_in_sync == 2
+    with pytest.raises(UserError, match="before TensorFlow is first used.*virtual_devices=3"):
+        make_strategy("mirrored", virtual_devices=3)
