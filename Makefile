@@ -1,0 +1,55 @@
+# Everything is done with the Python of $(VENV), made on first use and again when needed.
+VENV = .venv
+PYTHON = $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
+	$$python -c $(FITS) >/dev/null 2>&1 && echo $$python && break; done)
+# TensorFlow has no wheels for 3.14.
+FITS = 'import ensurepip, sys, venv; assert (3, 11) <= sys.version_info < (3, 14)'
+MISSING = 'Python 3.11, 3.12 or 3.13 with venv is needed (Debian, Ubuntu: apt install \
+	python3-venv). Received: PYTHON=$(PYTHON)'
+# setuptools warns at length that an editable installation is editable.
+PIP = PYTHONWARNINGS=ignore $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help install demo test test-slow lint clean
+
+help:
+	@echo 'make install    make $(VENV) with the package'
+	@echo 'make demo       pretrain and finetune a small BERT on this machine, in minutes'
+	@echo 'make test       the linter and the tests, under 10 minutes on 2 cores'
+	@echo 'make test-slow  the long tests: kills, workers, backends, the oldest TensorFlow'
+	@echo 'make lint       the linter alone'
+	@echo 'make clean      remove $(VENV) and what was built; runs/ stays'
+
+install: $(VENV)/installed
+
+demo: $(VENV)/installed-report
+	$(VENV)/bin/python examples/demo.py
+
+test: lint
+	$(VENV)/bin/python -m pytest
+
+test-slow: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest -m slow -v --durations=0
+
+lint: $(VENV)/installed-test
+	$(VENV)/bin/python -m ruff check .
+
+clean:
+	rm -rf $(VENV) build dist keras_attn.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/made:
+	@'$(PYTHON)' -c $(FITS) 2>/dev/null || { echo $(MISSING) >&2; exit 1; }
+	@rm -rf $(VENV)
+	'$(PYTHON)' -m venv $(VENV)
+	@$(PIP) install --upgrade pip
+	@touch $@
+
+# Editable, so that changed configs and code count at once, in the commands too.
+$(VENV)/installed: $(VENV)/made setup.py pyproject.toml
+	@echo 'installing; TensorFlow and the rest take 2.6 GB and some minutes'
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/installed-%: $(VENV)/installed
+	@$(PIP) install --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,25 @@
+"""The suite on the lower bounds of pyproject.toml."""
+
+import re
+import sys
+
+import pytest
+
+from environments import PROJECT, ROOT, environment, run
+
+pytestmark = pytest.mark.slow
+
+
+def lowest(requirements):
+    """`name>=1.2,<3; marker` as `name==1.2; marker`."""
+    return [re.sub(r">=([\d.]+)(,<[\d.]+)?", r"==\1", text) for text in requirements]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="no wheels of TensorFlow 2.19 for it")
+def test_the_suite_passes_on_the_lower_bounds():
+    extras = PROJECT["optional-dependencies"]
+    pinned = lowest(PROJECT["dependencies"] + extras["report"] + extras["test"])
+    assert "tensorflow==2.19.1" in [text.partition(";")[0] for text in pinned]
+    # Newer ones need a newer protobuf than TensorFlow 2.19 takes, and do not say so.
+    python = environment("oldest", [*pinned, "tensorflow-metadata<1.18"])
+    print(run([python, "-m", "pytest"], ROOT, timeout=1800))

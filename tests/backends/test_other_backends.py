@@ -1,0 +1,41 @@
+"""Ops, layers and models on JAX and PyTorch, where TensorFlow is not installed."""
+
+import pytest
+
+from environments import PROJECT, ROOT, environment, run
+
+pytestmark = pytest.mark.slow
+
+# A CPU build of this version is found more often than of others; a build for CUDA works as well,
+# but takes gigabytes.
+TORCH = "torch==2.13.0"
+SUITES = ("tests/ops", "tests/layers", "tests/models")
+
+
+@pytest.fixture(scope="module")
+def python():
+    keras = next(name for name in PROJECT["dependencies"] if name.startswith("keras"))
+    return environment("backends", [keras, "jax", TORCH, "pytest>=8"])
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_ops_layers_and_models_pass_on(backend, python):
+    print(run([python, "-m", "pytest", *SUITES], ROOT, timeout=1800, KERAS_BACKEND=backend))
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_importing_needs_keras_alone_and_changes_no_global_state(backend, python):
+    program = """
+import sys
+import keras
+before = (keras.config.floatx(), keras.config.dtype_policy().name, len(sys.path))
+import keras_attn
+new = {name.partition('.')[0] for name in sys.modules}
+assert keras_attn.__version__
+import keras_attn.layers, keras_attn.models, keras_attn.ops
+loaded = {name.partition('.')[0] for name in sys.modules}
+for name in ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'absl.flags', 'tokenizers'):
+    assert name not in loaded, name
+assert before == (keras.config.floatx(), keras.config.dtype_policy().name, len(sys.path))
+"""
+    run([python, "-c", program], ROOT, KERAS_BACKEND=backend)

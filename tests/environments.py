@@ -1,0 +1,52 @@
+"""Virtual environments for the tests that need other packages than these."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def environment(name, requirements):
+    """Python of an environment with these requirements, made when they change.
+
+    It lies inside the environment of the tests, which `make clean` removes.
+    """
+    folder = Path(sys.prefix) / "environments" / name
+    python = folder / "bin" / "python"
+    wanted = hashlib.sha256("\n".join(requirements).encode()).hexdigest()
+    made = folder / "made"
+    if not made.is_file() or made.read_text() != wanted:
+        make_environment(folder)
+        install(python, *requirements)
+        made.write_text(wanted)
+    return python
+
+
+def make_environment(folder):
+    subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+    install(folder / "bin" / "python", "--upgrade", "pip")
+
+
+def install(python, *arguments):
+    """Runs `pip install`; fails with what pip said."""
+    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, f"pip install {arguments}:\n{done.stderr[-3000:]}"
+
+
+def run(command, cwd, timeout=600, **variables):
+    """Output of a command that must succeed, without this process's Python settings."""
+    kept = {name: value for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "KERAS_BACKEND", "PYTEST_ADDOPTS", "TF_CONFIG")
+            and not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=kept | variables, timeout=timeout,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout[-8000:]}"
+    return done.stdout
