@@ -34,5 +34,5 @@ def learning_rates(progress, *, peak, warmup_fraction=0.1, schedule="linear"):
         decay = np.ones_like(left)
     else:
         raise UserError(f"train.schedule must be one of {', '.join(NAMES)}. Received: {schedule}")
-    rise = progress / max(warmup_fraction, 1e-9)
+    rise = progress / warmup_fraction if warmup_fraction > 0 else np.ones_like(progress)
     return (peak * np.minimum(1.0, np.where(rise < 1.0, rise, decay))).astype(np.float32)

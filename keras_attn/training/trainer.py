@@ -81,6 +81,8 @@ class Trainer:
         try:
             if not self._finished():
                 self._train()
+            elif self.evaluate:  # perhaps in another way than when it finished
+                self.validation = self.evaluate()
             if self._saved[0] != self.step:
                 self.save()
         finally:
@@ -104,7 +106,7 @@ class Trainer:
             took = time.monotonic() - begin
             # The first call compiles: its time says nothing about the next.
             seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0
-            self._check_finite(rows)
+            self._check_finite(rows, rates, took)
             self._record(rows, rates, took)
 
     def _steps_per_call(self, seconds_per_step):
@@ -124,10 +126,11 @@ class Trainer:
             at = at / self.total_seconds
         return learning_rates(at, **self._rate)
 
-    def _check_finite(self, rows):
+    def _check_finite(self, rows, rates, took):
         last = rows[-1]
         if math.isfinite(last["loss"]) and math.isfinite(last["gradient_norm"]):
             return
+        self.records.write(self._as_records(rows[:-1], rates, took))
         kept = self.checkpoints.steps()
         raise UserError(
             "Training needs finite losses and gradients; a lower train.learning_rate or a longer "
@@ -137,22 +140,26 @@ class Trainer:
         )
 
     def _record(self, rows, rates, took):
-        rows_per_second = self.batches.batch_size * len(rows) / took
-        tokens_per_second = sum(row["tokens"] for row in rows) / took
-        records = []
-        for k, (row, rate) in enumerate(zip(rows, rates, strict=True)):
-            del row["tokens"]
-            records.append({
-                "step": self.step + k + 1,
-                **row,
-                "learning_rate": float(rate),
-                "sequences_per_second": rows_per_second,
-                "tokens_per_second": tokens_per_second,
-                "seconds": self.seconds + took * (k + 1) / len(rows),
-            })
+        records = self._as_records(rows, rates, took)
         self.step += len(rows)
         self.seconds += took
         self._after_call(records)
+
+    def _as_records(self, rows, rates, took):
+        speed = {
+            "sequences_per_second": self.batches.batch_size * len(rows) / took,
+            "tokens_per_second": sum(row["tokens"] for row in rows) / took,
+        }
+        return [
+            {
+                "step": self.step + k,
+                **{name: value for name, value in row.items() if name != "tokens"},
+                "learning_rate": float(rate),
+                **speed,
+                "seconds": self.seconds + took * k / len(rows),
+            }
+            for k, (row, rate) in enumerate(zip(rows, rates, strict=False), 1)
+        ]
 
     def _after_call(self, records):
         finished = self._finished()
@@ -164,6 +171,7 @@ class Trainer:
             records[-1].update({f"validation_{k}": v for k, v in self.validation.items()})
             self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
                 f"{name} {value:.4f}" for name, value in self.validation.items()))
+            stop = any_worker(self.strategy, self._signal)  # it may have come meanwhile
         # Records come before the checkpoint of their step: a restart drops the
         # ones after its checkpoint, and could not make up for missing ones.
         self.records.write(records)

@@ -30,7 +30,8 @@ def test_the_cosine_schedule_falls_along_half_a_cosine():
         assert _rate(at, warmup_fraction=0.2, schedule="cosine") == pytest.approx(wanted, abs=1e-6)
 
 
-def test_without_warmup_the_first_rate_is_almost_the_peak():
+def test_without_warmup_the_first_rate_is_the_peak():
+    assert _rate(0.0, warmup_fraction=0.0) == 2.0
     assert _rate(0.01, warmup_fraction=0.0) == pytest.approx(2.0 * 0.99)
 
 

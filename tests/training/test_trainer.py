@@ -1,0 +1,179 @@
+"""The loop around the steps: its end, its clock, what it saves and when."""
+
+import json
+import math
+import os
+import signal
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.errors import UserError
+from keras_attn.training import trainer as trainer_module
+from keras_attn.training.strategies import make_strategy
+from keras_attn.training.trainer import Stopped, Trainer, check_batch_size
+
+
+class FakeStep:
+    """Takes no time to build; each step adds its number times its rate to the weights."""
+
+    accumulate = 1
+
+    def __init__(self, seconds=0.0, bad_step=None, at_step=None):
+        self.strategy = make_strategy("one_device")
+        self.model = keras.Sequential([keras.layers.Dense(1, name="dense")], name="net")
+        self.model.build((None, 2))
+        self.model.layers[0].kernel.assign(np.zeros((2, 1)))
+        self.optimizer = None
+        self.seconds, self.bad_step, self.at_step = seconds, bad_step, at_step or {}
+        self.rates = {}
+
+    def run(self, iterator, first, rates):
+        rows = []
+        for step, rate in enumerate(rates, first + 1):
+            time.sleep(self.seconds)
+            self.at_step.get(step, lambda: None)()
+            bad = step == self.bad_step
+            rows.append({"loss": math.nan if bad else 1.0 / step, "gradient_norm": 1.0,
+                         "tokens": 10})
+            if bad:
+                break
+            kernel = self.model.layers[0].kernel
+            kernel.assign(kernel + step)
+            self.rates[step] = float(rate)
+        return rows
+
+
+class FakeBatches:
+    batch_size = 4
+
+    def batch(self, index, first, last):
+        return {"x": np.zeros((last - first, 1), np.float32)}
+
+
+def _trainer(folder, step=None, **options):
+    return Trainer(step or FakeStep(), FakeBatches(), str(folder), **options)
+
+
+def _records(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+
+
+def _checkpoints(folder):
+    return json.loads((folder / "checkpoints" / "index.json").read_text())["steps"]
+
+
+def _kernel(trainer):
+    return float(trainer.step_function.model.layers[0].kernel[0, 0])
+
+
+def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
+    evaluated = []
+    trainer = _trainer(tmp_path, total_steps=25, checkpoint_every=4, keep=3, evaluate_every=10,
+                       evaluate=lambda: evaluated.append(trainer.step) or {"accuracy": 0.5})
+    trainer.run()
+    assert evaluated == [10, 20, 25]
+    assert _checkpoints(tmp_path) == [20, 24, 25]
+    records = _records(tmp_path)
+    assert [record["step"] for record in records] == list(range(1, 26))
+    assert [r["step"] for r in records if "validation_accuracy" in r] == [10, 20, 25]
+    assert _kernel(trainer) == sum(range(1, 26))
+
+
+def test_rates_are_those_of_the_schedule_over_all_steps(tmp_path):
+    step = FakeStep()
+    _trainer(tmp_path, step, total_steps=9, peak=1.0, warmup_fraction=0.5).run()
+    wanted = [0.2, 0.4, 0.6, 0.8, 1.0, 0.8, 0.6, 0.4, 0.2]
+    np.testing.assert_allclose(list(step.rates.values()), wanted, rtol=1e-5)
+
+
+def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
+    _trainer(tmp_path, total_steps=5).run()
+    longer = _trainer(tmp_path, total_steps=8)
+    longer.run()
+    assert _kernel(longer) == sum(range(1, 9))
+    again = _trainer(tmp_path, total_steps=8, evaluate=lambda: {"accuracy": 0.25})
+    again.run()
+    assert again.step == 8 and again.validation == {"accuracy": 0.25}
+    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+
+
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")])
+def test_a_signal_saves_and_the_next_run_goes_on_from_there(
+    tmp_path, monkeypatch, number, kind
+):
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
+    handler = signal.getsignal(number)
+    step = FakeStep(at_step={3: lambda: signal.raise_signal(number)})
+    with pytest.raises(Stopped, match="stopped at step 3;") as stopped:
+        _trainer(tmp_path, step, total_steps=6).run()
+    assert stopped.value.signal_number == number
+    assert signal.getsignal(number) is handler
+    assert _checkpoints(tmp_path) == [3]
+    trainer = _trainer(tmp_path, total_steps=6)
+    trainer.run()
+    assert _kernel(trainer) == sum(range(1, 7))
+    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 7))
+
+
+def test_a_signal_during_an_evaluation_stops_after_it(tmp_path):
+    def evaluate():
+        signal.raise_signal(signal.SIGTERM)
+        return {"accuracy": 1.0}
+
+    with pytest.raises(Stopped, match="step 2;"):
+        _trainer(tmp_path, total_steps=6, evaluate=evaluate, evaluate_every=2).run()
+    assert _checkpoints(tmp_path) == [2]
+
+
+def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
+    with pytest.raises(UserError, match="step=9, loss=nan.*Last good checkpoint: step 6") as error:
+        _trainer(tmp_path, FakeStep(bad_step=9), total_steps=20, checkpoint_every=6).run()
+    assert "\n" not in str(error.value)
+    assert _checkpoints(tmp_path) == [6]
+    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+
+
+def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
+    _trainer(tmp_path, total_steps=8, checkpoint_every=3).run()
+    path = tmp_path / "checkpoints" / "step-8.npz"
+    os.truncate(path, 100)
+    trainer = _trainer(tmp_path, total_steps=8)
+    trainer.run()
+    assert _kernel(trainer) == sum(range(1, 9))
+    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+
+
+def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.05)
+    options = {"minutes": 1.0 / 60, "peak": 1.0, "warmup_fraction": 0.0}
+    begin = time.monotonic()
+    stop = {step: (lambda: signal.raise_signal(signal.SIGINT)) for step in (40,)}
+    first = FakeStep(0.01, at_step=stop)
+    with pytest.raises(Stopped):
+        _trainer(tmp_path, first, **options).run()
+    time.sleep(0.5)  # between two runs the clock stands still
+    second = FakeStep(0.01)
+    trainer = _trainer(tmp_path, second, **options)
+    trainer.run()
+    assert 1.0 <= trainer.seconds < 1.3
+    assert time.monotonic() - begin >= 1.5
+    rates = list({**first.rates, **second.rates}.values())
+    seconds = [record["seconds"] for record in _records(tmp_path)]
+    np.testing.assert_allclose(rates, 1.0 - np.array(seconds), atol=0.1)
+    assert rates[-1] < 0.1 and len(rates) == trainer.step
+    assert all(b <= a + 0.03 for a, b in zip(rates[:-1], rates[1:], strict=True))
+
+
+@pytest.mark.parametrize("sizes", [(6, 4, 1), (8, 3, 1), (0, 1, 1), (8, 0, 1), (8, 8, 2)])
+def test_a_batch_that_does_not_divide_is_refused(sizes):
+    batch_size, accumulate, replicas = sizes
+    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
+    with pytest.raises(UserError, match=f"batch_size={batch_size}.*replicas={replicas}"):
+        check_batch_size(batch_size, accumulate, strategy)
