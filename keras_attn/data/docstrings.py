@@ -1,15 +1,11 @@
 """The embedded corpus: English that any installation has, the docstrings of its Python files."""
 
-import contextlib
 import functools
-import gzip
 import hashlib
-import json
 import os
 import re
-import zlib
 from collections import Counter
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from keras_attn.data.docstring_files import (
@@ -122,35 +118,13 @@ def fingerprint():
 
 @functools.cache
 def read_modules():
-    """Returns all modules with a docstring in English, near-duplicates left out.
-
-    Reading takes some ten seconds, so they are kept in the user's cache folder for the next run.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "keras_attn"
-    path = cache / f"docstrings-{fingerprint()[:32]}.json.gz"
-    if (kept := _read_cache(path)) is not None:
-        return kept
+    """Returns all modules with a docstring in English, near-duplicates left out."""
     found = find_modules()
     docstrings = read_docstrings([path for _, path in found], available_cores())
-    modules = _without_duplicates(
+    return tuple(_without_duplicates(
         Module(name, package_of(path, name), texts)
         for (name, path), texts in zip(found, docstrings, strict=True)
-    )
-    with contextlib.suppress(OSError):
-        cache.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        with gzip.open(unfinished, "wt", encoding="utf-8", compresslevel=3) as file:
-            json.dump([astuple(module) for module in modules], file)
-        unfinished.replace(path)
-    return tuple(modules)
-
-
-def _read_cache(path):
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return tuple(Module(*module) for module in json.load(file))
-    except (OSError, EOFError, ValueError, TypeError, zlib.error):
-        return None
+    ))
 
 
 def _modules_of(split):

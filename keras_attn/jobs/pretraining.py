@@ -112,7 +112,8 @@ def _examples(run, split, source, tokenizer):
                             f"data.length={data.length}, {source} has {examples.length}")
         return examples
     folder = source if is_prepared(source) else run.workdir / f"data/{split}"
-    if run.chief and folder != source:
+    # A resumed run keeps its shards, whatever became of the text since.
+    if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
         prepare(source, tokenizer, folder, split=split, log=run.say, **_reading(data))
     run.meet()
     return PretrainingExamples(
