@@ -68,17 +68,6 @@ def row_weights(batch, like):
     return ops.ones((ops.shape(like)[0],), "float32")
 
 
-def cross_entropy(labels, logits):
-    """`-log softmax(logits)[label]`, float32.
-
-    Args:
-        labels: Integers `(...)`.
-        logits: `(..., C)`.
-    """
-    logits = ops.cast(logits, "float32")
-    return ops.sparse_categorical_crossentropy(ops.cast(labels, "int32"), logits, from_logits=True)
-
-
 def hits(labels, logits):
     """1 where the largest logit is the label's, else 0: float32 `(...)`."""
     best = ops.argmax(logits, axis=-1)

@@ -2,6 +2,7 @@
 
 from keras_attn.ops.activations import gelu_erf, gelu_tanh
 from keras_attn.ops.attention import scaled_dot_product_attention
+from keras_attn.ops.cross_entropy import sparse_cross_entropy
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
 from keras_attn.ops.positions import sinusoidal_positions
 
@@ -15,4 +16,5 @@ __all__ = [
     "padding_mask",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
+    "sparse_cross_entropy",
 ]

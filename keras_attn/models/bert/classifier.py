@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.task import Task, cross_entropy, hits, row_weights, serialize_backbone
+from keras_attn.models.task import Task, hits, row_weights, serialize_backbone
+from keras_attn.ops import sparse_cross_entropy
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -85,7 +86,7 @@ class BertClassifier(Task, keras.Model):
         if self.num_classes == 1:
             errors = ops.square(logits[:, 0] - ops.cast(labels, "float32"))
         else:
-            errors = cross_entropy(labels, logits)
+            errors = sparse_cross_entropy(labels, logits)
         return {"label": ops.sum(errors * row_weights(batch, labels))}
 
     def metric_sums(self, outputs, batch):

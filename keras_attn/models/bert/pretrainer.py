@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, cross_entropy, hits, row_weights, serialize_backbone
+from keras_attn.models.task import Task, hits, row_weights, serialize_backbone
+from keras_attn.ops import sparse_cross_entropy
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -122,10 +123,10 @@ class BertPretrainer(Task, keras.Model):
 
     def loss_errors(self, outputs, batch):
         rows = row_weights(batch, batch["mask_weights"])
-        mlm = cross_entropy(batch["mask_ids"], outputs["mlm_logits"])
+        mlm = sparse_cross_entropy(batch["mask_ids"], outputs["mlm_logits"])
         errors = {"mlm": ops.sum(mlm * self._mask_weights(batch, rows))}
         if self.next_sentence:
-            nsp = cross_entropy(batch["next_sentence_label"], outputs["nsp_logits"])
+            nsp = sparse_cross_entropy(batch["next_sentence_label"], outputs["nsp_logits"])
             errors["nsp"] = ops.sum(nsp * rows)
         return errors
 
