@@ -56,7 +56,7 @@ class SinusoidalPositionEncoding(keras.layers.Layer):
         table = sinusoidal_positions(
             position_ids, inputs.shape[-1], self.max_wavelength, self.layout
         )
-        return ops.cast(ops.cast(inputs, "float32") + table, inputs.dtype)
+        return inputs + ops.cast(table, inputs.dtype)
 
     def compute_output_shape(self, input_shape):
         return input_shape

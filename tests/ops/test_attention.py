@@ -126,6 +126,16 @@ def test_huge_logits_at_masked_keys_do_not_overflow_float16():
     np.testing.assert_allclose(output, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_softmax_is_taken_in_float32(dtype):
+    # In float16 these logits are infinite, in bfloat16 they are equal.
+    zeros = ops.zeros((1, 2, 4), dtype)
+    value = ops.cast(np.array([[[0.0], [1.0]]]), dtype)
+    bias = np.array([[70000.0, 70001.0], [-70000.0, -70002.0]], "float32")
+    output, _ = attend(zeros, zeros, value, bias=bias)
+    np.testing.assert_allclose(output[0, :, 0], [0.7311, 0.1192], atol=2e-3)
+
+
 @pytest.mark.parametrize("dtype,tolerance", [("float16", 5e-3), ("bfloat16", 3e-2)])
 def test_half_precision_is_near_the_reference(dtype, tolerance):
     arrays = normal(2, 16, 8), normal(2, 20, 8, seed=1), normal(2, 20, 8, seed=2)
