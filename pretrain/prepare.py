@@ -13,7 +13,7 @@ from keras_attn.jobs.command_line import run_command
 
 
 def define_flags():
-    flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, or tfds:NAME.")
+    flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, tfds:NAME.")
     flags.DEFINE_string("output", None, "Folder for the shards.")
     flags.DEFINE_string("vocab", None, "Vocabulary file; trained on the input if left out.")
     flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary.")
@@ -23,7 +23,7 @@ def define_flags():
                       "file a document.")
     flags.DEFINE_string("field", "text", "Field of JSONL or TFDS.")
     flags.DEFINE_string("encoding", "utf-8", "Encoding of the files.")
-    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "What to do with undecodable lines.")
+    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "What undecodable lines are.")
     flags.DEFINE_enum("split", "train", ["train", "validation"], "Of docstrings and TFDS.")
     flags.DEFINE_integer("processes", None, "Default: one a core.", lower_bound=1)
 

@@ -13,6 +13,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from keras_attn.errors import UserError
+from keras_attn.jobs.defaults import fields
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
@@ -26,7 +27,8 @@ def define_run_flags():
         "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
         "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",
     )
-    flags.DEFINE_integer("virtual_devices", 0, "Split the CPU into so many devices, to try mirrored.")
+    flags.DEFINE_integer("virtual_devices", 0, "Split the CPU in so many devices: tries mirrored.",
+                         lower_bound=0)
     flags.DEFINE_string("tpu", None, "Address of the TPU; empty on a TPU machine.")
 
 
@@ -104,7 +106,8 @@ def _fail_if_known(error):
         sys.exit(128 + error.signal_number)
     no_space = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in text
     if no_space:
-        _fail(f"Free disk space is needed; what was saved before is whole. Received: {_first(text)}")
+        _fail("Free disk space is needed; what was saved before is whole. "
+              f"Received: {_first(text)}")
     if isinstance(error, MemoryError) or name == "ResourceExhaustedError":
         _fail("More memory is needed: lower train.batch_size, or raise train.accumulate, which "
               f"splits the batch. Received: {_first(text)}")
@@ -257,20 +260,8 @@ def _negated(path, known):
     return name.startswith("no") and isinstance(known.get(positive), bool)
 
 
-def fields(config, prefix=""):
-    """Dotted names and values of all fields of a config."""
-    for name, value in config.items():
-        if isinstance(value, ConfigDict):
-            yield from fields(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
 def _unset(config, path):
     *parents, name = path.split(".")
     for parent in parents:
         config = config[parent]
-    try:
-        config[name] = None
-    except TypeError:
-        raise UserError(f"--config.{path} must have a value. Received: None") from None
+    config[name] = None

@@ -127,3 +127,12 @@ def _classifier():
     model.size = placeholder(str)  # tiny to large; None: that of `pretrained`, or tiny
     model.dropout = 0.1
     return model
+
+
+def fields(config, prefix=""):
+    """Dotted names and values of all fields of a config."""
+    for name, value in config.items():
+        if isinstance(value, ml_collections.ConfigDict):
+            yield from fields(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

@@ -1,10 +1,13 @@
 """Checks of a config's fields before any work is done."""
 
+import difflib
 import math
 
 from keras_attn.errors import UserError
+from keras_attn.jobs.defaults import fields, finetuning_defaults, pretraining_defaults
 from keras_attn.training import optimizers, schedules
 
+DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults}
 CHOICES = {
     "train.precision": ("float32", "mixed_bfloat16"),
     "train.optimizer": optimizers.NAMES,
@@ -25,15 +28,24 @@ LOWEST = (
 BELOW_ONE = ("train.warmup_fraction", "model.dropout")
 
 
-def check_fields(config):
-    """Checks choices and ranges.
+def check_fields(kind, config):
+    """Checks names, choices and ranges.
 
     Args:
+        kind: "pretraining" or "finetuning".
         config: ConfigDict of a run.
 
     Raises:
         UserError: Names the first field that is wrong.
     """
+    known, given = dict(fields(DEFAULTS[kind]())), dict(fields(config))
+    for path in sorted({*known, *given}):
+        if path not in known:
+            near = difflib.get_close_matches(path, known, 1, cutoff=0.5)
+            raise UserError(f"A field of the config of {kind} is needed. Received: {path}"
+                            + (f"; did you mean {near[0]}?" if near else ""))
+        if given.get(path) is None and known[path] is not None:
+            raise UserError(f"{path} must have a value. Received: {path}=None")
     ends = [name for name in ("steps", "epochs", "minutes") if config.train[name] is not None]
     if len(ends) != 1:
         raise UserError("One of train.steps, train.epochs and train.minutes must be set. "

@@ -1,10 +1,10 @@
 """Preparing a corpus: text in, a folder of shards and its vocabulary out."""
 
+import itertools
 import posixpath
 
-import tensorflow as tf
-
 from keras_attn.data.prepare import prepare, sample_texts
+from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
 from keras_attn.text.vocabulary import read_vocabulary, train_vocabulary, write_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
@@ -28,21 +28,26 @@ def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=Tru
     if not source or not folder:
         raise UserError("--input and --output are needed. "
                         f"Received: input={source}, output={folder}")
-    path = posixpath.join(folder, "vocab.txt")
+    if is_prepared(source):
+        raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
     if vocab:
         vocabulary = read_vocabulary(vocab)
-    elif tf.io.gfile.exists(path):
-        vocabulary = read_vocabulary(path)
     else:
+        # Also to go on: the same text and size give the same vocabulary, others must not find it.
         vocabulary = vocabulary_of(source, vocab_size, lowercase, log, **reading)
-        tf.io.gfile.makedirs(folder)
-        write_vocabulary(path, vocabulary)
     tokenizer = WordPieceTokenizer(vocabulary, lowercase)
-    return prepare(source, tokenizer, folder, split=split, processes=processes, log=log, **reading)
+    index = prepare(
+        source, tokenizer, folder, split=split, processes=processes, log=log, **reading
+    )
+    write_vocabulary(posixpath.join(folder, "vocab.txt"), vocabulary)
+    return index
 
 
 def vocabulary_of(source, size, lowercase, log=print, **reading):
     """Trains a vocabulary on a sample of a text source."""
     log(f"training a vocabulary of {size:,} word pieces on {source}")
-    texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading)
-    return train_vocabulary(texts, size, lowercase)
+    texts = iter(sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading))
+    first = next(texts, None)
+    if first is None:
+        raise UserError(f"The text must hold at least one word. Received: {source}")
+    return train_vocabulary(itertools.chain([first], texts), size, lowercase)

@@ -41,7 +41,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
     config = config.copy_and_resolve_references()
-    if not any(config.train[name] for name in ("steps", "epochs", "minutes")):
+    if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
         config.train.minutes = DEFAULT_MINUTES
     run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
               strategy, virtual_devices, tpu)

@@ -31,7 +31,7 @@ class Run:
         for name, value in overrides.items():
             if value is not None:
                 config[name] = value
-        check_fields(config)
+        check_fields(kind, config)
         self.kind = kind
         self.config = config
         self.pretrained = Saved(config.pretrained) if config.pretrained else None

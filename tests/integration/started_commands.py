@@ -65,8 +65,8 @@ def run(module, *flags, status=0, **environment):
     return out, err
 
 
-def start_workers(number, module, *flags):
-    """Starts the workers of a cluster on this machine."""
+def start_workers(number, module, *flags, folder=""):
+    """Starts the workers of a cluster on this machine; `folder` may hold the module."""
     sockets = [socket.socket() for _ in range(number)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -74,7 +74,7 @@ def start_workers(number, module, *flags):
     for one in sockets:
         one.close()
     return [
-        start(module, *flags, TF_CONFIG=json.dumps(
+        start(module, *flags, PYTHONPATH=str(folder), TF_CONFIG=json.dumps(
             {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         ))
         for index in range(number)

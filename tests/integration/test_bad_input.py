@@ -1,0 +1,239 @@
+"""What the user can mend is one line that says what, and nothing half-written is left."""
+
+import os
+import re
+import shutil
+
+import pytest
+from started_commands import TINY
+
+from keras_attn import finetune, load, pretrain
+from keras_attn.errors import UserError
+from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.workdir import Workdir
+
+PRETRAINING = [
+    ({"data.train": "{texts}/nowhere.txt"}, "nowhere.txt"),
+    ({"data.train": "{texts}/none*.txt"}, r"none\*.txt"),
+    ({"data.train": "{texts}/train.txt,{texts}/gone.txt"}, "gone.txt"),
+    ({"data.train": "{bad}/empty.txt"}, "empty.txt"),
+    ({"data.train": "{bad}/latin1.txt"}, "latin1.txt.*line 3|line 3.*latin1.txt"),
+    ({"data.train": "{bad}/single.txt"}, "two sentences"),
+    ({"data.train": "{bad}/gone.tfrecord", "data.vocab": "{bad}/vocab.txt"}, "gone.tfrecord"),
+    ({"data.train": "{bad}/gone.tfrecord"}, "data.vocab"),
+    ({"data.train": None}, "data.train"),
+    ({"data.validation": "{texts}/nowhere.txt"}, "nowhere.txt"),
+    ({"data.encoding": "utf-99"}, "utf-99"),
+    ({"data.format": "linse"}, "linse"),
+    ({"data.on_bad_text": "skipp"}, "error, skip. Received: data.on_bad_text=skipp"),
+    ({"data.vocab": "{bad}/nowhere.txt"}, "nowhere.txt"),
+    ({"data.vocab": "{bad}/no_mask.txt"}, r"\[MASK\]"),
+    ({"data.vocab": "{bad}/twice.txt"}, "(?i)line 6|twice|duplicate"),
+    ({"data.vocab_size": 3}, "(?i)vocabulary"),
+    ({"data.length": 65}, "data.length=65, max_length=64"),
+    ({"data.length": 4}, "length=4"),
+    ({"data.max_predictions": 0}, "max_predictions=0"),
+    ({"data.masked_fraction": 0.0}, "masked_fraction=0"),
+    ({"train.minutes": 1.0}, "Received: steps and minutes"),
+    ({"train.steps": 0}, "train.steps=0"),
+    ({"train.stpes": 3}, "Received: train.stpes; did you mean train.steps?"),
+    ({"train.batch_size": None}, "train.batch_size must have a value"),
+    ({"train.batch_size": 7}, "train.batch_size=7, train.accumulate=2"),
+    ({"train.learning_rate": -1.0}, "train.learning_rate=-1.0"),
+    ({"train.learning_rate": float("nan")}, "train.learning_rate=nan"),
+    ({"train.optimizer": "adam"}, "adamw, lamb. Received: train.optimizer=adam"),
+    ({"train.schedule": "liner"}, "linear, cosine, constant. Received: train.schedule=liner"),
+    ({"train.precision": "float16"}, "float32, mixed_bfloat16"),
+    ({"train.warmup_fraction": 1.0}, "train.warmup_fraction=1.0"),
+    ({"train.seed": -1}, "train.seed=-1"),
+    ({"eval.batch_size": 0}, "eval.batch_size=0"),
+    ({"eval.limit": 0}, "eval.limit=0"),
+    ({"checkpoint.every": 0}, "checkpoint.every=0"),
+    ({"model.size": "huge"}, "tiny, mini, small.*model.size=huge"),
+    ({"model.num_heads": 3}, "hidden_dim=16, num_heads=3"),
+    ({"model.activation": "gellu"}, "gellu"),
+    ({"model.dropout": 1.0}, "model.dropout=1.0"),
+    ({"pretrained": "{bad}/nowhere"}, "config.json. Received: .*nowhere"),
+    ({"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
+     "vocabulary of the pretrained model"),
+    ({"pretrained": "{pretrained}", "model.hidden_dim": 32}, "hidden_dim=32.*has 16"),
+    ({"pretrained": "{pretrained}", "data.lowercase": False}, "data.lowercase=False"),
+    ({"pretrained": "{pretrained}", "data.length": 65}, "data.length=65, max_length=64"),
+]
+
+FINETUNING = [
+    ({"data.train": "{texts}/nowhere.tsv"}, "nowhere.tsv"),
+    ({"data.train": None}, "data.train=None"),
+    ({"data.train": "{bad}/empty.txt", "data.format": "tsv"}, "empty.txt"),
+    ({"data.text": "txt"}, "txt.*text|text.*txt"),
+    ({"data.label": "lable"}, "lable"),
+    ({"data.label": None}, "data.label=None"),
+    ({"data.text_pair": "second"}, "second"),
+    ({"data.validation": "{bad}/label.tsv"}, "'godo' at .*label.tsv.*3.*nearest: good"),
+    ({"data.train": "{bad}/one_class.tsv"}, "two classes"),
+    ({"data.regression": True}, "number as label"),
+    ({"data.task": "sst3"}, "sst3"),
+    ({"data.length": 2}, "length=2"),
+    ({"pretrained": "{bad}/nowhere"}, "nowhere"),
+    ({"train.epochs": 0.0}, "train.epochs=0"),
+    ({"eval.batch_size": 0}, "eval.batch_size=0"),
+    ({"data.length": 65, "pretrained": "{pretrained}"}, "data.length=65, max_length=64"),
+]
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory):
+    """A folder of files with something wrong."""
+    folder = tmp_path_factory.mktemp("bad")
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    (folder / "empty.txt").write_text("")
+    (folder / "latin1.txt").write_bytes("one.\ntwo.\ncaf\xe9.\nfour.\n".encode("latin-1"))
+    (folder / "single.txt").write_text("bas ben.\n")
+    (folder / "vocab.txt").write_text("\n".join([*specials, "bas", "ben"]) + "\n")
+    (folder / "no_mask.txt").write_text("\n".join([*specials[:4], "bas"]) + "\n")
+    (folder / "twice.txt").write_text("\n".join([*specials, "bas", "bas"]) + "\n")
+    (folder / "label.tsv").write_text("text\tlabel\nbas\tgood\nben\tgodo\n")
+    (folder / "one_class.tsv").write_text("text\tlabel\nbas\tgood\nben\tgood\n")
+    return folder
+
+
+def _config(defaults, fields, **folders):
+    config = defaults()
+    for name, value in fields.items():
+        *parents, last = name.split(".")
+        place = config
+        for parent in parents:
+            place = place[parent]
+        if last == "model":
+            place.model = defaults().model
+        elif isinstance(value, str):
+            place[last] = value.format(**folders)
+        else:
+            place[last] = value
+    return config
+
+
+def _assert_refused(job, config, message, workdir):
+    with pytest.raises(UserError) as error:
+        job(config, workdir=str(workdir))
+    assert re.search(message, str(error.value)), str(error.value)
+    assert "\n" not in str(error.value)
+    assert not workdir.exists()
+
+
+@pytest.mark.parametrize(("fields", "message"), PRETRAINING, ids=str)
+def test_pretraining_refuses(fields, message, texts, bad, pretrained, tmp_path):
+    good = {**TINY, "data.train": "{texts}/train.txt", "data.validation": "{texts}/valid.txt"}
+    config = _config(pretraining_defaults, {**good, **fields}, texts=texts, bad=bad,
+                     pretrained=pretrained)
+    _assert_refused(pretrain, config, message, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("fields", "message"), FINETUNING, ids=str)
+def test_finetuning_refuses(fields, message, texts, bad, pretrained, tmp_path):
+    good = {"data.train": "{texts}/train.tsv", "data.validation": "{texts}/valid.tsv",
+            "data.text": "text", "data.label": "label", "data.length": 32, "data.vocab_size": 300}
+    config = _config(finetuning_defaults, {**good, **fields}, texts=texts, bad=bad,
+                     pretrained=pretrained)
+    _assert_refused(finetune, config, message, tmp_path / "run")
+
+
+def test_after_a_mistake_the_corrected_call_trains(texts, bad, tmp_path):
+    fields = {**TINY, "data.train": "{bad}/latin1.txt", "train.steps": 2}
+    config = _config(pretraining_defaults, fields, bad=bad)
+    (tmp_path / "run").mkdir()  # an empty folder of the user's own stays
+    with pytest.raises(UserError, match="latin1"):
+        pretrain(config, workdir=str(tmp_path / "run"))
+    assert list((tmp_path / "run").iterdir()) == []
+    config.data.on_bad_text = "skip"
+    assert pretrain(config, workdir=str(tmp_path / "run"))["steps"] == 2
+    config.data.train = str(texts / "train.txt")
+    with pytest.raises(UserError, match="must keep data.train;.*latin1.txt$"):
+        pretrain(config, workdir=str(tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def three_steps(texts, tmp_path_factory):
+    """A config and the workdir of 3 steps made with it."""
+    fields = {**TINY, "data.train": "{texts}/train.txt", "train.steps": 3,
+              "data.validation": "{texts}/valid.txt"}
+    config = _config(pretraining_defaults, fields, texts=texts)
+    workdir = tmp_path_factory.mktemp("three") / "run"
+    pretrain(config, workdir=str(workdir))
+    return config, workdir
+
+
+@pytest.fixture
+def trained(three_steps, tmp_path):
+    """Copies of both, to be changed."""
+    config, workdir = three_steps
+    shutil.copytree(workdir, tmp_path / "run")
+    return config.copy_and_resolve_references(), tmp_path / "run"
+
+
+def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
+    config, workdir = trained
+    for field, value in (("train.seed", 1), ("model.dropout", 0.0), ("data.length", 30),
+                         ("train.learning_rate", 0.5), ("train.jit", True)):
+        other = config.copy_and_resolve_references()
+        other.update_from_flattened_dict({field: value})
+        with pytest.raises(UserError, match=f"must keep {field};.*Received: {field}={value}"):
+            pretrain(other, workdir=str(workdir))
+    config.train.steps = 5
+    config.eval.update({"every": 2, "limit": 7, "batch_size": 4})
+    config.checkpoint.update({"every": 1, "keep": 1})
+    results = pretrain(config, workdir=str(workdir), strategy="mirrored")
+    assert results["steps"] == 5
+    assert len(list((workdir / "checkpoints").glob("*.npz"))) == 1
+
+
+def test_damaged_files_of_a_workdir_are_named(trained):
+    config, workdir = trained
+    for name, content, message in (
+        ("config.json", "{", "config.json must be JSON"),
+        ("config.json", "[1]", "config.json must be that of a run"),
+        ("vocab.txt", "[PAD]\n", r"vocab.txt.*\[UNK\]"),
+        ("vocab.txt", "", "vocab.txt"),
+    ):
+        whole = (workdir / name).read_bytes()
+        (workdir / name).write_text(content)
+        with pytest.raises(UserError, match=message):
+            pretrain(config, workdir=str(workdir))
+        with pytest.raises(UserError, match=message):
+            load(workdir)
+        (workdir / name).write_bytes(whole)
+    assert pretrain(config, workdir=str(workdir))["steps"] == 3
+
+
+def test_two_runs_cannot_share_a_workdir(trained):
+    config, workdir = trained
+    first = Workdir(workdir)
+    first.lock()
+    with pytest.raises(UserError, match=f"One run at a time.*in use by process {os.getpid()} on"):
+        pretrain(config, workdir=str(workdir))
+    first.unlock()
+    pretrain(config, workdir=str(workdir))
+
+
+def test_a_workdir_of_another_kind_or_a_file_is_refused(trained, texts, tmp_path):
+    _, workdir = trained
+    config = _config(finetuning_defaults, {"data.train": "{texts}/train.tsv"}, texts=texts)
+    config.data.update({"text": "text", "label": "label"})
+    with pytest.raises(UserError, match="one of finetuning.*holds pretraining"):
+        finetune(config, workdir=str(workdir))
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UserError, match="workdir"):
+            finetune(config, workdir=str(path))
+    with pytest.raises(UserError, match="workdir=None"):
+        finetune(config)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_diverging_run_names_the_step_and_keeps_the_last_checkpoint(trained, tmp_path):
+    config, _ = trained
+    config.train.update({"learning_rate": 1e38, "warmup_fraction": 0.0})
+    config.checkpoint.every = 1
+    with pytest.raises(UserError, match=r"step=(2|3), loss=.*Last good checkpoint: step (1|2)"):
+        pretrain(config, workdir=str(tmp_path / "diverging"))
+    assert list((tmp_path / "diverging" / "checkpoints").glob("*.npz"))

@@ -1,0 +1,62 @@
+"""One device, two mirrored devices and two workers train and evaluate to the same numbers."""
+
+import numpy as np
+import pytest
+from started_commands import config_flags, finish, losses, results, run, start_workers, weights
+
+MEASURED = ("mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy", "loss")
+
+
+def _assert_same_run(first, second):
+    assert len(losses(first)) == 20
+    np.testing.assert_allclose(losses(first), losses(second), rtol=1e-5)
+    ours, theirs = weights(first, 20), weights(second, 20)
+    assert set(ours) == set(theirs)
+    for name, value in ours.items():
+        np.testing.assert_allclose(value, theirs[name], atol=1e-5, err_msg=name)
+    for name in MEASURED:
+        assert results(first)[name] == pytest.approx(results(second)[name], abs=1e-5)
+
+
+def _flags(corpus, workdir, jit):
+    return [f"--workdir={workdir}", *corpus,
+            *config_flags(**{"model.dropout": 0.0, "train.jit": jit})]
+
+
+def test_two_mirrored_devices_equal_one(pretrained, corpus, tmp_path):
+    flags = _flags(corpus, tmp_path / "two", False)
+    run("pretrain", *flags, "--strategy=mirrored", "--virtual_devices=2")
+    _assert_same_run(pretrained, tmp_path / "two")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
+def test_one_device_two_mirrored_and_two_workers_are_equal(corpus, tmp_path, jit, optimizer):
+    changed = config_flags(**{"train.optimizer": optimizer, "train.learning_rate": 0.01,
+                              "train.clip_norm": 0.5})
+    one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
+    run("pretrain", *_flags(corpus, one, False), *changed)
+    run("pretrain", *_flags(corpus, two, jit), *changed, "--strategy=mirrored",
+        "--virtual_devices=2")
+    statuses, errors = finish(start_workers(2, "pretrain", *_flags(corpus, workers, jit), *changed))
+    assert statuses == [0, 0], errors
+    assert errors[1] == "", "only the chief shows progress, and nobody warnings"
+    _assert_same_run(one, two)
+    _assert_same_run(one, workers)
+
+
+@pytest.mark.slow
+def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
+    flags = [f"--pretrained={pretrained}", *labelled,
+             *config_flags(**{"model.dropout": 0.0, "train.epochs": 3, "train.accumulate": 2})]
+    one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
+    run("finetune", f"--workdir={one}", *flags)
+    run("finetune", f"--workdir={two}", *flags, "--strategy=mirrored", "--virtual_devices=2",
+        "--config.train.jit=True")
+    statuses, errors = finish(start_workers(2, "finetune", f"--workdir={workers}", *flags))
+    assert statuses == [0, 0], errors
+    for other in (two, workers):
+        np.testing.assert_allclose(losses(one), losses(other), rtol=1e-4, atol=1e-6)
+        assert results(one)["accuracy"] == results(other)["accuracy"]
+        assert results(one)["loss"] == pytest.approx(results(other)["loss"], rel=1e-4)

@@ -1,0 +1,82 @@
+"""A cluster loses a worker: the others end soon, and a restart goes on."""
+
+import time
+
+import pytest
+from started_commands import (
+    config_flags,
+    finish,
+    results,
+    run,
+    start_workers,
+    steps_recorded,
+    wait_for_step,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("workers", "lost"), [(2, 1), (2, 0), (4, 2)])
+def test_the_others_end_within_a_minute_and_a_restart_goes_on(corpus, tmp_path, workers, lost):
+    flags = [f"--workdir={tmp_path}", *corpus,
+             *config_flags(**{"checkpoint.every": 20, "train.accumulate": 1})]
+    endless = [*flags, "--config.train.steps=1000000"]
+    processes = start_workers(workers, "pretrain", *endless)
+    wait_for_step(tmp_path, 45, processes)
+    processes[lost].kill()
+    begin = time.monotonic()
+    statuses, errors = finish(processes, seconds=60)
+    assert time.monotonic() - begin < 60
+    assert statuses == [-9 if index == lost else 2 for index in range(workers)], errors
+    for index, error in enumerate(errors):
+        if index != lost:
+            assert "error: Another worker was lost; start all workers again" in error
+            assert "Traceback" not in error
+    statuses, errors = finish(start_workers(workers, "pretrain", *flags,
+                                            "--config.train.steps=200"))
+    assert statuses == [0] * workers, errors
+    assert "going on from the checkpoint of step" in errors[0]
+    assert steps_recorded(tmp_path) == list(range(1, results(tmp_path)["steps"] + 1))
+
+
+def test_a_chief_that_fails_before_training_leaves_no_worker_waiting(texts, corpus, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"good.\n\xff\xfe bad.\n")
+    flags = [f"--workdir={tmp_path / 'run'}", *corpus,
+             f"--config.data.train={tmp_path / 'bad.txt'}"]
+    processes = start_workers(2, "pretrain", *flags)
+    statuses, errors = finish(processes, seconds=90)
+    assert statuses == [2, 2], errors
+    assert "bad.txt" in errors[0] and "Another worker was lost" in errors[1]
+
+
+def test_a_worker_waits_for_a_chief_that_is_slow(corpus, tmp_path):
+    # A stopped process answers no heartbeat; one that computes does. The chief of this run
+    # sleeps 80 s in Python before its first checkpoint, longer than any timeout.
+    program = tmp_path / "slow_chief.py"
+    program.write_text(
+        "import os, time\n"
+        "from keras_attn.training.checkpoints import Checkpoints\n"
+        "save = Checkpoints.save\n"
+        "def slowly(self, step, *rest):\n"
+        "    time.sleep(80 if step == 5 else 0)\n"
+        "    save(self, step, *rest)\n"
+        "Checkpoints.save = slowly\n"
+        "from pretrain.__main__ import command\n"
+        "command()\n"
+    )
+    flags = [f"--workdir={tmp_path / 'run'}", *corpus, *config_flags(**{"checkpoint.every": 5})]
+    statuses, errors = finish(start_workers(2, "slow_chief", *flags, folder=tmp_path))
+    assert statuses == [0, 0], errors
+    assert results(tmp_path / "run")["steps"] == 20
+
+
+def test_sigterm_to_one_worker_stops_all_and_saves(corpus, tmp_path):
+    flags = [f"--workdir={tmp_path}", *corpus]
+    processes = start_workers(2, "pretrain", *flags, "--config.train.steps=1000000")
+    wait_for_step(tmp_path, 20, processes)
+    processes[1].terminate()
+    statuses, errors = finish(processes, seconds=60)
+    assert statuses == [143, 143], errors
+    last = steps_recorded(tmp_path)[-1]
+    run("pretrain", *flags, f"--config.train.steps={last + 10}")
+    assert steps_recorded(tmp_path) == list(range(1, last + 11))

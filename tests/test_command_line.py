@@ -1,0 +1,125 @@
+"""Flags and fields of the commands: mistakes cost one line and status 2."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from ml_collections import ConfigDict
+
+from keras_attn.errors import UserError
+from keras_attn.jobs import command_line
+from keras_attn.jobs.defaults import fields, finetuning_defaults, pretraining_defaults
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def _run(module, *arguments):
+    return subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, text=True,
+                          capture_output=True, timeout=100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (["--wrkdir=x"], ["wrkdir", "workdir"]),
+        (["--config.train.stpes=3"], ["--config.train.stpes", "--config.train.steps?"]),
+        (["--config.trian.steps", "3"], ["--config.trian.steps", "--config.train.steps?"]),
+        (["--config=bert_mni"], ["bert_mni", "did you mean bert_mini?"]),
+        (["--config=nowhere/mine.py"], ["nowhere/mine.py"]),
+        (["--config"], ["--config must be a file"]),
+        (["--config.train.steps=many"], ["train.steps", "many"]),
+        (["--config.train.steps=1.5"], ["train.steps", "1.5"]),
+        (["--config.train.batch_size=None"], ["train.batch_size must have a value"]),
+        (["--config.train.jit=maybe"], ["train.jit", "maybe"]),
+        (["--config.train.steps"], ["train.steps"]),
+        (["--strategy=mirored"], ["strategy", "mirored", "mirrored"]),
+        (["--virtual_devices=-1"], ["virtual_devices", "-1"]),
+        (["--virtual_devices=two"], ["virtual_devices", "two"]),
+        (["train.steps=3"], ["Only flags are taken", "train.steps=3"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else str(value),
+)
+@pytest.mark.parametrize("module", ["pretrain"])
+def test_a_mistake_on_the_command_line_is_one_line(module, arguments, messages):
+    done = _run(module, *arguments)
+    assert done.returncode == 2, done
+    assert done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: ")
+    for message in messages:
+        assert message in done.stderr
+
+
+@pytest.mark.parametrize("module", ["pretrain", "pretrain.prepare", "finetune", "finetune.predict"])
+def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
+    done = _run(module, "--help")
+    assert done.returncode == 0 and f"python -m {module}" in done.stdout
+    assert "--workdir" in done.stdout or "--output" in done.stdout
+    if "." not in module:
+        defaults = pretraining_defaults() if module == "pretrain" else finetuning_defaults()
+        for name, _ in fields(defaults):
+            assert f"--config.{name} " in done.stdout or f"--config.{name}\n" in done.stdout
+
+
+def _parsed(defaults, *arguments):
+    """The config after flags, as `run_command` makes it, in a process of its own."""
+    code = ("import sys, json; from absl import flags;"
+            "from keras_attn.jobs import command_line as c;"
+            f"c.load_config = lambda path: __import__('keras_attn.jobs.defaults', fromlist=['x'])"
+            f".{defaults}(); c.define_run_flags(); c._parse('usage', 'classify');"
+            "print(json.dumps(flags.FLAGS.config.to_dict()))")
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, text=True,
+                          capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return dict(fields(ConfigDict(json.loads(done.stdout))))
+
+
+VALUES = {int: 7, float: 1.5, str: "text", bool: True}
+
+
+@pytest.mark.parametrize("defaults", [pretraining_defaults, finetuning_defaults])
+def test_every_field_without_default_can_be_set_and_unset(defaults):
+    config = defaults()
+    empty = {}
+    for name, value in fields(config):
+        if value is None:
+            *parents, last = name.split(".")
+            place = config
+            for parent in parents:
+                place = place[parent]
+            empty[name] = VALUES[place.get_type(last)]
+    assert len(empty) > 10
+    setting = [f"--config.{name}={value}" for name, value in empty.items()]
+    found = _parsed(defaults.__name__, *setting)
+    assert {name: found[name] for name in empty} == empty
+    unset = [f"--config.{name}={none}" for name, none in
+             zip(empty, ["None", "none"] * len(empty), strict=False)]
+    found = _parsed(defaults.__name__, *setting, *unset)
+    assert {found[name] for name in empty} == {None}
+
+
+def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negated():
+    found = _parsed("pretraining_defaults", "--config.train.steps", "12", "--config.train.jit",
+                    "--config.data.train=a=b,c", "--config.train.learning_rate=3e-4")
+    assert found["train.steps"] == 12 and found["train.jit"] is True
+    assert found["data.train"] == "a=b,c" and found["train.learning_rate"] == 3e-4
+    assert _parsed("pretraining_defaults", "--noconfig.data.whole_words")[
+        "data.whole_words"] is False
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("def get_config(:", "SyntaxError"),
+        ("x = 3", "KeyError"),
+        ("def get_config(): return {'a': 1}", "ConfigDict"),
+        ("import nothing_of_this_name", "nothing_of_this_name"),
+    ],
+)
+def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
+    path = tmp_path / "mine.py"
+    path.write_text(content)
+    with pytest.raises(UserError, match=message) as error:
+        command_line.load_config(path)
+    assert "mine.py" in str(error.value)
