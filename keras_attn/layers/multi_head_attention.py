@@ -125,7 +125,7 @@ class MultiHeadAttention(keras.layers.Layer):
         }
         *kernel_seeds, output_seed, dropout_seed = split_seed(self.seed, 5)
         seeds = dict(zip(depths, kernel_seeds, strict=True))
-        self._kernels, self._biases = [], []
+        self.kernels, self._biases = [], []
         for members in _FUSED[self.fused]:
             if len({depths[m] for m in members}) > 1:
                 raise ValueError(
@@ -161,7 +161,7 @@ class MultiHeadAttention(keras.layers.Layer):
         kernel = self.add_weight(
             name=f"{name}_kernel", shape=(depth, sum(widths)), initializer=initializer
         )
-        self._kernels.append(kernel)
+        self.kernels.append(kernel)
         bias = None
         if self.use_bias:
             bias = self.add_weight(
@@ -243,7 +243,7 @@ class MultiHeadAttention(keras.layers.Layer):
         sources = {"query": query, "key": key, "value": value}
         heads = []
         for members, kernel, bias in zip(
-            _FUSED[self.fused], self._kernels, self._biases, strict=True
+            _FUSED[self.fused], self.kernels, self._biases, strict=True
         ):
             inputs = [sources[m] for m in members]
             if all(x is inputs[0] for x in inputs):

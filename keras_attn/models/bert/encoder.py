@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.bert.neighbours import look_at_neighbours
 from keras_attn.ops import combine_masks, pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
 
@@ -42,6 +43,9 @@ class BertEncoder(keras.Model):
             of after each sublayer.
         layer_norm_epsilon: Added to the variance.
         initializer_range: Standard deviation of the initial weights.
+        initial_attention: `"uniform"`, as BERT; `"neighbours"`: each head starts
+            by looking at the token one, two, … places before or after, which
+            shortens pretraining on little text (see neighbours.py).
         seed: Integer for initial weights and dropout.
 
     Call arguments:
@@ -85,6 +89,7 @@ class BertEncoder(keras.Model):
         norm_first=False,
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
+        initial_attention="uniform",
         seed=None,
         name="bert_encoder",
         **kwargs,
@@ -110,6 +115,11 @@ class BertEncoder(keras.Model):
         for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
             if rate is not None and not 0 <= rate < 1:
                 raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        if initial_attention not in ("uniform", "neighbours"):
+            raise ValueError(
+                "initial_attention must be 'uniform' or 'neighbours'. "
+                f"Received: initial_attention={initial_attention!r}"
+            )
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
@@ -123,6 +133,7 @@ class BertEncoder(keras.Model):
         self.norm_first = norm_first
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.initial_attention = initial_attention
         self.seed = seed
 
     @classmethod
@@ -203,6 +214,8 @@ class BertEncoder(keras.Model):
         if self.norm_first:
             self.final_norm.build(hidden)
         self.pooler.build((None, self.hidden_dim))
+        if self.initial_attention == "neighbours":
+            look_at_neighbours(self)
         self.built = True
 
     def call(self, inputs, training=None):
@@ -247,6 +260,7 @@ class BertEncoder(keras.Model):
             "norm_first": self.norm_first,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
+            "initial_attention": self.initial_attention,
             "seed": self.seed,
         }
 
