@@ -10,5 +10,4 @@ from keras_attn.jobs.defaults import pretraining_defaults
 def get_config():
     config = pretraining_defaults()
     config.model.size = "tiny"
-    config.model.initializer_range = 0.05
     return config

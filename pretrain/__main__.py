@@ -20,7 +20,7 @@ def main():
 def command():
     """Entry point of `python -m pretrain` and `keras-attn-pretrain`."""
     define_run_flags()
-    run_command(main, __doc__, "bert_tiny")
+    run_command(main, __doc__, "pretrain")
 
 
 if __name__ == "__main__":

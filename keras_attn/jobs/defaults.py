@@ -80,7 +80,7 @@ def _unlabelled_data():
     data.vocab_size = 8192
     data.lowercase = placeholder(bool)  # None: as `pretrained`, or True
     data.length = 128
-    data.max_predictions = 20
+    data.max_predictions = placeholder(int)  # masked tokens a row at most; their share of length
     data.masked_fraction = 0.15
     data.short_fraction = 0.1
     data.whole_words = False
@@ -89,15 +89,18 @@ def _unlabelled_data():
 
 def _bert():
     model = ml_collections.ConfigDict()
-    model.size = placeholder(str)  # tiny to large; None: that of `pretrained`, or tiny
-    model.num_layers = placeholder(int)  # these four override the size
+    model.dropout = 0.0  # with little training it only slows; BERT: 0.1
+    # None: that of `pretrained`, else what is said here.
+    model.size = placeholder(str)  # tiny, mini, small, medium, base, large; tiny
+    model.num_layers = placeholder(int)  # these four: of the size
     model.hidden_dim = placeholder(int)
     model.num_heads = placeholder(int)
     model.intermediate_dim = placeholder(int)
-    model.dropout = 0.1
-    model.max_length = placeholder(int)  # positions; None: that of `pretrained`, or 512
-    model.activation = placeholder(str)  # None: that of `pretrained`, or gelu_tanh; gelu_erf
-    model.norm_first = placeholder(bool)  # None: that of `pretrained`, or False; True: pre-norm
+    model.max_length = placeholder(int)  # positions; 512
+    model.activation = placeholder(str)  # gelu_tanh or gelu_erf; gelu_tanh
+    model.norm_first = placeholder(bool)  # pre-norm; False
+    model.initial_attention = placeholder(str)  # neighbours or uniform (BERT); neighbours
+    model.initializer_range = placeholder(float)  # 0.8 / sqrt(hidden_dim), at most 0.05
     return model
 
 

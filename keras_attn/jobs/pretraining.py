@@ -1,5 +1,6 @@
 """Pretraining: text in, a workdir with a BERT out."""
 
+import math
 import re
 
 from keras_attn.data.batches import StreamBatches
@@ -117,7 +118,8 @@ def _examples(run, split, source, tokenizer):
         prepare(source, tokenizer, folder, split=split, log=run.say, **_reading(data))
     run.meet()
     return PretrainingExamples(
-        folder, tokenizer, length=data.length, max_predictions=data.max_predictions,
+        folder, tokenizer, length=data.length,
+        max_predictions=data.max_predictions or math.ceil(data.masked_fraction * data.length),
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
         whole_words=data.whole_words, seed=run.config.train.seed, exact=exact,
     )
