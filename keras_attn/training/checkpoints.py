@@ -108,7 +108,11 @@ class Checkpoints:
         temporary = self._path(f"step-{step}.npz.tmp")
         try:
             with tf.io.gfile.GFile(temporary, "wb") as file:
-                np.savez(_Append(file), **{"state": state, **values})
+                appended = _Append(file)
+                try:
+                    np.savez(appended, **{"state": state, **values})
+                finally:
+                    appended.detach()
             tf.io.gfile.rename(temporary, self._path(f"step-{step}.npz"), overwrite=True)
         except BaseException:
             if tf.io.gfile.exists(temporary):
@@ -168,11 +172,20 @@ class _Append:
 
     def __init__(self, file):
         self._file = file
-        self.flush = file.flush
 
     def write(self, data):
-        self._file.write(data)
+        if self._file is not None:
+            self._file.write(data)
         return len(data)
+
+    def flush(self):
+        if self._file is not None:
+            self._file.flush()
+
+    def detach(self):
+        """Drops what comes later: an abandoned ZipFile still writes its end when collected,
+        and writing to a closed GFile can crash the process."""
+        self._file = None
 
     def read(self, *_):  # NumPy takes for a file what has this
         raise OSError("write only")
