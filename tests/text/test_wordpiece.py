@@ -4,6 +4,7 @@ import unicodedata
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text
 
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
@@ -28,6 +29,13 @@ CJK = [
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 ]
+
+# Before 2.21, tensorflow-text takes the punctuation of Unicode 13 and 14 for letters.
+NEWER = "\u061d\u1b7d\u1b7e\U00010ead\U0001145a\U000116b9\U00012ff1\U00012ff2" + "".join(
+    chr(code) for first, end in ((0x2E52, 0x2E5E), (0x10F86, 0x10F8A), (0x11944, 0x11947))
+    for code in range(first, end)
+)
+UNKNOWN = NEWER if tensorflow_text.__version__ < "2.21" else ""
 
 
 def _is_punctuation(character):
@@ -93,7 +101,7 @@ def _random_texts(alphabet, count, seed):
 def test_any_text_of_any_plane_gets_the_ids_of_the_published_algorithm(lowercase):
     characters = map(chr, (*range(0xD800), *range(0xE000, 0x110000)))
     # What Unicode has not assigned yet depends on the version of Unicode, not on BERT.
-    alphabet = [c for c in characters if unicodedata.category(c) != "Cn"]
+    alphabet = [c for c in characters if unicodedata.category(c) != "Cn" and c not in UNKNOWN]
     tokenizer = WordPieceTokenizer(VOCABULARY, lowercase)
     texts = [*_random_texts(alphabet, 4000, seed=1), *(f"ab{c}cd" for c in alphabet[::7])]
     found = tokenizer(texts).to_list()
