@@ -173,7 +173,7 @@ def trained(three_steps, tmp_path):
 
 def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     config, workdir = trained
-    for field, value in (("train.seed", 1), ("model.dropout", 0.0), ("data.length", 30),
+    for field, value in (("train.seed", 1), ("model.dropout", 0.3), ("data.length", 30),
                          ("train.learning_rate", 0.5), ("train.jit", True)):
         other = config.copy_and_resolve_references()
         other.update_from_flattened_dict({field: value})

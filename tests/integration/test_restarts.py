@@ -15,8 +15,8 @@ from started_commands import (
     wait_for_step,
 )
 
-# Dropout is on; an epoch has about 20 steps, so its end lies on the way.
-OPTIONS = {"checkpoint.every": 5}
+# An epoch has about 20 steps, so its end lies on the way.
+OPTIONS = {"checkpoint.every": 5, "model.dropout": 0.1}
 
 
 def _flags(corpus, workdir, **changed):
