@@ -99,7 +99,7 @@ def bag_of_bigrams():
 def report(pretrained, guess, scores, seconds):
     from keras_attn.training.metrics import mean_interval
 
-    print(f"\nOn held-out docstrings ({pretrained['steps']:,} steps, {seconds / 60:.0f} minutes):\n")
+    print(f"\nOn held-out docstrings, after {seconds / 60:.0f} minutes in all:\n")
     print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")
     print(f"{'always the most frequent token':38}{guess[0]:10.3f}{guess[1]:12.1f}")
     perplexity = np.exp(pretrained["mlm_loss"])

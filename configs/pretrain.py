@@ -1,0 +1,12 @@
+r"""BERT-tiny on the embedded corpus, or more training for a model that `pretrained` names.
+
+    python -m pretrain --workdir=runs/demo
+    python -m pretrain --pretrained=runs/mini --workdir=runs/mini512 --config.data.length=512 \
+        --config.data.train='more/*.txt.gz'
+"""
+
+from keras_attn.jobs.defaults import pretraining_defaults
+
+
+def get_config():
+    return pretraining_defaults()
