@@ -11,6 +11,7 @@
     model.keras      the trained model
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -114,10 +115,8 @@ class Workdir:
 
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
-        temporary = self / (name + ".tmp")
-        with tf.io.gfile.GFile(temporary, "w") as file:
+        with self._whole(name) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
             file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-        tf.io.gfile.rename(temporary, self / name, overwrite=True)
 
     def check_same(self, kind, config):
         """Checks that a run may start or go on in this folder.
@@ -166,11 +165,22 @@ class Workdir:
 
     def save_model(self, model):
         """Writes model.keras, which `keras.saving.load_model` reads in safe mode."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, self._whole("model.keras") as temporary:
             local = os.path.join(folder, "model.keras")
             model.save(local)
-            tf.io.gfile.copy(local, self / "model.keras.tmp", overwrite=True)
-        tf.io.gfile.rename(self / "model.keras.tmp", self / "model.keras", overwrite=True)
+            tf.io.gfile.copy(local, temporary, overwrite=True)
+
+    @contextlib.contextmanager
+    def _whole(self, name):
+        """Gives a path to write to, which becomes `name` when all went well."""
+        temporary = self / (name + ".tmp")
+        try:
+            yield temporary
+            tf.io.gfile.rename(temporary, self / name, overwrite=True)
+        except BaseException:
+            if tf.io.gfile.exists(temporary):
+                tf.io.gfile.remove(temporary)
+            raise
 
 
 def flatten(tree, prefix=""):

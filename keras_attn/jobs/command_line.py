@@ -80,6 +80,8 @@ def import_quietly():
         try:
             tensorflow = importlib.import_module("tensorflow")
             tensorflow.config.list_physical_devices()
+            # It takes several runs in one process for one function that is traced again.
+            tensorflow.get_logger().setLevel("ERROR")
         except BaseException:
             notes.seek(0)
             os.write(kept, notes.read())

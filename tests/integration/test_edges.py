@@ -1,0 +1,121 @@
+"""Runs at the edges of what is allowed, and a disk that fills up."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from started_commands import TINY, config_flags, results, run
+
+from keras_attn import finetune, load, pretrain
+from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+
+
+def _pretrain(texts, workdir, **fields):
+    config = pretraining_defaults()
+    config.update_from_flattened_dict({
+        **TINY, "train.steps": 2, "data.train": str(texts / "train.txt"),
+        "data.validation": str(texts / "valid.txt"), **fields})
+    return pretrain(config, workdir=str(workdir))
+
+
+def _finetune(folder, rows, **fields):
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "rows.jsonl"), "data.validation": str(folder / "rows.jsonl"),
+        "data.text": "a", "data.label": "label", "data.length": 16, "data.vocab_size": 100,
+        "train.steps": 2, "train.batch_size": 8, **fields})
+    return finetune(config, workdir=str(folder / "run"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"train.batch_size": 1, "train.accumulate": 1, "eval.batch_size": 1, "eval.limit": 3},
+        {"data.length": 5, "eval.batch_size": 512},
+        {"data.validation": None, "train.precision": "mixed_bfloat16", "train.jit": True},
+    ],
+    ids=str,
+)
+def test_pretraining_works_at_the_edges(texts, tmp_path, fields):
+    found = _pretrain(texts, tmp_path / "run", **fields)
+    assert found["steps"] == 2
+    assert ("mlm_loss" in found) == (fields.get("data.validation", "") is not None)
+
+
+def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
+    found = _pretrain(texts, tmp_path / "run", **{
+        "data.train": str(pretrained / "data/train"), "train.steps": 20, "model.dropout": 0.0,
+        "data.vocab": str(pretrained / "vocab.txt")})
+    assert found["weights_sha256"] == results(pretrained)["weights_sha256"]
+    assert found["data_sha256"] == results(pretrained)["data_sha256"]
+
+
+def test_rows_without_any_text_train_and_predict(finetuned, tmp_path):
+    rows = [{"a": "", "label": "no"}, {"a": "", "label": "yes"}] * 5
+    found = _finetune(tmp_path, rows, **{"data.vocab": str(finetuned / "vocab.txt")})
+    assert found["accuracy"] == 0.5
+    assert set(load(tmp_path / "run").predict([""])[0]["probabilities"]) == {"no", "yes"}
+
+
+def test_pairs_and_numbers_can_be_predicted(tmp_path):
+    for name in ("pairs", "numbers"):
+        (tmp_path / name).mkdir()
+    rows = [{"a": "bas ben", "b": "tin", "label": str(i % 2)} for i in range(12)]
+    found = _finetune(tmp_path / "pairs", rows, **{"data.text_pair": "b"})
+    assert {"accuracy", "f1"} <= set(found)
+    predictor = load(tmp_path / "pairs/run")
+    ahead = predictor.predict(["bas", "ben tin"], ["ben", ""])
+    assert ahead == predictor.predict([("bas", "ben"), ("ben tin", "")])
+    rows = [{"a": "bas " * (i % 5), "label": i % 5 / 2} for i in range(20)]
+    found = _finetune(tmp_path / "numbers", rows, **{"data.regression": True})
+    assert {"pearson", "spearman", "mean_squared_error"} <= set(found)
+    (value,) = load(tmp_path / "numbers/run").predict(["bas"])
+    assert set(value) == {"value"} and np.isfinite(value["value"])
+
+
+def test_ten_thousand_rows_are_predicted_in_order(finetuned, tmp_path):
+    texts = ["bas ben", "tas ten"] * 5000
+    (tmp_path / "in.tsv").write_text("text\tnumber\n" + "".join(
+        f"{text}\t{i}\n" for i, text in enumerate(texts)))
+    run("finetune.predict", f"--workdir={finetuned}", f"--input={tmp_path / 'in.tsv'}",
+        f"--output={tmp_path / 'out.jsonl'}", "--batch_size=256")
+    labels = [json.loads(line)["label"] for line in (tmp_path / "out.jsonl").open()]
+    assert labels == ["good", "bad"] * 5000
+
+
+def test_a_full_disk_at_the_end_leaves_what_was_saved_and_no_half_file(texts, tmp_path):
+    _pretrain(texts, tmp_path / "run")
+    (tmp_path / "run" / "results.json").unlink()
+    os.symlink("/dev/full", tmp_path / "run" / "results.json.tmp")  # every write: no space left
+    with pytest.raises(tf.errors.OpError, match="[Nn]o space left"):
+        _pretrain(texts, tmp_path / "run")
+    assert not (tmp_path / "run" / "results.json").exists()
+    assert not os.path.lexists(tmp_path / "run" / "results.json.tmp")
+    assert _pretrain(texts, tmp_path / "run")["steps"] == 2
+
+
+@pytest.mark.slow
+def test_on_a_full_disk_the_command_ends_in_one_line_and_goes_on_when_there_is_space(
+    corpus, tmp_path
+):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(disk)]
+    if subprocess.run(mounting, capture_output=True).returncode:
+        pytest.skip("mounting a small disk is not allowed here")
+    try:
+        flags = [f"--workdir={disk / 'run'}", *corpus,
+                 *config_flags(**{"model.hidden_dim": 64, "checkpoint.every": 5})]
+        _, err = run("pretrain", *flags, status=2)
+        assert "error: Free disk space is needed" in err and "Traceback" not in err
+        left = sorted(path.name for path in (disk / "run" / "checkpoints").iterdir())
+        assert left == ["index.json", "step-5.npz"]
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        _, err = run("pretrain", *flags)
+        assert "going on from the checkpoint of step 5" in err
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
