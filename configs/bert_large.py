@@ -1,13 +1,14 @@
-r"""BERT-large: 24 layers of width 1024.
+r"""BERT-large: 24 layers of width 1024, as Devlin et al. trained it (1,000,000 steps of 256 rows).
 
     python -m pretrain --config=configs/bert_large.py --workdir=runs/large \
-        --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
+        --config.data.train='wiki/*.txt.gz' --config.data.validation='held_out/*.txt.gz' \
+        --config.data.vocab_size=30522 --config.train.steps=1000000
 """
 
-from keras_attn.jobs.defaults import pretraining_defaults
+from keras_attn.jobs.defaults import as_bert, pretraining_defaults
 
 
 def get_config():
-    config = pretraining_defaults()
+    config = as_bert(pretraining_defaults())
     config.model.size = "large"
     return config

@@ -55,7 +55,7 @@ def choose_architecture(fields, length, vocabulary_size, start):
         shape = _shape({"size": "tiny", **given})
         architecture = {
             "vocabulary_size": vocabulary_size, **shape,
-            "max_length": 512, "activation": "gelu_tanh", "norm_first": False,
+            "max_length": 512, "activation": "gelu_tanh", "norm_first": True,
             "initial_attention": "neighbours",
             # BERT's 0.02 is for width 1,024; narrow models learn faster from larger weights.
             "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),

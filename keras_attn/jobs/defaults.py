@@ -30,13 +30,22 @@ def pretraining_defaults():
     config.workdir = placeholder(str)
     config.data = _unlabelled_data()
     config.model = _bert()
-    config.train = _training(batch_size=64, learning_rate=1e-3)  # BERT-base: 1e-4, batch 256
+    config.train = _training(batch_size=32, learning_rate=2e-3)  # BERT-base: 1e-4, batch 256
     config.eval = ml_collections.ConfigDict({
         "every": 0,  # steps; 0: at the end only
         "batch_size": 64,
         "limit": placeholder(int),  # evaluate on that many examples only, spread evenly
     })
     config.checkpoint = _checkpoints()
+    return config
+
+
+def as_bert(config):
+    """Sets the fields of a pretraining config to what Devlin et al. (2018) used."""
+    config.model.update(
+        norm_first=False, initial_attention="uniform", initializer_range=0.02, dropout=0.1
+    )
+    config.train.update(batch_size=256, learning_rate=1e-4, warmup_fraction=0.01)
     return config
 
 
@@ -98,9 +107,9 @@ def _bert():
     model.intermediate_dim = placeholder(int)
     model.max_length = placeholder(int)  # positions; 512
     model.activation = placeholder(str)  # gelu_tanh or gelu_erf; gelu_tanh
-    model.norm_first = placeholder(bool)  # pre-norm; False
-    model.initial_attention = placeholder(str)  # neighbours or uniform (BERT); neighbours
-    model.initializer_range = placeholder(float)  # 0.8 / sqrt(hidden_dim), at most 0.05
+    model.norm_first = placeholder(bool)  # pre-norm; True (BERT: False)
+    model.initial_attention = placeholder(str)  # neighbours, or uniform as BERT; neighbours
+    model.initializer_range = placeholder(float)  # 0.8 / sqrt(hidden_dim), at most 0.05 (BERT: 0.02)
     return model
 
 
