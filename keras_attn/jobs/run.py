@@ -34,13 +34,14 @@ class Run:
         check_fields(kind, config)
         self.kind = kind
         self.config = config
-        self.pretrained = Saved(config.pretrained) if config.pretrained else None
-        config.data.lowercase = _lowercase(config.data.lowercase, self.pretrained)
         self.workdir = Workdir(config.workdir)
+        # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
         self.strategy = make_strategy(strategy, virtual_devices, tpu)
         self.chief = is_chief(self.strategy)
         check_batch_size(config.train.batch_size, config.train.accumulate, self.strategy)
         check_eval_batch_size(config.eval.batch_size, self.strategy)
+        self.pretrained = Saved(config.pretrained) if config.pretrained else None
+        config.data.lowercase = _lowercase(config.data.lowercase, self.pretrained)
         self.resolved = config.to_dict()
         self.resolved.pop("workdir")
         keras.utils.set_random_seed(config.train.seed)

@@ -159,7 +159,9 @@ class TrainingStep:
         gradients = tape.gradient(loss, trainable, unconnected_gradients="zero")
         # Embeddings give sparse gradients, which can be neither summed over
         # replicas under XLA nor clipped by norm with repeated rows.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        # Where lengths vary, that of the positions' gradient must be said.
+        gradients = [tf.ensure_shape(tf.convert_to_tensor(gradient), value.shape)
+                     for gradient, value in zip(gradients, trainable, strict=True)]
         return gradients, errors, self.model.metric_sums(outputs, batch)
 
     @staticmethod

@@ -36,6 +36,7 @@ def labelled(texts):
         "data.train": texts / "train.tsv", "data.validation": texts / "valid.tsv",
         "data.text": "text", "data.label": "label", "data.length": 32, "train.epochs": 12,
         "train.learning_rate": 0.02, "train.batch_size": 16, "eval.batch_size": 16,
+        "train.accumulate": 2,
     })
 
 
