@@ -14,9 +14,9 @@ PIP = PYTHONWARNINGS=ignore $(VENV)/bin/python -m pip --disable-pip-version-chec
 help:
 	@echo 'make install    make $(VENV) with the package'
 	@echo 'make demo       pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test       the linter and the tests, under 10 minutes on 2 cores'
+	@echo 'make test       the tests, under 10 minutes on 2 cores'
 	@echo 'make test-slow  the long tests: kills, workers, backends, the oldest TensorFlow'
-	@echo 'make lint       the linter alone'
+	@echo 'make lint       the linter'
 	@echo 'make clean      remove $(VENV) and what was built; runs/ stays'
 
 install: $(VENV)/installed
@@ -24,7 +24,7 @@ install: $(VENV)/installed
 demo: $(VENV)/installed-report
 	$(VENV)/bin/python examples/demo.py
 
-test: lint
+test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest
 
 test-slow: $(VENV)/installed-test

@@ -4,7 +4,6 @@ import re
 import sys
 
 import pytest
-
 from environments import PROJECT, ROOT, environment, run
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,6 @@
 """Ops, layers and models on JAX and PyTorch, where TensorFlow is not installed."""
 
 import pytest
-
 from environments import PROJECT, ROOT, environment, run
 
 pytestmark = pytest.mark.slow

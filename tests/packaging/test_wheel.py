@@ -20,9 +20,8 @@ def wheel(tmp_path_factory):
     # A build leaves folders beside the sources, which later builds would pick up.
     leave = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, source, ignore=leave)
-    environment = made / "environment"
-    make_environment(environment)
-    run([environment / "bin" / "python", "-m", "pip", "wheel", "--no-deps", "-w", made, source], made)
+    make_environment(made / "env")
+    run([python(made), "-m", "pip", "wheel", "--no-deps", "-w", made, source], made)
     (path,) = made.glob("*.whl")
     return path
 
