@@ -109,7 +109,7 @@ def _bert():
     model.activation = placeholder(str)  # gelu_tanh or gelu_erf; gelu_tanh
     model.norm_first = placeholder(bool)  # pre-norm; True (BERT: False)
     model.initial_attention = placeholder(str)  # neighbours, or uniform as BERT; neighbours
-    model.initializer_range = placeholder(float)  # 0.8 / sqrt(hidden_dim), at most 0.05 (BERT: 0.02)
+    model.initializer_range = placeholder(float)  # 0.8 / sqrt(hidden_dim) up to 0.05
     return model
 
 

@@ -9,7 +9,9 @@ import hashlib
 import io
 import json
 import posixpath
+import re
 import zipfile
+import zlib
 
 import numpy as np
 import tensorflow as tf
@@ -74,6 +76,11 @@ def digest(values):
     return sha.hexdigest()
 
 
+# Of the content. An error of the disk or the network is none: it may pass.
+DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, NotImplementedError,
+          tf.errors.NotFoundError)
+
+
 class Checkpoints:
     """The checkpoints of a run.
 
@@ -93,17 +100,24 @@ class Checkpoints:
         try:
             with tf.io.gfile.GFile(self._path("index.json")) as file:
                 return sorted(int(step) for step in json.load(file)["steps"])
-        except tf.errors.NotFoundError:
+        except (tf.errors.NotFoundError, ValueError, KeyError, TypeError):
+            steps = self._steps_of_files()
+            if steps:
+                self.log(f"warning: {self._path('index.json')} is missing or damaged; "
+                         "looking at the files")
+            return steps
+
+    def _steps_of_files(self):
+        if not tf.io.gfile.isdir(self.folder):
             return []
-        except (ValueError, KeyError, TypeError):
-            self.log(f"warning: {self._path('index.json')} is damaged; looking at the files")
-            names = tf.io.gfile.listdir(self.folder)
-            stems = [name[5:-4] for name in names if name.startswith("step-")]
-            return sorted(int(stem) for stem in stems if stem.isdigit())
+        found = (re.fullmatch(r"step-(\d+)\.npz", name)
+                 for name in tf.io.gfile.listdir(self.folder))
+        return sorted(int(match[1]) for match in found if match)
 
     def save(self, step, values, state):
         """Writes the arrays and a small JSON-able `state` of one step."""
         tf.io.gfile.makedirs(self.folder)
+        steps = sorted({*self.steps(), step})
         state = np.frombuffer(json.dumps({**state, "step": step}).encode(), np.uint8)
         temporary = self._path(f"step-{step}.npz.tmp")
         try:
@@ -118,40 +132,33 @@ class Checkpoints:
             if tf.io.gfile.exists(temporary):
                 tf.io.gfile.remove(temporary)
             raise
-        steps = [*(s for s in self.steps() if s != step), step]
-        steps, dropped = sorted(steps)[-self.keep:], sorted(steps)[:-self.keep]
-        self._write_index(steps)
-        for old in dropped:
+        self._write_index(steps[-self.keep:])
+        for old in steps[:-self.keep]:
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
                 tf.io.gfile.remove(self._path(f"step-{old}.npz"))
 
-    def clear_unfinished(self):
-        """Removes files that a run was killed in the middle of writing."""
+    def go_back_to(self, step):
+        """Forgets what is unfinished or damaged: all that is newer than `step`."""
         if not tf.io.gfile.isdir(self.folder):
             return
-        complete = {f"step-{step}.npz" for step in self.steps()}
+        kept = [s for s in self.steps() if s <= step]
         for name in tf.io.gfile.listdir(self.folder):
-            if name.startswith("step-") and name not in complete:
+            if name.startswith("step-") and name not in {f"step-{s}.npz" for s in kept}:
                 tf.io.gfile.remove(self._path(name))
+        if kept:
+            self._write_index(kept)
 
     def read(self, step):
         """Reads one checkpoint: (values, state). Raises if it is damaged."""
         with tf.io.gfile.GFile(self._path(f"step-{step}.npz"), "rb") as file:
-            content = io.BytesIO(file.read())
-        with np.load(content, allow_pickle=False) as arrays:
-            values = {name: arrays[name] for name in arrays.files}
-        state = json.loads(values.pop("state").tobytes())
-        if state["step"] != step:
-            raise ValueError(f"step {state['step']} in the file of step {step}")
-        return values, state
+            return _parse(file.read(), step)
 
     def read_newest(self):
         """Reads the newest whole checkpoint, or returns None if there is none."""
         for step in reversed(self.steps()):
             try:
                 return self.read(step)
-            except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError,
-                    tf.errors.OpError) as error:
+            except DAMAGE as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
                          f"skipped: {reason}")
@@ -165,6 +172,18 @@ class Checkpoints:
 
     def _path(self, name):
         return posixpath.join(self.folder, name)
+
+
+def _parse(content, step):
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
+        state = json.loads(values.pop("state").tobytes())
+    except OSError as error:  # NumPy's for what is no zip file; none is read here
+        raise ValueError(str(error)) from error
+    if state["step"] != step:
+        raise ValueError(f"step {state['step']} in the file of step {step}")
+    return values, state
 
 
 class _Append:

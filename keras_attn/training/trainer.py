@@ -198,10 +198,10 @@ class Trainer:
 
     def restore(self):
         """Goes to the newest whole checkpoint; the chief chooses which."""
-        if self.chief:
-            self.checkpoints.clear_unfinished()
         found = self.checkpoints.read_newest() if self.chief else None
         step = int(agree(self.strategy, [found[1]["step"] if found else -1])[0])
+        if self.chief:
+            self.checkpoints.go_back_to(step)
         if step < 0:
             return
         values, state = found or self.checkpoints.read(step)
