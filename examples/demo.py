@@ -12,13 +12,10 @@ import os
 import sys
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["KERAS_BACKEND"] = "tensorflow"
-
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-from keras_attn.jobs.command_line import find_config, import_quietly, load_config
+from keras_attn.jobs.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", "runs/demo", "Folder for all results.")
@@ -27,8 +24,7 @@ flags.DEFINE_integer("labels", 400, "Labelled rows to finetune on.")
 flags.DEFINE_integer("seeds", 3, "Classifiers of each kind.", lower_bound=2)
 
 
-def main(_):
-    import_quietly()
+def main():
     begin = time.monotonic()
     print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
     pretrained = pretrain()
@@ -125,4 +121,4 @@ def python():
 
 
 if __name__ == "__main__":
-    app.run(main)
+    run_command(main, __doc__)

@@ -28,6 +28,8 @@ from keras_attn.errors import UserError
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
 CHANGEABLE = ("train.steps", "eval.", "checkpoint.")
 
+WORTH_KEEPING_SECONDS = 60.0
+
 
 class Workdir:
     """Paths and small files of a run's folder.
@@ -123,14 +125,19 @@ class Workdir:
 
         Raises:
             UserError: If the folder holds another run; names the first field
-                that differs and may not.
+                that differs and may not. Before the first checkpoint all may.
+
+        Returns:
+            Whether there is something to go on from.
         """
         found = self.read_config()
         if found is None:
-            return
+            return False
         if found.get("kind") != kind:
             raise UserError(f"--workdir must be new or one of {kind}. Received: "
                             f"workdir={self.path}, which holds {found.get('kind')}")
+        if not tf.io.gfile.exists(self / "checkpoints/index.json"):
+            return False
         old, new = flatten(found["config"]), flatten(json.loads(json.dumps(config)))
         for name in sorted(set(old) | set(new)):
             changed = old.get(name) != new.get(name)
@@ -139,6 +146,7 @@ class Workdir:
                     f"A resumed run must keep {name}; choose another --workdir or the old value. "
                     f"Received: {name}={new.get(name)}, was {old.get(name)}"
                 )
+        return True
 
     def start(self, kind, config, architecture):
         """Writes config.json: the folder now belongs to this run.
@@ -154,13 +162,23 @@ class Workdir:
         })
 
     def remove_if_unused(self):
-        """Takes back what was written to a folder that was new or empty, up to `start`."""
+        """Takes back what was written to a folder that was new or empty, up to `start`.
+
+        Text that took long to prepare stays: it is whole, and the corrected
+        command finds it.
+        """
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
-        for name in tf.io.gfile.listdir(self.path):
-            path = self / name.rstrip("/")
-            (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
-        if self._made:
+        for name in ("vocab.txt", "labels.json", "lock"):
+            if tf.io.gfile.exists(self / name):
+                tf.io.gfile.remove(self / name)
+        splits = ("data/validation", "data/train")
+        reports = [(self.read_json(f"{split}/index.json") or {}).get("report", {})
+                   for split in splits]
+        seconds = sum(report.get("seconds", 0.0) for report in reports)
+        if seconds < WORTH_KEEPING_SECONDS and tf.io.gfile.isdir(self / "data"):
+            tf.io.gfile.rmtree(self / "data")
+        if self._made and not tf.io.gfile.listdir(self.path):
             tf.io.gfile.rmtree(self.path)
 
     def save_model(self, model):

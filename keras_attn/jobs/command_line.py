@@ -163,10 +163,10 @@ def _define_config(config, arguments):
 def _print_help(usage, config):
     print(usage.strip() + "\n\nFlags:\n")
     values = flags.FLAGS
-    for flag in values.get_key_flags_for_module("keras_attn.jobs.command_line") \
-            + values.get_key_flags_for_module(sys.argv[0]):
-        if flag.name != "config":
-            print(f"  --{flag.name}  {flag.help}")
+    for module, defined in values.flags_by_module_dict().items():
+        if not module.startswith(("absl", "tensorflow")):
+            for flag in defined:
+                print(f"  --{flag.name}  {flag.help}")
     if config is not None:
         print(f"  --config  A path, or one of {', '.join(config_names())}.\n\n"
               "Fields of this config and their values:\n")

@@ -59,6 +59,9 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         )
         train = _examples(run, tables["train"], targets.encoded["train"], tokenizer)
         _report(run, tables["train"], targets, train)
+        if not tables["validation"]:
+            run.say("no data.validation: the results will hold no metrics")
+        hashes = _hashes(run, task)
         _write_labels(run, targets, tables["train"])
         run.start(architecture)
 
@@ -71,13 +74,13 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             )
             loading.build(model)
             if start:
-                start.assign(model)
+                start.assign_backbone(model)
             return model
 
         trainer = run.train(make_model, TableBatches(train),
                             tables["validation"] and _evaluate(run, tables["validation"],
                                                                targets, tokenizer))
-        return run.finish(trainer, _hashes(run, task))
+        return run.finish(trainer, hashes)
 
 
 @dataclasses.dataclass(frozen=True)

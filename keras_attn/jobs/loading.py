@@ -1,6 +1,7 @@
 """Reading a workdir back: its tokenizer, its weights, a model ready to predict."""
 
 import functools
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -47,20 +48,23 @@ class Saved:
     @functools.cached_property
     def weights(self):
         """Weights of the newest whole checkpoint, by path below the model."""
-        found = Checkpoints(f"{self.path}/checkpoints").read_newest()
+        found = Checkpoints(f"{self.path}/checkpoints", log=_warn).read_newest()
         if found is None:
             raise UserError(f"A workdir with a checkpoint is needed. Received: {self.path}")
         return {path.removeprefix("model/"): value for path, value in found[0].items()
                 if path.startswith("model/")}
 
     def assign(self, model):
-        """Sets the weights of a task model: all of them, or of another task the backbone's."""
-        wanted = variables_by_path(model)
-        wanted = {path.removeprefix("model/"): v for path, v in wanted.items()}
-        if set(wanted) != set(self.weights):
-            wanted, values = _backbone(wanted), _backbone(self.weights)
+        """Sets all weights of a task model, or of another task those of the backbone."""
+        wanted = _by_path(model)
+        if set(wanted) == set(self.weights):
+            assign_values(wanted, self.weights, f"The checkpoint of {self.path}")
         else:
-            values = self.weights
+            self.assign_backbone(model)
+
+    def assign_backbone(self, model):
+        """Sets the weights of a task model's backbone; its heads stay as they are."""
+        wanted, values = _backbone(_by_path(model)), _backbone(self.weights)
         assign_values(wanted, values, f"The checkpoint of {self.path}")
 
     def make_model(self, dtype="float32"):
@@ -75,6 +79,14 @@ class Saved:
         build(model)
         self.assign(model)
         return model
+
+
+def _warn(line):
+    print(line, file=sys.stderr)
+
+
+def _by_path(model):
+    return {path.removeprefix("model/"): v for path, v in variables_by_path(model).items()}
 
 
 def _backbone(by_path):

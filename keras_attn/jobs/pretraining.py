@@ -53,8 +53,12 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         architecture = choose_architecture(
             config.model, config.data.length, tokenizer.vocabulary_size, start
         )
-        train = _examples(run, "train", config.data.train, tokenizer)
+        # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", _validation(config.data), tokenizer)
+        train = _examples(run, "train", config.data.train, tokenizer)
+        hashes = _hashes(run)
+        if not validation:
+            run.say("no data.validation: the results will hold no metrics")
         run.start(architecture)
 
         def make_model():
@@ -74,7 +78,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
 
         trainer = run.train(make_model, StreamBatches(train, config.train.batch_size),
                             evaluate if validation else None)
-        return run.finish(trainer, _hashes(run))
+        return run.finish(trainer, hashes)
 
 
 def _validation(data):

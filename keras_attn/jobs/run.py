@@ -53,8 +53,7 @@ class Run:
             self.workdir.create()
             self.workdir.lock()
         try:
-            self.workdir.check_same(self.kind, self.resolved)
-            self.resumed = self.workdir.read_config() is not None
+            self.resumed = self.workdir.check_same(self.kind, self.resolved)
             yield
         except UserError:
             if self.chief:
