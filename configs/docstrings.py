@@ -9,7 +9,7 @@ from keras_attn.jobs.defaults import finetuning_defaults
 def get_config():
     config = finetuning_defaults()
     config.data.train = "docstrings"
-    config.model.dropout = 0.1
+    config.model.pooling = "mean"
     config.train.learning_rate = 1e-3
     config.train.epochs = 10.0
     return config

@@ -138,6 +138,7 @@ def _classifier():
     model = ml_collections.ConfigDict()
     model.size = placeholder(str)  # tiny to large; None: that of `pretrained`, or tiny
     model.dropout = 0.1
+    model.pooling = "cls"  # or mean: of all tokens, better after short pretraining
     return model
 
 

@@ -13,6 +13,7 @@ CHOICES = {
     "train.optimizer": optimizers.NAMES,
     "train.schedule": schedules.NAMES,
     "data.on_bad_text": ("error", "skip"),
+    "model.pooling": ("cls", "mean"),
 }
 # Field, lowest value, whether that value itself is allowed.
 LOWEST = (

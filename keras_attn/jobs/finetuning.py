@@ -70,7 +70,8 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                                    seed=config.train.seed, name="bert_encoder")
             model = BertClassifier(
                 backbone, num_classes=len(targets.names) or 1, dropout=config.model.dropout,
-                dtype=config.train.precision, name="bert_classifier",
+                pooling=config.model.pooling, dtype=config.train.precision,
+                name="bert_classifier",
             )
             loading.build(model)
             if start:

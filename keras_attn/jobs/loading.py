@@ -75,6 +75,7 @@ class Saved:
         else:
             classes = len(self.labels["names"]) or 1
             model = BertClassifier(backbone, num_classes=classes, dtype=dtype,
+                                   pooling=self.config["model"].get("pooling", "cls"),
                                    name="bert_classifier")
         build(model)
         self.assign(model)

@@ -155,6 +155,25 @@ def test_rows_of_weight_zero_count_for_nothing_and_sums_add_up(kind):
     assert float(numpy(model.compute_loss(nothing, y_pred=model(nothing)))) == 0.0
 
 
+def test_mean_pooling_averages_real_tokens_alone():
+    batch = make_batch()
+    model = BertClassifier(encoder(), 3, pooling="mean")
+    outputs = model(batch)
+    hidden, real = numpy(outputs["sequence_output"]), batch["padding_mask"][..., None]
+    pooled = (hidden * real).sum(1) / real.sum(1)
+    kernel, bias = (numpy(w) for w in model.logits_dense.weights)
+    np.testing.assert_allclose(numpy(outputs["logits"]), pooled @ kernel + bias, 1e-5, 1e-5)
+    del batch["padding_mask"]
+    outputs = model(batch)
+    pooled = numpy(outputs["sequence_output"]).mean(1)
+    np.testing.assert_allclose(numpy(outputs["logits"]), pooled @ kernel + bias, 1e-5, 1e-5)
+    assert BertClassifier.from_config(model.get_config()).pooling == "mean"
+    nothing = {**make_batch(), "padding_mask": np.zeros((8, LENGTH), "int32")}
+    np.testing.assert_allclose(numpy(model(nothing)["logits"]), np.tile(bias, (8, 1)), atol=1e-6)
+    with pytest.raises(ValueError, match="pooling"):
+        BertClassifier(encoder(), 3, pooling="max")
+
+
 def test_classifier_losses_equal_their_formulas():
     batch = make_batch()
     model = BertClassifier(encoder(), 3)

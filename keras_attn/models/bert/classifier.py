@@ -10,12 +10,14 @@ from keras_attn.ops import sparse_cross_entropy
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BertClassifier(Task, keras.Model):
-    """BERT with a dense layer on the pooled output.
+    """BERT with a dense layer on one vector of the text.
 
     Args:
         backbone: `BertEncoder`.
         num_classes: Number of classes C; 1 for regression.
         dropout: Share of the pooled output dropped in training.
+        pooling: `"cls"`: the pooled output, as BERT; `"mean"`: the mean of the
+            sequence output over real tokens, better after short pretraining.
         seed: Integer for initial weights and dropout; the backbone's if None.
 
     Call arguments:
@@ -38,7 +40,14 @@ class BertClassifier(Task, keras.Model):
     """
 
     def __init__(
-        self, backbone, num_classes, dropout=0.1, seed=None, name="bert_classifier", **kwargs
+        self,
+        backbone,
+        num_classes,
+        dropout=0.1,
+        pooling="cls",
+        seed=None,
+        name="bert_classifier",
+        **kwargs,
     ):
         kwargs.setdefault("dtype", backbone.dtype_policy)
         super().__init__(name=name, **kwargs)
@@ -46,9 +55,12 @@ class BertClassifier(Task, keras.Model):
             raise ValueError(f"num_classes must be positive. Received: num_classes={num_classes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        if pooling not in ("cls", "mean"):
+            raise ValueError(f"pooling must be 'cls' or 'mean'. Received: pooling={pooling!r}")
         self.backbone = backbone
         self.num_classes = num_classes
         self.dropout = dropout
+        self.pooling = pooling
         self.seed = seed
 
     def build(self, input_shape=None):
@@ -71,8 +83,17 @@ class BertClassifier(Task, keras.Model):
 
     def call(self, inputs, training=None):
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
-        pooled = drop(outputs["pooled_output"], self.dropout, self.seed_generator, training)
+        pooled = drop(self._pool(outputs, inputs), self.dropout, self.seed_generator, training)
         return {**outputs, "logits": self.logits_dense(pooled)}
+
+    def _pool(self, outputs, inputs):
+        if self.pooling == "cls":
+            return outputs["pooled_output"]
+        hidden = ops.cast(outputs["sequence_output"], "float32")
+        if "padding_mask" not in inputs:
+            return ops.mean(hidden, axis=1)
+        real = ops.expand_dims(ops.cast(inputs["padding_mask"], "float32"), -1)
+        return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
     @property
     def metric_names(self):
@@ -102,6 +123,7 @@ class BertClassifier(Task, keras.Model):
             "backbone": serialize_backbone(self.backbone),
             "num_classes": self.num_classes,
             "dropout": self.dropout,
+            "pooling": self.pooling,
             "seed": self.seed,
         }
 
