@@ -28,7 +28,7 @@ test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest
 
 test-slow: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m slow -v --durations=0
+	$(VENV)/bin/python -m pytest -m slow -vv --durations=0
 
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .
