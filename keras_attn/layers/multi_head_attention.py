@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
 
@@ -37,6 +38,8 @@ class MultiHeadAttention(keras.layers.Layer):
             result does not depend on it, the weights' shapes do.
         causal_align: Where `use_causal_mask` puts the diagonal: `"end"` (query
             i sees keys up to `i + S - T`) or `"start"` (up to i).
+        initial_shifts: None, or H integers: head h starts by looking that many
+            positions ahead, where the inputs hold `NeighbourPositions`.
         kernel_initializer, bias_initializer: Initializers.
         seed: Integer for initial weights and dropout.
 
@@ -83,6 +86,7 @@ class MultiHeadAttention(keras.layers.Layer):
         use_bias=True,
         fused="qkv",
         causal_align="end",
+        initial_shifts=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         seed=None,
@@ -109,7 +113,13 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = dropout
         self.use_bias = use_bias
         self.fused = fused
+        if initial_shifts is not None and len(initial_shifts) != num_heads:
+            raise ValueError(
+                "initial_shifts must be one integer a head. "
+                f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}"
+            )
         self.causal_align = causal_align
+        self.initial_shifts = None if initial_shifts is None else list(initial_shifts)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
@@ -153,10 +163,17 @@ class MultiHeadAttention(keras.layers.Layer):
         initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
         widths = [self._widths[m] for m in members]
 
+        shifted = self._shifted_kernels(depth)
+
         # Each part starts as it would alone: Glorot's limit depends on the shape.
         def initializer(shape, dtype=None):
-            parts = zip(initializers, widths, strict=True)
-            return ops.concatenate([init((shape[0], w), dtype=dtype) for init, w in parts], axis=-1)
+            parts = []
+            for member, init, width in zip(members, initializers, widths, strict=True):
+                part = init((shape[0], width), dtype=dtype)
+                if member in shifted:
+                    part = RANDOM_SHARE * part + ops.cast(shifted[member], part.dtype)
+                parts.append(part)
+            return ops.concatenate(parts, axis=-1)
 
         kernel = self.add_weight(
             name=f"{name}_kernel", shape=(depth, sum(widths)), initializer=initializer
@@ -168,6 +185,12 @@ class MultiHeadAttention(keras.layers.Layer):
                 name=f"{name}_bias", shape=(sum(widths),), initializer=self.bias_initializer
             )
         self._biases.append(bias)
+
+    def _shifted_kernels(self, depth):
+        if self.initial_shifts is None:
+            return {}
+        kernels = neighbour_kernels(depth, self.key_dim, self.initial_shifts, self.seed)
+        return dict(zip(("query", "key"), kernels, strict=True))
 
     def call(
         self,
@@ -299,6 +322,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "fused": self.fused,
             "causal_align": self.causal_align,
+            "initial_shifts": self.initial_shifts,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,

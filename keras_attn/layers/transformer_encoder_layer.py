@@ -27,6 +27,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             `"gelu_erf"`, a name Keras knows, or a function.
         norm_first: Whether the norm comes before each sublayer.
         layer_norm_epsilon: Added to the variance.
+        initial_shifts: As in `MultiHeadAttention`.
         kernel_initializer, bias_initializer: Initializers.
         seed: Integer for initial weights and dropout.
 
@@ -65,6 +66,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         activation="relu",
         norm_first=False,
         layer_norm_epsilon=1e-5,
+        initial_shifts=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         seed=None,
@@ -86,6 +88,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         self.activation = get_activation(activation)
         self.norm_first = norm_first
         self.layer_norm_epsilon = layer_norm_epsilon
+        self.initial_shifts = initial_shifts
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
@@ -109,6 +112,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             self.num_heads,
             self.key_dim or depth // self.num_heads,
             dropout=rate,
+            initial_shifts=self.initial_shifts,
             seed=seeds[0],
             name="attention",
             **shared,
@@ -187,6 +191,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             "activation": serialize_activation(self.activation),
             "norm_first": self.norm_first,
             "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initial_shifts": self.initial_shifts,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.bert.neighbours import look_at_neighbours
 from keras_attn.ops import combine_masks, pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
 
@@ -45,7 +45,7 @@ class BertEncoder(keras.Model):
         initializer_range: Standard deviation of the initial weights.
         initial_attention: `"uniform"`, as BERT; `"neighbours"`: each head starts
             by looking at the token one, two, … places before or after, which
-            shortens pretraining on little text (see neighbours.py).
+            shortens pretraining on little text (see layers/neighbours.py).
         seed: Integer for initial weights and dropout.
 
     Call arguments:
@@ -163,6 +163,10 @@ class BertEncoder(keras.Model):
             self.seed, self.num_layers + 5
         )
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        positions, shifts = initializer, None
+        if self.initial_attention == "neighbours":
+            positions = NeighbourPositions(self.initializer_range)
+            shifts = neighbour_shifts(self.num_heads)
         # Rows are gathered before the cast to half precision: the table is large.
         self.token_embedding = self.add_weight(
             name="token_embedding",
@@ -177,7 +181,7 @@ class BertEncoder(keras.Model):
         )
         self.position_embedding = LearnedPositionEmbedding(
             self.max_length,
-            initializer=initializer,
+            initializer=positions,
             seed=position_seed,
             dtype=self.dtype_policy,
             name="position_embedding",
@@ -193,6 +197,7 @@ class BertEncoder(keras.Model):
                 activation=self.activation,
                 norm_first=self.norm_first,
                 layer_norm_epsilon=self.layer_norm_epsilon,
+                initial_shifts=shifts,
                 kernel_initializer=initializer,
                 seed=seed,
                 dtype=self.dtype_policy,
@@ -214,8 +219,6 @@ class BertEncoder(keras.Model):
         if self.norm_first:
             self.final_norm.build(hidden)
         self.pooler.build((None, self.hidden_dim))
-        if self.initial_attention == "neighbours":
-            look_at_neighbours(self)
         self.built = True
 
     def call(self, inputs, training=None):
