@@ -1,6 +1,7 @@
 """Text to shards of word-piece ids: in several processes, resumable, in bounded memory."""
 
 import contextlib
+import fnmatch
 import os
 import time
 from collections import Counter
@@ -162,8 +163,12 @@ def _start_anew(folder, plan):
     """Empties the folder of another plan's files, the index first, and writes the plan."""
     try:
         tf.io.gfile.makedirs(folder)
+        names = tf.io.gfile.listdir(folder)
+        if INDEX in names and PLAN not in names:
+            raise UserError("The folder for prepared text must be empty or one that was prepared "
+                            f"before. Received: {folder}, where {INDEX} is of something else")
         for pattern in (INDEX, PLAN, "task-*.json", "shard-*.npz", "*.unfinished"):
-            _remove(folder, pattern)
+            _remove(folder, fnmatch.filter(names, pattern))
     except tf.errors.OpError as error:
         raise UserError(
             f"The folder for prepared text must be writable. Received: {folder} ({error.message})"
@@ -171,10 +176,10 @@ def _start_anew(folder, plan):
     write_json(tf.io.gfile.join(folder, PLAN), plan)
 
 
-def _remove(folder, pattern):
-    for path in tf.io.gfile.glob(tf.io.gfile.join(folder, pattern)):
+def _remove(folder, names):
+    for name in names:
         with contextlib.suppress(tf.errors.NotFoundError):
-            tf.io.gfile.remove(path)
+            tf.io.gfile.remove(tf.io.gfile.join(folder, name))
 
 
 def _do_tasks(plan, tokenizer, folder, processes, log):
@@ -214,7 +219,7 @@ def _finish(folder, plan, tasks, seconds):
         "shards": shards,
         "report": _report(folder, shards, tasks, seconds),
     }
-    _remove(folder, "*.unfinished")
+    _remove(folder, fnmatch.filter(tf.io.gfile.listdir(folder), "*.unfinished"))
     write_index(folder, index)
     return read_index(folder)
 

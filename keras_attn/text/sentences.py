@@ -4,7 +4,7 @@ import re
 
 # A sentence mark with what closes after it, then space and something that can start a sentence.
 _END = re.compile(
-    r"""[.!?…]+["'”’)\]»*_]*\s+(?=["'“‘(\[«*_—-]*[^\W_a-z])|[。！？]+["'”’」』）]*\s*"""
+    r"""(?<![.!?…])[.!?…]+["'”’)\]»*_]*\s+(?=["'“‘(\[«*_—-]*[^\W_a-z])|(?<![。！？])[。！？]+["'”’」』）]*\s*"""
 )
 _WORD = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]+$")
 _NEVER_LAST = re.compile(

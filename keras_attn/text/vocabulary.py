@@ -43,8 +43,10 @@ def read_vocabulary(path):
 
 def write_vocabulary(path, vocabulary):
     """Writes a vocabulary file that `read_vocabulary` reads back."""
-    with tf.io.gfile.GFile(path, "wb") as file:
+    temporary = f"{path}.tmp"
+    with tf.io.gfile.GFile(temporary, "wb") as file:
         file.write("".join(f"{piece}\n" for piece in vocabulary).encode("utf-8"))
+    tf.io.gfile.rename(temporary, path, overwrite=True)
 
 
 def check_vocabulary(vocabulary, name="vocabulary"):

@@ -368,3 +368,20 @@ def test_the_plan_is_json_and_names_the_files(tmp_path):
     _run(source, tmp_path / "shards")
     plan = json.loads((tmp_path / "shards/plan.json").read_text())
     assert [os.path.basename(file["file"]) for file in plan["source"]["files"]] == list(files)
+
+
+def test_a_folder_named_like_a_pattern_leaves_its_neighbours_alone(tmp_path):
+    source, _ = _write_files(tmp_path / "text", files=1)
+    _run(source, tmp_path / "run1")
+    before = sorted(path.name for path in (tmp_path / "run1").iterdir())
+    _run(source, tmp_path / "run[1]")
+    assert sorted(path.name for path in (tmp_path / "run1").iterdir()) == before
+
+
+def test_a_folder_with_an_index_of_something_else_is_refused(tmp_path):
+    source, _ = _write_files(tmp_path / "text", files=1)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "index.json").write_text("{}")
+    with pytest.raises(UserError, match="something else"):
+        _run(source, tmp_path / "mine")
+    assert (tmp_path / "mine" / "index.json").read_text() == "{}"
