@@ -45,8 +45,9 @@ def find_modules():
                 folders.clear()
                 continue
             for name in files:
-                if name.endswith(".py"):
-                    modules.setdefault(f"{within}/{name}".lstrip("/"), os.path.join(folder, name))
+                path = os.path.join(folder, name)
+                if name.endswith(".py") and os.path.isfile(path):  # not a link to nowhere
+                    modules.setdefault(f"{within}/{name}".lstrip("/"), path)
     return sorted(modules.items())
 
 

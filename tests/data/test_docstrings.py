@@ -163,6 +163,13 @@ def test_the_fingerprint_changes_with_any_file(installation):
     assert docstrings.fingerprint() != before
 
 
+def test_a_link_to_nowhere_is_passed_over(installation):
+    _write(installation, "numpy/a.py", _text(1))
+    (installation / "numpy" / ".#x.py").symlink_to("nowhere")
+    assert docstrings.fingerprint()
+    assert len(docstrings.read_modules()) == 1
+
+
 def _fill(installation):
     for package, start in (("keras", 0), ("numpy", 1000), ("other", 2000)):
         for module in range(40):
