@@ -61,7 +61,9 @@ class MultiHeadAttention(keras.layers.Layer):
         training: Whether dropout is on.
 
     Masks that Keras attaches to query and value (`Embedding(mask_zero=True)`)
-    serve as `query_mask` and `value_mask` where these are None.
+    serve as `query_mask` and `value_mask` where these are None. With a cache,
+    the value's does not: it is of the T new positions. Pass `value_mask` to
+    hide padding.
 
     Returns:
         Output `(B, T, output_dim)`; then the weights `(B, H, T, S)` if asked
@@ -69,8 +71,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Raises:
         ValueError: If an argument is out of range, the inputs' depths do not
-            fit `fused`, a mask is float, or one of `cache` and `cache_index`
-            is missing.
+            fit `fused`, a mask is float, one of `cache` and `cache_index` is
+            missing, or `value_mask` has another length than the cache.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
@@ -192,6 +194,13 @@ class MultiHeadAttention(keras.layers.Layer):
         kernels = neighbour_kernels(depth, self.key_dim, self.initial_shifts, self.seed)
         return dict(zip(("query", "key"), kernels, strict=True))
 
+    def __call__(self, *args, **kwargs):
+        given = len(args) > 4 or kwargs.get("value_mask") is not None
+        if kwargs.get("cache") is not None and not given:
+            # Else Keras would pass the mask of the new values, of another length than the cache.
+            kwargs["value_mask"] = True
+        return super().__call__(*args, **kwargs)
+
     def call(
         self,
         query,
@@ -214,8 +223,10 @@ class MultiHeadAttention(keras.layers.Layer):
         query, key, value = self._project(query, value if key is None else key, value)
         causal = self.causal_align if use_causal_mask else None
         mask = self._head_mask(attention_mask)
-        if value_mask is not None:
-            mask = combine_masks(mask, as_mask(value_mask, "value_mask")[:, None, None, :])
+        if value_mask is not None and value_mask is not True:
+            value_mask = as_mask(value_mask, "value_mask")
+            _check_length(value_mask, cache)
+            mask = combine_masks(mask, value_mask[:, None, None, :])
         if cache is not None:
             causal = None
             key, value, cache = self._update_cache(cache, cache_index, key, value)
@@ -332,3 +343,12 @@ class MultiHeadAttention(keras.layers.Layer):
 def _linear(x, kernel, bias):
     x = ops.matmul(x, kernel)
     return x if bias is None else ops.add(x, bias)
+
+
+def _check_length(value_mask, cache):
+    lengths = set() if cache is None else {value_mask.shape[1], cache.shape[2]} - {None}
+    if len(lengths) > 1:
+        raise ValueError(
+            "value_mask must be as long as the cache. "
+            f"Received: value_mask.shape={tuple(value_mask.shape)}, cache.shape={cache.shape}"
+        )

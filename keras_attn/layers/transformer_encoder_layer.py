@@ -34,7 +34,8 @@ class TransformerEncoderLayer(keras.layers.Layer):
     Call arguments:
         inputs: `(B, T, D)`.
         padding_mask: Boolean or integer `(B, T)`, True for real positions; the
-            mask Keras attaches to the inputs if None.
+            mask Keras attaches to the inputs if None. With a cache of length S
+            `(B, S)`, of all positions, and that of Keras does not serve.
         attention_mask: Boolean or integer mask that broadcasts to `(B, T, T)`,
             or `(B, 1 or H, T, T)`; True where a query may attend to a key.
         use_causal_mask: Whether later positions are hidden.

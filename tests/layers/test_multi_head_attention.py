@@ -226,6 +226,39 @@ def test_decoding_with_a_cache_equals_one_full_pass(step, value_dim):
         np.testing.assert_allclose(np.concatenate(parts, 1), ops.convert_to_numpy(full), 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("step", [1, 3])
+def test_a_mask_of_keras_is_no_mask_of_the_cache(step):
+    ids = np.array([[3, 4, 5, 1, 0, 0], [5, 0, 2, 2, 1, 0]])
+    embedding = keras.layers.Embedding(9, 5, mask_zero=True)
+    layer = make()
+    x = ops.convert_to_tensor(ops.convert_to_numpy(embedding(ids)))  # without the mask
+    mask = np.concatenate([ids > 0, np.ones((2, 2), bool)], axis=1)
+    full = layer(x, x, query_mask=ids > 0, value_mask=mask[:, :6], use_causal_mask=True)
+    unmasked = layer(x, x, query_mask=ids > 0, use_causal_mask=True)
+    tokens, index = keras.Input((step,), dtype="int32"), keras.Input((), dtype="int32")
+    cached = keras.Input((2, 8, 6))
+    embedded = embedding(tokens)
+    output = layer(embedded, embedded, cache=cached, cache_index=index[0])
+    model = keras.Model([tokens, cached, index], output)
+
+    def decode(part, cache, index, **masks):
+        embedded = embedding(part)
+        return layer(embedded, embedded, cache=cache, cache_index=index, **masks)
+
+    def replay(part, cache, index):
+        return model([ops.convert_to_numpy(x) for x in (part, cache, [index, index])])
+
+    for function, expected, masks in (
+        (decode, full, {"value_mask": mask}), (decode, unmasked, {}), (replay, unmasked, {}),
+    ):  # fmt: skip
+        cache, parts = layer.make_cache(2, 8), []
+        for i in range(0, 6, step):
+            part, cache = function(ids[:, i : i + step], cache, i, **masks)
+            parts.append(ops.convert_to_numpy(part))
+        found = np.concatenate(parts, 1)
+        np.testing.assert_allclose(found, ops.convert_to_numpy(expected), 1e-5, 1e-5)
+
+
 def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores():
     x = ops.convert_to_tensor(normal(2, 6, 5))
     outputs = []
@@ -280,3 +313,5 @@ def test_calls_that_cannot_be_right_are_errors():
         layer(x, x, cache=layer.make_cache(2, 4))
     with pytest.raises(ValueError, match="up to 5"):
         layer(x, x, cache=layer.make_cache(2, 4), cache_index=2)
+    with pytest.raises(ValueError, match="value_mask must be as long"):
+        layer(x, x, value_mask=np.ones((2, 3)) > 0, cache=layer.make_cache(2, 4), cache_index=0)
