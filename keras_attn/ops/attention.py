@@ -28,10 +28,13 @@ def scaled_dot_product_attention(
     `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32.
     A query that may attend to no key gets weights 0 and output 0.
 
+    Masked values have weight 0, which hides any finite value; but 0 times NaN
+    or infinity is NaN, so inputs must be finite where they are masked, too.
+
     Args:
         query: `(..., T, K)`.
         key: `(..., S, K)`.
-        value: `(..., S, V)`.
+        value: `(..., S, V)`, finite.
         mask: Boolean or integer mask that broadcasts to `(..., T, S)`, True
             where a query may attend to a key.
         bias: Floats that broadcast to `(..., T, S)`, added to the logits.
