@@ -25,6 +25,9 @@ from keras_attn.data.sources import plan_source, read_task
 from keras_attn.errors import UserError
 
 PLAN = "plan.json"
+_PARTS = ("task-*.json", "shard-*.npz")
+_UNFINISHED = [f"{name}.*.unfinished" for name in (INDEX, PLAN, *_PARTS, "pairs-*.json")]
+_OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
 # Less text than this is tokenised sooner than further processes start.
 _BYTES_WORTH_PROCESSES = 20_000_000
 # So many parts of a source give a sample of it.
@@ -160,20 +163,34 @@ def _check_vocabulary(folder, tokenizer):
 
 
 def _start_anew(folder, plan):
-    """Empties the folder of another plan's files, the index first, and writes the plan."""
+    """Empties the folder of another plan's files and writes the plan.
+
+    The index goes first, tasks before their shards, and the plan is replaced last: whatever a kill
+    leaves is known as ours, and no task is taken for done whose shards are gone.
+    """
     try:
         tf.io.gfile.makedirs(folder)
         names = tf.io.gfile.listdir(folder)
-        if INDEX in names and PLAN not in names:
-            raise UserError("The folder for prepared text must be empty or one that was prepared "
-                            f"before. Received: {folder}, where {INDEX} is of something else")
-        for pattern in (INDEX, PLAN, "task-*.json", "shard-*.npz", "*.unfinished"):
+        _check_ours(folder, names)
+        for pattern in (INDEX, *_PARTS, *_UNFINISHED):
             _remove(folder, fnmatch.filter(names, pattern))
     except tf.errors.OpError as error:
         raise UserError(
             f"The folder for prepared text must be writable. Received: {folder} ({error.message})"
         ) from error
     write_json(tf.io.gfile.join(folder, PLAN), plan)
+
+
+def _check_ours(folder, names):
+    """Raises UserError if files that have the names of ours are of something else."""
+    contents = {n: read_json(tf.io.gfile.join(folder, n)) for n in (INDEX, PLAN) if n in names}
+    foreign = [n for n, content in contents.items()
+               if not isinstance(content, dict) or not content.keys() >= _OURS]  # fmt: skip
+    if not contents:
+        foreign = [name for pattern in _PARTS for name in fnmatch.filter(names, pattern)]
+    if foreign:
+        raise UserError("The folder for prepared text must be empty or one that was prepared "
+                        f"before. Received: {folder}, where {foreign[0]} is of something else")
 
 
 def _remove(folder, names):
@@ -219,7 +236,9 @@ def _finish(folder, plan, tasks, seconds):
         "shards": shards,
         "report": _report(folder, shards, tasks, seconds),
     }
-    _remove(folder, fnmatch.filter(tf.io.gfile.listdir(folder), "*.unfinished"))
+    names = tf.io.gfile.listdir(folder)
+    for pattern in _UNFINISHED:
+        _remove(folder, fnmatch.filter(names, pattern))
     write_index(folder, index)
     return read_index(folder)
 

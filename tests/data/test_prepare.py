@@ -10,6 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_attn.data import prepare as prepare_module
 from keras_attn.data import shard_writer, sources
@@ -378,10 +379,35 @@ def test_a_folder_named_like_a_pattern_leaves_its_neighbours_alone(tmp_path):
     assert sorted(path.name for path in (tmp_path / "run1").iterdir()) == before
 
 
-def test_a_folder_with_an_index_of_something_else_is_refused(tmp_path):
+@pytest.mark.parametrize("beside", [[], ["plan.json"]])
+@pytest.mark.parametrize("name", ["index.json", "plan.json", "task-1.json", "shard-old.npz"])
+def test_a_folder_with_files_of_something_else_is_refused(tmp_path, name, beside):
     source, _ = _write_files(tmp_path / "text", files=1)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "index.json").write_text("{}")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for file in {name, *beside}:
+        (folder / file).write_text('{"mine": 1}')
     with pytest.raises(UserError, match="something else"):
-        _run(source, tmp_path / "mine")
-    assert (tmp_path / "mine" / "index.json").read_text() == "{}"
+        _run(source, folder)
+    assert {path.name for path in folder.iterdir()} == {name, *beside}
+
+
+def test_a_folder_left_half_emptied_is_prepared_anew(tmp_path, monkeypatch):
+    source, _ = _write_files(tmp_path / "text")
+    _run(source, tmp_path / "whole", tokens_per_shard=500)
+    _run(source, tmp_path / "shards")
+    (tmp_path / "shards" / "mine.unfinished").write_text("")
+    remove, removed = tf.io.gfile.remove, []
+
+    def killed(path):
+        if len(removed) == 3:
+            raise KeyboardInterrupt
+        removed.append(path)
+        remove(path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(tf.io.gfile, "remove", killed)
+        _run(source, tmp_path / "shards", tokens_per_shard=500)
+    _run(source, tmp_path / "shards", tokens_per_shard=500)
+    assert _shards(tmp_path / "shards") == _shards(tmp_path / "whole")
+    assert (tmp_path / "shards" / "mine.unfinished").exists()
