@@ -14,11 +14,12 @@ _NUMPY_ENTRY = re.compile(r"\*{0,2}[\w, *]+ : \S")
 _LITERAL = re.compile(
     r"\.\. (?:code|sourcecode|math|image|figure|plot|table|parsed-literal|raw|ipy)"
 )
-_ROLE = re.compile(r":[\w:-]+:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)|`([^`<]+?)\s*<[^`>]*>`_*")
+# Repetitions have bounds, so that a run of colons or brackets takes no quadratic time.
+_ROLE = re.compile(r":[\w:-]{1,40}:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
+_LINK = re.compile(r"\[([^\]]{1,200})\]\([^)]{0,500}\)|`([^`<]+?)\s*<[^`>]*>`_*")
 _URL = re.compile(r"<?(?:https?|ftp)://\S+|\[[\w+-]{1,12}\]_")
 _QUOTES = re.compile(r"`+|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)")
-_WORD = re.compile(r"""[("'“]*(?:[A-Za-z]{2,}|[aAI])(?:['’/-][A-Za-z]+)*[)"'”]*[.,;:!?]*[)"'”]*""")
+_WORD = re.compile(r"""[("'“]*(?:[A-Za-z]{2,}|[aAI])(?:['’/-][A-Za-z]+)*[)"'”]*+[.,;:!?]*[)"'”]*""")
 _ENGLISH = re.compile(
     r"\b(?:the|an?|of|to|is|in|and|for|if|be|with|this|that|it|or|as|by|on|are|not|from|at|when|"
     r"all|can|will|its|which|into|was|has|have|you|no|any|given|than|but|does|should|must|may)\b",
@@ -101,6 +102,6 @@ def _paragraphs(lines):
 
 
 def _without_markup(text):
-    text = _ROLE.sub(r"\1", text)
+    text = _ROLE.sub(r"\1", " ".join(text.split()))
     text = _LINK.sub(lambda match: match.group(1) or match.group(2), text)
     return " ".join(_QUOTES.sub("", _URL.sub("", text)).split())

@@ -1,3 +1,4 @@
+import time
 from collections import Counter
 
 import pytest
@@ -153,6 +154,15 @@ def test_versions_of_a_docstring_and_boilerplate_are_dropped(installation):
     assert sum("end of" in sentence.lower() for sentence in sentences) == 1
     assert sentences["Defaults to the first one."] == 3
     assert sum(_text(n) in sentences for n in range(9)) == 9
+
+
+@pytest.mark.parametrize(
+    "run", [".", ":", ":a", "[", "[a](", "`", "`a ", ":a:`b <", ":a:`b" + 9 * " ", "'", "a'", "a'("]
+)
+def test_a_long_run_of_markup_takes_linear_time(run):
+    started = time.process_time()
+    docstring_sentences("The rest of the text " + run * (200_000 // len(run)) + "# is.")
+    assert time.process_time() - started < 2  # quadratic time would be minutes
 
 
 def test_the_fingerprint_changes_with_any_file(installation):

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from keras_attn.text.sentences import split_long, split_sentences
@@ -27,6 +29,14 @@ def test_sentences_joined_to_a_paragraph_are_found_again(sentences):
 
 def test_text_without_words_has_no_sentences():
     assert split_sentences("") == split_sentences(" \n\t ") == []
+
+
+@pytest.mark.parametrize("run", [".", "。", ".'", "_. ", ".(", "…\n"])
+def test_a_long_run_of_marks_takes_linear_time(run):
+    started = time.process_time()
+    paragraph = run * 200_000 + "x"
+    assert "".join("".join(split_sentences(paragraph)).split()) == "".join(paragraph.split())
+    assert time.process_time() - started < 1  # quadratic time would be minutes
 
 
 def test_a_short_sentence_is_not_cut():
