@@ -4,7 +4,6 @@ A prepared folder holds shard files and `index.json`, which is written last: a f
 index is complete.
 """
 
-import contextlib
 import hashlib
 import io
 import json
@@ -16,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.whole_files import write_whole
 
 FORMAT = 1
 INDEX = "index.json"
@@ -139,28 +139,10 @@ def read_json(path):
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             return json.loads(file.read())
-    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError, ValueError):
+    except (
+        tf.errors.NotFoundError, tf.errors.FailedPreconditionError, ValueError, RecursionError,
+    ):  # fmt: skip
         return None
-
-
-def write_whole(path, content):
-    """Writes a file under another name, then renames it.
-
-    Raises:
-        UserError: If it cannot be written (no space, no permission). Nothing stays behind.
-    """
-    # A name of this process: one that a kill orphaned may be writing the same file still.
-    unfinished = f"{path}.{os.getpid()}.unfinished"
-    try:
-        with tf.io.gfile.GFile(unfinished, "wb") as file:
-            file.write(content)
-        tf.io.gfile.rename(unfinished, path, overwrite=True)
-    except (OSError, tf.errors.OpError) as error:
-        with contextlib.suppress(OSError, tf.errors.OpError):
-            tf.io.gfile.remove(unfinished)
-        reason = getattr(error, "message", None) or error
-        raise UserError(f"The folder must be writable, with free space. "
-                        f"Received: {path} ({reason})") from error  # fmt: skip
 
 
 def _smallest(ends):

@@ -6,6 +6,7 @@ from collections import Counter
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.whole_files import write_whole
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -42,11 +43,12 @@ def read_vocabulary(path):
 
 
 def write_vocabulary(path, vocabulary):
-    """Writes a vocabulary file that `read_vocabulary` reads back."""
-    temporary = f"{path}.tmp"
-    with tf.io.gfile.GFile(temporary, "wb") as file:
-        file.write("".join(f"{piece}\n" for piece in vocabulary).encode("utf-8"))
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    """Writes a vocabulary file that `read_vocabulary` reads back, whole or not at all.
+
+    Raises:
+        UserError: If it cannot be written (no space, no permission).
+    """
+    write_whole(path, "".join(f"{piece}\n" for piece in vocabulary).encode())
 
 
 def check_vocabulary(vocabulary, name="vocabulary"):

@@ -10,7 +10,6 @@ from keras_attn.data.shards import (
     read_shard,
     write_index,
     write_shard,
-    write_whole,
 )
 from keras_attn.errors import UserError
 
@@ -71,12 +70,3 @@ def test_a_folder_is_prepared_once_it_has_an_index(tmp_path):
     (tmp_path / "index.json").write_text(json.dumps({"format": 2, "shards": []}))
     with pytest.raises(UserError, match="of format 2"):
         read_index(tmp_path)
-
-
-def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path):
-    (tmp_path / "file").write_bytes(b"old")
-    write_whole(str(tmp_path / "file"), b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
-    with pytest.raises(UserError, match="writable"):
-        write_whole(str(tmp_path / "missing" / "file"), b"new")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -32,6 +32,15 @@ def test_a_vocabulary_file_reads_back_and_its_hash_is_the_tokenizers(tmp_path):
     assert read_vocabulary(path) == vocabulary
 
 
+def test_a_vocabulary_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    with pytest.raises(UserError, match="writable"):
+        write_vocabulary(str(tmp_path / "missing" / "vocab.txt"), SPECIAL_TOKENS)
+    (tmp_path / "vocab.txt").mkdir()  # cannot be renamed over
+    with pytest.raises(UserError, match="writable"):
+        write_vocabulary(str(tmp_path / "vocab.txt"), SPECIAL_TOKENS)
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
