@@ -266,6 +266,6 @@ def _encodable(text):
 def _record(line):
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # nested too deeply
         return None
     return record if isinstance(record, dict) else None

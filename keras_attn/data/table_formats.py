@@ -207,7 +207,7 @@ def json_rows(lines, columns, path):
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # nested too deeply
             yield number, BadRow("json", f"One JSON object a line is needed ({error})")
             continue
         if not isinstance(record, dict):

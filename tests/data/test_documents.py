@@ -95,6 +95,13 @@ def test_a_record_that_cannot_be_read_is_named_or_counted(tmp_path):
     assert counts["lines_skipped"] == 3
 
 
+def test_a_record_nested_too_deeply_cannot_be_read(tmp_path):
+    path = _write(tmp_path / "a", '{"text": "one"}\n{"text": ' + "[" * 100_000 + "\n")
+    with pytest.raises(UserError, match="no JSON object.*line 2"):
+        _read(path, "jsonl")
+    assert _read(path, "jsonl", on_bad_text="skip") == [["one"]]
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_in_another_encoding_is_named_or_counted(tmp_path, packed):
     content = b"one\r\n\r\ntwo\r\n\xe9t\xe9\r\nthree \xff"

@@ -140,6 +140,7 @@ def test_half_a_surrogate_pair_in_json_is_bad_text(tmp_path):
         ("t.csv", 'x,"a"b', "csv", "Well-formed CSV"),
         ("t.jsonl", '{"text": "a", ', "json", "JSON object"),
         ("t.jsonl", '["a", "b"]', "json", "JSON object"),
+        ("t.jsonl", "[" * 100_000, "json", "JSON object"),
     ],
 )
 def test_bad_rows_are_an_error_or_counted(tmp_path, name, bad, reason, need):
