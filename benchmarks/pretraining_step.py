@@ -17,7 +17,6 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.jobs.loading import build
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
@@ -54,7 +53,7 @@ def main():
         VOCABULARY, layers, width, heads, dropout=0.0 if "nodrop" in mode else 0.1, dtype=policy
     )
     model = BertPretrainer(backbone, dtype=policy)
-    build(model)
+    model.build()
     optimizer = make_optimizer("adamw", model)
     step = TrainingStep(model, optimizer, tf.distribute.OneDeviceStrategy("/cpu:0"),
                         jit="jit" in mode)

@@ -10,7 +10,6 @@ from keras_attn.data.classification import ClassificationExamples, LabelSet, enc
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.tables import Table, list_sources, read_table
 from keras_attn.errors import UserError
-from keras_attn.jobs import loading
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.defaults import FINETUNING_EPOCHS
 from keras_attn.jobs.run import Run
@@ -40,11 +39,8 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    config = config.copy_and_resolve_references()
-    if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
-        config.train.epochs = FINETUNING_EPOCHS
     run = Run("finetuning", config, {"workdir": workdir, "pretrained": pretrained},
-              strategy, virtual_devices, tpu)
+              {"epochs": FINETUNING_EPOCHS}, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
         start = run.pretrained
@@ -73,7 +69,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                 pooling=config.model.pooling, dtype=config.train.precision,
                 name="bert_classifier",
             )
-            loading.build(model)
+            model.build()
             if start:
                 start.assign_backbone(model)
             return model

@@ -77,7 +77,7 @@ class Saved:
             model = BertClassifier(backbone, num_classes=classes, dtype=dtype,
                                    pooling=self.config["model"].get("pooling", "cls"),
                                    name="bert_classifier")
-        build(model)
+        model.build()
         self.assign(model)
         return model
 
@@ -94,11 +94,6 @@ def _backbone(by_path):
     """Entries below the backbone, with the path from there on."""
     marker = "bert_encoder/"
     return {path[path.index(marker):]: value for path, value in by_path.items() if marker in path}
-
-
-def build(model):
-    """Creates all variables of a task model."""
-    model.build({name: (None, None) for name in ("token_ids", "segment_ids", "padding_mask")})
 
 
 class Predictor:

@@ -10,7 +10,6 @@ from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.data.tfrecords import TFRecordExamples
 from keras_attn.errors import UserError
-from keras_attn.jobs import loading
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.preparing import vocabulary_of
 from keras_attn.jobs.run import Run
@@ -41,11 +40,8 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    config = config.copy_and_resolve_references()
-    if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
-        config.train.minutes = DEFAULT_MINUTES
     run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
-              strategy, virtual_devices, tpu)
+              {"minutes": DEFAULT_MINUTES}, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
         start = run.pretrained
@@ -65,7 +61,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             backbone = BertEncoder(**architecture, dtype=config.train.precision,
                                    seed=config.train.seed, name="bert_encoder")
             model = BertPretrainer(backbone, dtype=config.train.precision, name="bert_pretrainer")
-            loading.build(model)
+            model.build()
             if start:
                 start.assign(model)
             return model

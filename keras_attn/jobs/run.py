@@ -23,14 +23,18 @@ class Run:
         kind: "pretraining" or "finetuning".
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
+        default_end: `{name: value}` of `config.train` that ends the run where
+            neither steps, epochs nor minutes are given.
         strategy, virtual_devices, tpu: See `make_strategy`.
     """
 
-    def __init__(self, kind, config, overrides, strategy, virtual_devices, tpu):
+    def __init__(self, kind, config, overrides, default_end, strategy, virtual_devices, tpu):
         config = config.copy_and_resolve_references()
         for name, value in overrides.items():
             if value is not None:
                 config[name] = value
+        if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
+            config.train.update(default_end)
         check_fields(kind, config)
         self.kind = kind
         self.config = config
