@@ -1,46 +1,32 @@
 """AdamW and LAMB with the exclusions that BERT makes."""
 
 import keras
-from keras import ops
+import tensorflow as tf
 
 from keras_attn.errors import UserError
 
 NAMES = ("adamw", "lamb")
 
 
-@keras.saving.register_keras_serializable(package="keras_attn")
-class LAMB(keras.optimizers.Optimizer):
-    """Adam whose step is scaled, tensor by tensor, to the size of its weights.
+class _Adam(keras.optimizers.Optimizer):
+    """What AdamW and LAMB share: Adam's two moments, and updates compiled by XLA.
 
-    With Adam's bias-corrected step r = m / (sqrt(v) + epsilon) + decay * w,
-
-        w <- w - learning_rate * |w| / |r| * r
-
-    where the trust ratio |w| / |r| is 1 if either norm is 0. Tensors excluded
-    from weight decay take neither decay nor trust ratio, as in the authors'
-    code. (`keras.optimizers.Lamb` applies decay outside the trust ratio.)
-
-    Args:
-        learning_rate: Rate, or a Keras schedule.
-        beta_1, beta_2, epsilon: As for Adam.
-        decay: Weight decay inside the trust ratio.
-
-    Reference:
-        You et al., Large Batch Optimization for Deep Learning, 2019,
-        algorithm 2.
+    Compiled, an update reads and writes its memory once; as single operations it
+    takes 15 passes, and more than twice the time on a CPU.
     """
 
     def __init__(self, learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-6, decay=0.01,
-                 name="lamb", **kwargs):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+                 **kwargs):
+        super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.decay = decay
         self._undecayed = set()
+        self._compiled = tf.function(self._update, jit_compile=True, autograph=False)
 
     def exclude(self, variables):
-        """Names the variables that take neither decay nor trust ratio."""
+        """Names the variables that are not decayed."""
         self._undecayed = {variable.path for variable in variables}
 
     def build(self, variables):
@@ -49,26 +35,25 @@ class LAMB(keras.optimizers.Optimizer):
         super().build(variables)
         self._momentums = self.add_optimizer_variables(variables, "momentum")
         self._velocities = self.add_optimizer_variables(variables, "velocity")
-        self._plain = [variable.path in self._undecayed for variable in variables]
+        self._decayed = [variable.path not in self._undecayed for variable in variables]
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
-        m, v = self._momentums[index], self._velocities[index]
-        gradient = ops.cast(gradient, variable.dtype)
-        rate = ops.cast(learning_rate, variable.dtype)
-        count = ops.cast(self.iterations + 1, variable.dtype)
-        self.assign_add(m, (gradient - m) * (1 - self.beta_1))
-        self.assign_add(v, (ops.square(gradient) - v) * (1 - self.beta_2))
-        corrected = m / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), count))
-        scale = v / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), count))
-        step = corrected / (ops.sqrt(scale) + self.epsilon)
-        if not self._plain[index]:
-            step = step + self.decay * variable
-            weight_norm = ops.sqrt(ops.sum(ops.square(variable)))
-            step_norm = ops.sqrt(ops.sum(ops.square(step)))
-            defined = ops.logical_and(weight_norm > 0, step_norm > 0)
-            rate = rate * ops.where(defined, weight_norm / ops.where(defined, step_norm, 1.0), 1.0)
-        self.assign_sub(variable, rate * step)
+        state = variable, self._momentums[index], self._velocities[index]
+        values = self._compiled(
+            *(tf.convert_to_tensor(x) for x in state), tf.cast(gradient, variable.dtype),
+            tf.cast(learning_rate, variable.dtype),
+            tf.cast(self.iterations + 1, variable.dtype),
+            self._decayed[index],
+        )
+        for old, new in zip(state, values, strict=True):
+            self.assign(old, new)
+
+    def _update(self, w, m, v, gradient, rate, count, decayed):
+        m += (gradient - m) * (1 - self.beta_1)
+        v += (gradient * gradient - v) * (1 - self.beta_2)
+        corrections = 1 - self.beta_1**count, 1 - self.beta_2**count
+        return w - rate * self._direction(w, m, v, *corrections, decayed), m, v
 
     def get_config(self):
         return {
@@ -80,6 +65,62 @@ class LAMB(keras.optimizers.Optimizer):
         }
 
 
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AdamW(_Adam):
+    """Adam with decoupled weight decay, as `keras.optimizers.AdamW`, but faster.
+
+        w <- w - learning_rate * (sqrt(c2) / c1 * m / (sqrt(v) + epsilon) + decay * w)
+
+    where c1 = 1 - beta_1^t and c2 = 1 - beta_2^t at step t.
+
+    Args:
+        learning_rate: Rate, or a Keras schedule.
+        beta_1, beta_2, epsilon: As for Adam.
+        decay: Weight decay, of variables not given to `exclude`.
+
+    References:
+        Kingma & Ba, Adam, 2015, end of section 2.
+        Loshchilov & Hutter, Decoupled Weight Decay Regularization, 2019,
+        algorithm 2 with the decay scaled by the rate.
+    """
+
+    def _direction(self, w, m, v, c1, c2, decayed):
+        direction = tf.sqrt(c2) / c1 * m / (tf.sqrt(v) + self.epsilon)
+        return direction + self.decay * w if decayed else direction
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LAMB(_Adam):
+    """Adam whose step is scaled, tensor by tensor, to the size of its weights.
+
+    With Adam's bias-corrected step r = m / (sqrt(v) + epsilon) + decay * w,
+
+        w <- w - learning_rate * |w| / |r| * r
+
+    where the trust ratio |w| / |r| is 1 if either norm is 0. Variables given to
+    `exclude` take neither decay nor trust ratio, as in the authors' code.
+    (`keras.optimizers.Lamb` applies decay outside the trust ratio.)
+
+    Args:
+        learning_rate: Rate, or a Keras schedule.
+        beta_1, beta_2, epsilon: As for Adam.
+        decay: Weight decay inside the trust ratio.
+
+    Reference:
+        You et al., Large Batch Optimization for Deep Learning, 2019,
+        algorithm 2.
+    """
+
+    def _direction(self, w, m, v, c1, c2, decayed):
+        direction = m / c1 / (tf.sqrt(v / c2) + self.epsilon)
+        if not decayed:
+            return direction
+        direction += self.decay * w
+        norms = tf.norm(w), tf.norm(direction)
+        ratio = tf.math.divide_no_nan(*norms)
+        return tf.where(ratio > 0, ratio, 1.0) * direction
+
+
 def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6):
     """Makes and builds the optimizer; the trainer sets its rate every step.
 
@@ -88,17 +129,11 @@ def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, 
     Raises:
         UserError: For an unknown name.
     """
-    undecayed = [v for v in model.trainable_variables if len(v.shape) < 2]
-    if name == "adamw":
-        optimizer = keras.optimizers.AdamW(
-            1e-3, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon,
-            name="adam_w",  # Keras would number the second one of a process
-        )
-        optimizer.exclude_from_weight_decay(var_list=undecayed)
-    elif name == "lamb":
-        optimizer = LAMB(1e-3, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, decay=weight_decay)
-        optimizer.exclude(undecayed)
-    else:
+    if name not in NAMES:
         raise UserError(f"train.optimizer must be one of {', '.join(NAMES)}. Received: {name}")
+    kind = {"adamw": AdamW, "lamb": LAMB}[name]
+    # Named, for Keras would number the second one of a process.
+    optimizer = kind(1e-3, beta_1, beta_2, epsilon, weight_decay, name=kind.__name__.lower())
+    optimizer.exclude(v for v in model.trainable_variables if len(v.shape) < 2)
     optimizer.build(model.trainable_variables)
     return optimizer
