@@ -1,5 +1,7 @@
 """The error that the command line prints as one line."""
 
+import difflib
+
 
 class UserError(ValueError):
     """Something that the user can mend: a missing file, a wrong column, a typo.
@@ -7,3 +9,10 @@ class UserError(ValueError):
     The message says what is needed and what was received. Entry points print
     it without a traceback and exit with status 2.
     """
+
+
+def nearest(name, names):
+    """Returns `; did you mean ...?` for the name that was probably meant, or nothing."""
+    by_folded = {str(known).lower(): known for known in names}
+    found = difflib.get_close_matches(str(name).lower(), by_folded, 1, cutoff=0.5)
+    return f"; did you mean {by_folded[found[0]]}?" if found else ""

@@ -1,10 +1,9 @@
 """Labelled texts -> batches of similar length, as a pure function of seed and index."""
 
-import difflib
 
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, nearest
 
 WINDOW = 64  # batches whose rows are sorted by length together
 
@@ -71,18 +70,12 @@ class LabelSet:
         indices = np.array([known.get(label, -1) for label in labels], np.int32)
         if indices.size and indices.min() < 0:
             row = int(np.argmin(indices >= 0))
-            near = difflib.get_close_matches(labels[row], self.names, 1)
             raise UserError(
                 f"A label known from training is needed: {_some(self.names)}. "
                 f"Received: {labels[row]!r} at {_place(row, where)}"
-                + (f" (nearest: {near[0]})" if near else "")
+                + nearest(labels[row], self.names)
             )
         return indices
-
-    def counts(self, indices):
-        """Returns how many rows each name has."""
-        counts = np.bincount(indices, minlength=len(self.names))
-        return dict(zip(self.names, counts.tolist(), strict=True))
 
 
 def encode_scores(labels, where=None):

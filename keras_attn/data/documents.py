@@ -1,12 +1,9 @@
 """Text files as documents: lists of sentences."""
 
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
-
-import tensorflow as tf
 
 from keras_attn.data.text_lines import has_byte_lines, is_gzip, line_error, read_lines
 from keras_attn.errors import UserError
@@ -26,44 +23,6 @@ class Part:
     path: str
     start: int = 0
     stop: int | None = None
-
-
-def find_files(source):
-    """Returns the files of a source.
-
-    Args:
-        source: A path, a glob, several with commas between them, or a sequence of those.
-
-    Returns:
-        List of paths, sorted, each once.
-
-    Raises:
-        UserError: If one of them is missing, is a folder, or matches nothing.
-    """
-    if isinstance(source, (str, os.PathLike)):
-        source = os.fspath(source)
-        source = [source] if tf.io.gfile.exists(source) else source.split(",")
-    files = set()
-    for pattern in (os.fspath(item).strip() for item in source):
-        if not pattern:
-            continue
-        if tf.io.gfile.isdir(pattern):
-            raise UserError(
-                f"The text must be files, for example {tf.io.gfile.join(pattern, '*.txt')}. "
-                f"Received: the folder {pattern}"
-            )
-        if tf.io.gfile.exists(pattern):
-            files.add(pattern)
-            continue
-        if not any(character in pattern for character in "*?["):
-            raise UserError(f"The text must be in an existing file. Received: {pattern}")
-        found = [path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path)]
-        if not found:
-            raise UserError(f"The pattern must match a file. Received: {pattern}")
-        files.update(found)
-    if not files:
-        raise UserError("The text needs at least one file. Received: none")
-    return sorted(files)
 
 
 def split_files(files, sizes, encoding):

@@ -5,14 +5,12 @@ Reference:
 """
 
 import dataclasses
-import functools
 import os
 
 import tensorflow as tf
 
 from keras_attn.data.classification import LabelSet
-from keras_attn.data.table_formats import nearest
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, nearest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,45 +76,37 @@ class Task:
         return {"text": self.text, "text_pair": self.text_pair, "label": self.label}
 
 
+_ENTAILMENT = ("entailment", "not_entailment")
+_TWO = ("sentence1", "sentence2")
+_ROWS = [
+    Task("sst2", "sentence", None, "label", "sentence", None,
+         ("negative", "positive"), ("accuracy",)),
+    Task("cola", "3", None, "1", "sentence", None,
+         ("unacceptable", "acceptable"), ("matthews", "accuracy")),
+    Task("rte", *_TWO, "label", *_TWO, _ENTAILMENT, ("accuracy",), numbered=False),
+    Task("mrpc", "#1 String", "#2 String", "Quality", *_TWO,
+         ("not_equivalent", "equivalent"), ("f1", "accuracy")),
+    Task("stsb", *_TWO, "score", *_TWO, (), ("pearson", "spearman")),
+    Task("qnli", "question", "sentence", "label", "question", "sentence",
+         _ENTAILMENT, ("accuracy",), numbered=False),
+    Task("qqp", "question1", "question2", "is_duplicate", "question1", "question2",
+         ("not_duplicate", "duplicate"), ("f1", "accuracy")),
+    Task("mnli", *_TWO, "gold_label", "premise", "hypothesis",
+         ("entailment", "neutral", "contradiction"), ("accuracy",),
+         numbered=False, validation="dev_matched"),
+    Task("wnli", *_TWO, "label", *_TWO, ("not_entailment", "entailment"), ("accuracy",)),
+]  # fmt: skip
+TASKS = {row.name: row for row in _ROWS}
+
+
 def task(name):
     """Returns the `Task` of that name: `sst2`, `cola`, `rte`, `mrpc`, `stsb`, `qnli`, `qqp`, ...
 
     Raises:
         UserError: For an unknown name, with the nearest.
     """
-    tasks = _tasks()
-    if name not in tasks:
+    if name not in TASKS:
         raise UserError(
-            f"A GLUE task is needed: {', '.join(tasks)}. Received: {name!r}{nearest(name, tasks)}"
+            f"A GLUE task is needed: {', '.join(TASKS)}. Received: {name!r}{nearest(name, TASKS)}"
         )
-    return tasks[name]
-
-
-def task_names():
-    """Returns the names `task` knows."""
-    return tuple(_tasks())
-
-
-@functools.cache
-def _tasks():
-    entailment = ("entailment", "not_entailment")
-    two = ("sentence1", "sentence2")
-    rows = [
-        Task("sst2", "sentence", None, "label", "sentence", None,
-             ("negative", "positive"), ("accuracy",)),
-        Task("cola", "3", None, "1", "sentence", None,
-             ("unacceptable", "acceptable"), ("matthews", "accuracy")),
-        Task("rte", *two, "label", *two, entailment, ("accuracy",), numbered=False),
-        Task("mrpc", "#1 String", "#2 String", "Quality", *two,
-             ("not_equivalent", "equivalent"), ("f1", "accuracy")),
-        Task("stsb", *two, "score", *two, (), ("pearson", "spearman")),
-        Task("qnli", "question", "sentence", "label", "question", "sentence",
-             entailment, ("accuracy",), numbered=False),
-        Task("qqp", "question1", "question2", "is_duplicate", "question1", "question2",
-             ("not_duplicate", "duplicate"), ("f1", "accuracy")),
-        Task("mnli", *two, "gold_label", "premise", "hypothesis",
-             ("entailment", "neutral", "contradiction"), ("accuracy",),
-             numbered=False, validation="dev_matched"),
-        Task("wnli", *two, "label", *two, ("not_entailment", "entailment"), ("accuracy",)),
-    ]  # fmt: skip
-    return {row.name: row for row in rows}
+    return TASKS[name]

@@ -55,7 +55,7 @@ def prepare(
     of processes nor on interruptions.
 
     Args:
-        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `documents.find_files` takes
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes
             them; or a prepared folder, which is returned if its vocabulary is the tokenizer's.
         tokenizer: A `WordPieceTokenizer`.
         folder: Where the shards go.

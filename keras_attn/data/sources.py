@@ -10,10 +10,10 @@ from keras_attn.data.documents import (
     FORMATS,
     Part,
     detect_format,
-    find_files,
     read_documents,
     split_files,
 )
+from keras_attn.data.files import find_files
 from keras_attn.data.text_lines import has_byte_lines, is_gzip
 from keras_attn.errors import UserError
 

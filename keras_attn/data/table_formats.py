@@ -7,7 +7,6 @@ columns, or a `BadRow`. `tables` puts them together.
 import codecs
 import contextlib
 import csv
-import difflib
 import gzip
 import io
 import json
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, nearest
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
@@ -48,12 +47,6 @@ def format_of(name):
         "A file name that ends in .tsv, .csv, .jsonl or .txt is needed, "
         f"or format={'|'.join(FORMATS)}. Received: {name!r}"
     )
-
-
-def nearest(name, names):
-    """Returns ` (nearest: ...)` for the name that was probably meant, or nothing."""
-    found = difflib.get_close_matches(str(name).lower(), [str(n).lower() for n in names], 1, 0.5)
-    return "".join(f" (nearest: {n})" for n in names if str(n).lower() in found)
 
 
 def is_text(value):
@@ -118,12 +111,12 @@ def _without_end(line):
 
 
 def _split_rows(lines, format):
-    """Yields (line number, fields or BadRow); lines without a character are passed over."""
+    """Yields (line number, fields or BadRow); empty lines of tables are passed over."""
     if format == "csv":
         yield from _csv_rows(lines)
         return
     for number, line in enumerate(map(_without_end, lines), 1):
-        if line:
+        if line or format == "lines":  # an empty text is a text
             if format == "tsv":
                 fields = line.split("\t")
             elif format == "label_text":

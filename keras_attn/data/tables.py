@@ -12,8 +12,8 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import (
     FORMATS,
     BadRow,
@@ -80,12 +80,11 @@ class Table:
         return _place(name, self.lines[row])
 
 
-def read_table(source, *, text, text_pair=None, label=None, limit=None, **options):
+def read_table(source, *, text, text_pair=None, label=None, **options):
     """Reads a whole source into memory.
 
     Args:
         source, text, text_pair, label, options: As in `iterate_rows`.
-        limit: Read this many rows at most.
 
     Returns:
         A `Table`.
@@ -96,8 +95,6 @@ def read_table(source, *, text, text_pair=None, label=None, limit=None, **option
     rows = iterate_rows(source, text=text, text_pair=text_pair, label=label, **options)
     texts, pairs, labels, lines, files = [], [], [], [], []
     for row in rows:
-        if limit is not None and len(texts) == limit:
-            break
         if not files or files[-1][1] != row.file:
             files.append((len(texts), row.file))
         texts.append(row.text)
@@ -170,7 +167,7 @@ class iterate_rows:
         self._header = header
         self._sources = [
             (name, name if name.startswith("tfds:") else format or format_of(name))
-            for name in list_sources(source)
+            for name in find_files(source, tfds=True)
         ]
         self.skipped = collections.Counter()
 
@@ -225,34 +222,3 @@ def _place(source, line):
 def _in_order(wanted, values):
     given = dict(zip(wanted, values, strict=True))
     return given["text"], given.get("text_pair"), given.get("label")
-
-
-def list_sources(source):
-    """Expands a source into names of files (sorted within a glob) and `tfds:` names.
-
-    Raises:
-        UserError: If a file is missing or a glob matches nothing.
-    """
-    if isinstance(source, str):
-        parts = [source] if _is_file(source) else source.split(",")
-    else:
-        parts = [str(part) for part in source or ()]
-    names = []
-    for part in (part.strip() for part in parts):
-        if part.startswith("tfds:") or _is_file(part):
-            names.append(part)
-        elif any(sign in part for sign in "*?["):
-            found = sorted(name for name in tf.io.gfile.glob(part) if _is_file(name))
-            if not found:
-                raise UserError(f"A glob that matches a file is needed. Received: {part!r}")
-            names.extend(found)
-        else:
-            what = "is a folder" if tf.io.gfile.isdir(part) else "does not exist"
-            raise UserError(f"A file is needed. Received: {part!r}, which {what}")
-    if not names:
-        raise UserError(f"A file is needed. Received: {source!r}")
-    return names
-
-
-def _is_file(name):
-    return tf.io.gfile.exists(name) and not tf.io.gfile.isdir(name)

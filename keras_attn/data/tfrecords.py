@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from keras_attn.data.documents import find_files
+from keras_attn.data.files import find_files
 from keras_attn.data.pretraining import Recent, epoch_pieces, epoch_seed, join
 from keras_attn.errors import UserError
 

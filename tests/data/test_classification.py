@@ -240,12 +240,11 @@ def test_labels_are_sorted_by_name_or_number():
     labels = LabelSet(["no", "yes"], aliases={"0": "no", "1": "yes"})
     encoded = labels.encode(["yes", "0", "no", "1"])
     assert encoded.tolist() == [1, 0, 0, 1] and encoded.dtype == np.int32
-    assert labels.counts(encoded) == {"no": 2, "yes": 2}
 
 
 def test_unknown_labels_are_named_with_their_row():
     labels = LabelSet(["positive", "negative"])
-    with pytest.raises(UserError, match="positive, negative.*'positve' at row 1.*: positive"):
+    with pytest.raises(UserError, match="positive, negative.*at row 1; did you mean positive"):
         labels.encode(["positive", "positve"])
     with pytest.raises(UserError, match="at dev.tsv, line 9"):
         labels.encode(["neutral"], where=lambda row: "dev.tsv, line 9")

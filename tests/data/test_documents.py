@@ -8,7 +8,6 @@ from keras_attn.data import documents, text_lines
 from keras_attn.data.documents import (
     Part,
     detect_format,
-    find_files,
     read_documents,
     split_files,
 )
@@ -223,29 +222,3 @@ def test_an_endless_document_is_cut_and_long_sentences_too(tmp_path, monkeypatch
     assert [len(document) for document in _read(path)] == [10, 10, 5]
     path = _write(tmp_path / "a", "w " * 1000)
     assert [len(sentence.split()) for sentence in _read(path)[0]] == [512, 488]
-
-
-def test_files_are_found_by_path_glob_list_and_commas(tmp_path):
-    for name in ("a.txt", "b.txt", "c,d.txt"):
-        _write(tmp_path / name, "x")
-    a, b, c = (str(tmp_path / name) for name in ("a.txt", "b.txt", "c,d.txt"))
-    assert find_files(a) == find_files([a, a]) == [a]
-    assert find_files(f"{b}, {a},") == [a, b]
-    assert find_files(str(tmp_path / "*.txt")) == [a, b, c]
-    assert find_files(c) == find_files(tmp_path / "c,d.txt") == [c]
-    assert find_files([tmp_path / "b.txt", str(tmp_path / "[a]*")]) == [a, b]
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("missing.txt", "existing file.*missing.txt"),
-        ("*.md", "pattern must match"),
-        ("", "folder"),
-        ([], "at least one"),
-    ],
-)
-def test_a_source_without_files_is_refused(tmp_path, source, message):
-    source = str(tmp_path / source) if isinstance(source, str) else source
-    with pytest.raises(UserError, match=message):
-        find_files(source)

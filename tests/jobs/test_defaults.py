@@ -53,7 +53,7 @@ def test_a_field_without_default_has_a_type(field, value, wrong):
         config.update_from_flattened_dict({field: wrong})
 
 
-@pytest.mark.parametrize("name", ["classify", *glue.task_names()])
+@pytest.mark.parametrize("name", ["classify", *glue.TASKS])
 def test_each_config_is_loaded_by_path_and_shows_its_command(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))

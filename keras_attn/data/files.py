@@ -1,0 +1,46 @@
+"""Which files a source names."""
+
+import os
+
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+
+
+def find_files(source, tfds=False):
+    """Returns the files of a source.
+
+    Args:
+        source: A path, a glob, several with commas between them, or a sequence of those.
+        tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
+
+    Returns:
+        List of paths in the order given, sorted within a glob, each once.
+
+    Raises:
+        UserError: If one of them is missing, is a folder, or matches nothing.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        source = os.fspath(source)
+        source = [source] if tf.io.gfile.exists(source) else source.split(",")
+    files = []
+    for pattern in (os.fspath(item).strip() for item in source or ()):
+        if pattern:
+            files += [pattern] if tfds and pattern.startswith("tfds:") else _matches(pattern)
+    if not files:
+        raise UserError("At least one file is needed. Received: none")
+    return list(dict.fromkeys(files))
+
+
+def _matches(pattern):
+    if tf.io.gfile.isdir(pattern):
+        raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, '*.txt')}. "
+                        f"Received: {pattern}, which is a folder")
+    if tf.io.gfile.exists(pattern):
+        return [pattern]
+    if not any(character in pattern for character in "*?["):
+        raise UserError(f"An existing file is needed. Received: {pattern}, which does not exist")
+    found = sorted(path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path))
+    if not found:
+        raise UserError(f"A pattern that matches a file is needed. Received: {pattern}")
+    return found
