@@ -8,8 +8,26 @@ import tensorflow as tf
 from keras_attn.errors import UserError
 
 
+@contextlib.contextmanager
+def whole(path, unfinished=None):
+    """Gives another name to write to, which becomes `path` when all went well.
+
+    Args:
+        path: The file.
+        unfinished: The other name; default `path` with `.tmp`.
+    """
+    unfinished = unfinished or f"{path}.tmp"
+    try:
+        yield unfinished
+        tf.io.gfile.rename(unfinished, path, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(OSError, tf.errors.OpError):
+            tf.io.gfile.remove(unfinished)
+        raise
+
+
 def write_whole(path, content):
-    """Writes a file under another name, then renames it.
+    """Writes the bytes of a file that several processes may write at once.
 
     Raises:
         UserError: If it cannot be written (no space, no permission). Nothing stays behind.
@@ -17,12 +35,9 @@ def write_whole(path, content):
     # A name of this process: one that a kill orphaned may be writing the same file still.
     unfinished = f"{path}.{os.getpid()}.unfinished"
     try:
-        with tf.io.gfile.GFile(unfinished, "wb") as file:
+        with whole(path, unfinished), tf.io.gfile.GFile(unfinished, "wb") as file:
             file.write(content)
-        tf.io.gfile.rename(unfinished, path, overwrite=True)
     except (OSError, tf.errors.OpError) as error:
-        with contextlib.suppress(OSError, tf.errors.OpError):
-            tf.io.gfile.remove(unfinished)
         reason = getattr(error, "message", None) or error
         raise UserError(f"The folder must be writable, with free space. "
                         f"Received: {path} ({reason})") from error  # fmt: skip

@@ -1,6 +1,6 @@
 """The folder a run leaves behind: what is in it, writing and reading it.
 
-    config.json      the resolved config, versions and the command
+    config.json      the resolved config, architecture, hashes of the data, versions, the command
     vocab.txt        the vocabulary
     labels.json      names of the classes (finetuned models)
     data/            shards of token ids
@@ -11,7 +11,6 @@
     model.keras      the trained model
 """
 
-import contextlib
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ import tensorflow as tf
 
 import keras_attn
 from keras_attn.errors import UserError
+from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
 CHANGEABLE = ("train.steps", "eval.", "checkpoint.")
@@ -117,7 +117,7 @@ class Workdir:
 
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
-        with self._whole(name) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+        with whole(self / name) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
             file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def check_same(self, kind, config):
@@ -148,17 +148,18 @@ class Workdir:
                 )
         return True
 
-    def start(self, kind, config, architecture):
+    def start(self, kind, config, architecture, hashes):
         """Writes config.json: the folder now belongs to this run.
 
         Args:
             kind: "pretraining" or "finetuning".
             config: Nested dict, JSON-able.
             architecture: Arguments of the backbone.
+            hashes: SHA-256 of the data files, by name.
         """
         self.write_json("config.json", {
             "kind": kind, "config": config, "architecture": architecture,
-            "command": sys.argv, "versions": versions(),
+            "data_sha256": hashes, "command": sys.argv, "versions": versions(),
         })
 
     def remove_if_unused(self):
@@ -183,22 +184,10 @@ class Workdir:
 
     def save_model(self, model):
         """Writes model.keras, which `keras.saving.load_model` reads in safe mode."""
-        with tempfile.TemporaryDirectory() as folder, self._whole("model.keras") as temporary:
+        with tempfile.TemporaryDirectory() as folder, whole(self / "model.keras") as temporary:
             local = os.path.join(folder, "model.keras")
             model.save(local)
             tf.io.gfile.copy(local, temporary, overwrite=True)
-
-    @contextlib.contextmanager
-    def _whole(self, name):
-        """Gives a path to write to, which becomes `name` when all went well."""
-        temporary = self / (name + ".tmp")
-        try:
-            yield temporary
-            tf.io.gfile.rename(temporary, self / name, overwrite=True)
-        except BaseException:
-            if tf.io.gfile.exists(temporary):
-                tf.io.gfile.remove(temporary)
-            raise
 
 
 def flatten(tree, prefix=""):

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError
 from keras_attn.training.step import is_seed
+from keras_attn.whole_files import whole
 
 
 def variables_by_path(model, optimizer=None):
@@ -119,19 +120,13 @@ class Checkpoints:
         tf.io.gfile.makedirs(self.folder)
         steps = sorted({*self.steps(), step})
         state = np.frombuffer(json.dumps({**state, "step": step}).encode(), np.uint8)
-        temporary = self._path(f"step-{step}.npz.tmp")
-        try:
-            with tf.io.gfile.GFile(temporary, "wb") as file:
-                appended = _Append(file)
-                try:
-                    np.savez(appended, **{"state": state, **values})
-                finally:
-                    appended.detach()
-            tf.io.gfile.rename(temporary, self._path(f"step-{step}.npz"), overwrite=True)
-        except BaseException:
-            if tf.io.gfile.exists(temporary):
-                tf.io.gfile.remove(temporary)
-            raise
+        with whole(self._path(f"step-{step}.npz")) as temporary, \
+                tf.io.gfile.GFile(temporary, "wb") as file:
+            appended = _Append(file)
+            try:
+                np.savez(appended, **{"state": state, **values})
+            finally:
+                appended.detach()
         self._write_index(steps[-self.keep:])
         for old in steps[:-self.keep]:
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
@@ -165,10 +160,9 @@ class Checkpoints:
         return None
 
     def _write_index(self, steps):
-        temporary = self._path("index.json.tmp")
-        with tf.io.gfile.GFile(temporary, "w") as file:
+        with whole(self._path("index.json")) as temporary, \
+                tf.io.gfile.GFile(temporary, "w") as file:
             json.dump({"steps": steps}, file)
-        tf.io.gfile.rename(temporary, self._path("index.json"), overwrite=True)
 
     def _path(self, name):
         return posixpath.join(self.folder, name)

@@ -2,10 +2,13 @@
 
 import json
 import posixpath
+import shutil
 import sys
 import time
 
 import tensorflow as tf
+
+from keras_attn.whole_files import whole
 
 
 class Records:
@@ -38,10 +41,8 @@ class Records:
                         kept.append(line + "\n")
                 except (ValueError, KeyError, TypeError):
                     continue  # a line that the killed run did not finish
-        temporary = self._path + ".tmp"
-        with tf.io.gfile.GFile(temporary, "w") as file:
+        with whole(self._path) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
             file.write("".join(kept))
-        tf.io.gfile.rename(temporary, self._path, overwrite=True)
 
     def write(self, records):
         """Appends records, dicts with `step`; TensorBoard gets the last one."""
@@ -101,11 +102,13 @@ class ProgressLine:
             f"{name.removesuffix('_accuracy').replace('accuracy', 'acc')} {value:.1%}"
             for name, value in record.items() if name.endswith("accuracy")
         ]
-        parts.append(f"lr {record['learning_rate']:.2e}")
+        parts.append(f"lr {record['learning_rate']:.1e}")
         parts.append(f"{record['sequences_per_second']:,.0f} seq/s")
         parts.append(f"{duration(seconds_left)} left")
         line = " · ".join(parts)
         if terminal:
+            if not final:  # a line that the terminal breaks could not be overwritten
+                line = line[:shutil.get_terminal_size().columns - 1]
             end = "\n" if final else ""
             self.stream.write("\r" + line.ljust(self._width) + end)
             self._width = 0 if final else len(line)

@@ -61,7 +61,7 @@ def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path):
 
 RECORD = {"step": 1200, "loss": 2.5, "mlm_accuracy": 0.25, "learning_rate": 1e-4,
           "sequences_per_second": 1234.0}
-LINE = "step 1,200/5,000 · loss 2.500 · mlm 25.0% · lr 1.00e-04 · 1,234 seq/s · 1m 05s left"
+LINE = "step 1,200/5,000 · loss 2.500 · mlm 25.0% · lr 1.0e-04 · 1,234 seq/s · 1m 05s left"
 
 
 def test_a_log_gets_a_line_now_and_then_and_the_last_one():
@@ -73,7 +73,8 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one():
     assert stream.getvalue() == f"{LINE}\n{LINE}\n"
 
 
-def test_a_terminal_keeps_one_line_up_to_date():
+def test_a_terminal_keeps_one_line_up_to_date(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     stream = io.StringIO()
     stream.isatty = lambda: True
     progress = ProgressLine(5000, stream)
@@ -83,6 +84,11 @@ def test_a_terminal_keeps_one_line_up_to_date():
     width = len(LINE)
     assert stream.getvalue().startswith(f"\r{LINE}\r{' ' * width}\rvalidation\n\rstep 1,200")
     assert stream.getvalue().endswith("0s left\n")
+    monkeypatch.setenv("COLUMNS", "40")
+    stream.truncate(0)
+    stream.seek(0)
+    progress.show(RECORD, 65.0)
+    assert stream.getvalue() == "\r" + LINE[:39]
 
 
 def test_durations_are_short_texts():
