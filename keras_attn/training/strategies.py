@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError
 
+EXAMPLE = ('{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+           '"task": {"type": "worker", "index": 0}}')
 NAMES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
@@ -43,8 +45,7 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
         if not workers:
             raise UserError(
                 "--strategy=multi_worker needs the cluster in the environment variable "
-                'TF_CONFIG, such as {"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
-                '"task": {"type": "worker", "index": 0}}. Received: no TF_CONFIG'
+                f"TF_CONFIG, such as {EXAMPLE}. Received: no TF_CONFIG"
             )
         return _multi_worker_strategy()
     if name == "mirrored":
@@ -72,10 +73,15 @@ def _cluster_workers():
     if not text:
         return 0
     try:
-        cluster = json.loads(text)["cluster"]
-        return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
+        config = json.loads(text)
+        counts = {kind: len(config["cluster"].get(kind, ())) for kind in ("chief", "worker")}
+        if any(counts.values()) and \
+                not 0 <= int(config["task"]["index"]) < counts[config["task"]["type"]]:
+            raise KeyError
+        return sum(counts.values())
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"TF_CONFIG must be JSON with a cluster. Received: {text}") from None
+        raise UserError("TF_CONFIG must be JSON with a cluster and the task in it that this "
+                        f"process is, such as {EXAMPLE}. Received: {text}") from None
 
 
 # A second strategy over the same devices would number its collectives from the start again,

@@ -34,6 +34,11 @@ def test_one_process_agrees_with_itself():
         ("auto", "{", "must be JSON with a cluster"),
         ("auto", "[]", "must be JSON with a cluster"),
         ("auto", '{"cluster": 3}', "must be JSON with a cluster"),
+        ("auto", '{"cluster": {"worker": ["a:1"]}}', "and the task"),
+        ("auto", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+         "and the task"),
+        ("auto", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss", "index": 0}}',
+         "and the task"),
     ],
 )
 def test_what_cannot_be_made_is_an_error_for_the_user(monkeypatch, name, config, message):
