@@ -3,12 +3,14 @@
 import dataclasses
 
 import numpy as np
+import tensorflow as tf
 
 from keras_attn.data import glue
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples, LabelSet, encode_scores
 from keras_attn.data.docstrings import labelled_docstrings
-from keras_attn.data.tables import Table, list_sources, read_table
+from keras_attn.data.files import find_files
+from keras_attn.data.tables import Table, read_table
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.defaults import FINETUNING_EPOCHS
@@ -53,13 +55,16 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         architecture = choose_architecture(
             config.model, config.data.length, tokenizer.vocabulary_size, start
         )
-        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer)
+        train, validation = (
+            tables[split] and _examples(run, tables[split], targets.encoded[split], tokenizer,
+                                        shuffle=split == "train")
+            for split in ("train", "validation")
+        )
         _report(run, tables["train"], targets, train)
-        if not tables["validation"]:
+        if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        hashes = _hashes(run, task)
+        run.start(architecture, _hashes(run, task))
         _write_labels(run, targets, tables["train"])
-        run.start(architecture)
 
         def make_model():
             backbone = BertEncoder(**architecture, dtype=config.train.precision,
@@ -74,10 +79,14 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                 start.assign_backbone(model)
             return model
 
-        trainer = run.train(make_model, TableBatches(train),
-                            tables["validation"] and _evaluate(run, tables["validation"],
-                                                               targets, tokenizer))
-        return run.finish(trainer, hashes)
+        def metrics(results, logits):
+            labels = targets.encoded["validation"]
+            named = classification_metrics(labels, logits[:len(labels)], targets.metrics,
+                                           regression=not targets.names)
+            return {**named, "loss": results["loss"]}
+
+        return run.finish(run.train(make_model, TableBatches(train),
+                                    validation and TableBatches(validation), "logits", metrics))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +122,7 @@ def _read(data, task, split):
     source = data[split]
     columns = {"text": data.text, "text_pair": data.text_pair, "label": data.label}
     if task.glue:
-        source = task.glue.source(source, split) if source or not data.train else None
+        source = _glue_source(data, task, split)
         known = task.glue.columns(source) if source else {}
         columns = {name: value if value is not None else known.get(name)
                    for name, value in columns.items()}
@@ -130,6 +139,14 @@ def _read(data, task, split):
         source, **columns, format=data.format, header=data.header, encoding=data.encoding,
         on_bad_text=data.on_bad_text,
     )
+
+
+def _glue_source(data, task, split):
+    """Where a GLUE task's split is: as given, in the folder of its files, or in TFDS."""
+    given = data[split]
+    if given is None and data.train and tf.io.gfile.isdir(data.train):
+        given = data.train
+    return task.glue.source(given, split) if given or not data.train else None
 
 
 def rows_drawn(count, limit, seed):
@@ -156,32 +173,13 @@ def _train_vocabulary(config, table):
     return train_vocabulary(texts, config.data.vocab_size, config.data.lowercase)
 
 
-def _examples(run, table, labels, tokenizer, shuffle=True):
+def _examples(run, table, labels, tokenizer, shuffle):
     config = run.config
     return ClassificationExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
         seed=config.train.seed, shuffle=shuffle,
     )
-
-
-def _evaluate(run, table, targets, tokenizer):
-    examples = _examples(run, table, targets.encoded["validation"], tokenizer, shuffle=False)
-    labels = targets.encoded["validation"]
-
-    def evaluate(model):
-        evaluator = run.evaluator(model, TableBatches(examples), rows="logits")
-
-        def metrics():
-            results, logits = evaluator()
-            named = classification_metrics(
-                labels, logits[:len(labels)], targets.metrics, regression=not targets.names
-            )
-            return {**named, "loss": results["loss"]}
-
-        return metrics
-
-    return evaluate
 
 
 def _report(run, table, targets, examples):
@@ -206,8 +204,8 @@ def _hashes(run, task):
     for split in ("train", "validation"):
         source = run.config.data[split]
         if task.glue:
-            source = task.glue.source(source, split) if source else None
+            source = _glue_source(run.config.data, task, split)
         if source and source != "docstrings":
-            hashes.update({name: file_sha256(name) for name in list_sources(source)
+            hashes.update({name: file_sha256(name) for name in find_files(source, tfds=True)
                            if not name.startswith("tfds:")})
     return hashes

@@ -66,23 +66,41 @@ class Run:
         finally:
             self.workdir.unlock()
 
-    def start(self, architecture):
-        """Writes config.json: from here on the folder belongs to this run."""
+    def start(self, architecture, hashes):
+        """Writes config.json: from here on the folder belongs to this run.
+
+        Args:
+            architecture: Arguments of the backbone.
+            hashes: Dict from the name of a data file to its SHA-256.
+
+        Raises:
+            UserError: If the run goes on and its data have changed.
+        """
+        self.hashes = hashes
+        if self.resumed:
+            old = self.workdir.read_config().get("data_sha256", hashes)
+            changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
+            if changed:
+                raise UserError("A resumed run must keep its data; choose another --workdir, or "
+                                f"the old data. Received: {changed[0]}, which has changed")
         if self.chief:
-            self.workdir.start(self.kind, self.resolved, architecture)
+            self.workdir.start(self.kind, self.resolved, architecture, hashes)
 
     def say(self, line):
         """Prints a line (the chief does)."""
         if self.chief:
             print(line, flush=True)
 
-    def train(self, make_model, batches, evaluate):
+    def train(self, make_model, batches, validation=None, rows=None, metrics=None):
         """Makes the model and trains it to the end of the budget.
 
         Args:
             make_model: Function that returns the built model with its first weights.
             batches: Training batches.
-            evaluate: Function of an `Evaluator`-making function; see the jobs.
+            validation: Batches of the validation data, or None.
+            rows: Name of an output of the model that the metrics need row by row.
+            metrics: Function from losses and these rows to a dict of metrics; None: those that
+                the model sums up itself.
 
         Returns:
             The finished `Trainer`.
@@ -103,31 +121,27 @@ class Run:
             step, batches, self.workdir.path, total_steps=total_steps(train, batches.num_batches),
             minutes=train.minutes, peak=train.learning_rate,
             warmup_fraction=train.warmup_fraction, schedule=train.schedule,
-            evaluate=evaluate and evaluate(model), evaluate_every=config.eval.every,
+            evaluate=validation and self._evaluator(model, validation, rows, metrics),
+            evaluate_every=config.eval.every,
             checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
         )
         trainer.run()
         return trainer
 
-    def evaluator(self, model, batches, rows=None):
-        """Returns a function that evaluates the model on all `batches`."""
+    def _evaluator(self, model, batches, rows, metrics):
         evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
 
-        def evaluate():
+        def evaluate(stop):
             feed = distributed_batches(
                 batches, self.strategy, start=0, stop=batches.num_batches
             )
-            return evaluator.run(feed)
+            found = evaluator.run(feed, stop)
+            return found and (metrics(*found) if metrics else found[0])
 
         return evaluate
 
-    def finish(self, trainer, hashes):
-        """Writes model.keras and results.json, and returns the results.
-
-        Args:
-            trainer: The finished `Trainer`.
-            hashes: Dict from the name of a data file to its SHA-256.
-        """
+    def finish(self, trainer):
+        """Writes model.keras and results.json, and returns the results."""
         examples = trainer.step * self.config.train.batch_size
         results = {
             **(trainer.validation or {}),
@@ -136,7 +150,7 @@ class Run:
             "examples_per_second": examples / max(trainer.seconds, 1e-9),
             "seconds": trainer.seconds,
             "weights_sha256": trainer.digest(),
-            "data_sha256": hashes,
+            "data_sha256": self.hashes,
             "versions": versions(),
         }
         if self.chief:

@@ -21,10 +21,15 @@ class Evaluator:
         self._forward = tf.function(self._stateless, jit_compile=jit, autograph=False)
         self._batch = tf.function(self._on_replicas, autograph=False, reduce_retracing=True)
 
-    def run(self, batches):
+    def run(self, batches, stop=lambda: False):
         """Evaluates all batches of an iterable of distributed batches.
 
+        Args:
+            batches: The iterable.
+            stop: Function that says, after each batch, whether to give up; alike on all workers.
+
         Returns:
+            None if it gave up, else
             (results, rows): `results` has `loss`, `<name>_loss` and every
             metric, each a weighted mean over all examples; `rows` is the
             gathered output, in order, or None.
@@ -37,6 +42,8 @@ class Evaluator:
                 total += [float(value), float(weight)]
             if self.rows:
                 rows.append(output.numpy())
+            if stop():
+                return None
         results = {name: float(value / weight) if weight else 0.0
                    for name, (value, weight) in totals.items()}
         results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))

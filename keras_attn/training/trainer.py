@@ -39,8 +39,8 @@ class Trainer:
         total_steps: Steps of the whole run, or None when `minutes` ends it.
         minutes: Training time of the whole run, over all restarts.
         peak, warmup_fraction, schedule: See `learning_rates`.
-        evaluate: Function without arguments that returns a dict of validation
-            metrics, or None.
+        evaluate: Function that returns a dict of validation metrics, or None if its argument, a
+            function, came to say that a signal asks the run to stop. None: no validation.
         evaluate_every: Steps between evaluations; 0 for only at the end.
         checkpoint_every: Steps between checkpoints; None for every 5 minutes.
         keep: Checkpoints to keep.
@@ -82,7 +82,9 @@ class Trainer:
             if not self._finished():
                 self._train()
             elif self.evaluate:  # perhaps in another way than when it finished
-                self.validation = self.evaluate()
+                self.validation = self.evaluate(self._must_stop)
+                if self.validation is None:
+                    raise Stopped(self.step, self._signal or signal.SIGTERM)
             if self._saved[0] != self.step:
                 self.save()
         finally:
@@ -163,22 +165,29 @@ class Trainer:
 
     def _after_call(self, records):
         finished = self._finished()
-        stop = any_worker(self.strategy, self._signal)
+        stop = self._must_stop()
+        evaluated = not self.evaluate
         self.progress.show(records[-1], self._seconds_left(), final=finished)
         due = self.evaluate_every and self.step % self.evaluate_every == 0
-        if self.evaluate and (finished or due) and not (stop and not finished):
-            self.validation = self.evaluate()
-            records[-1].update({f"validation_{k}": v for k, v in self.validation.items()})
-            self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
-                f"{name} {value:.4f}" for name, value in self.validation.items()))
-            stop = any_worker(self.strategy, self._signal)  # it may have come meanwhile
+        if self.evaluate and (finished or due) and not stop:
+            found = self.evaluate(self._must_stop)
+            evaluated = found is not None
+            if evaluated:
+                self.validation = found
+                records[-1].update({f"validation_{k}": v for k, v in found.items()})
+                self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
+                    f"{name} {value:.4f}" for name, value in found.items()))
+            stop = self._must_stop()
         # Records come before the checkpoint of their step: a restart drops the
         # ones after its checkpoint, and could not make up for missing ones.
         self.records.write(records)
         if finished or stop or self._checkpoint_due():
             self.save()
-        if stop and not finished:
+        if stop and not (finished and evaluated):
             raise Stopped(self.step, self._signal or signal.SIGTERM)
+
+    def _must_stop(self):
+        return any_worker(self.strategy, self._signal)
 
     def _checkpoint_due(self):
         if self.checkpoint_every:

@@ -69,7 +69,7 @@ FINETUNING = [
     ({"data.label": "lable"}, "lable"),
     ({"data.label": None}, "data.label=None"),
     ({"data.text_pair": "second"}, "second"),
-    ({"data.validation": "{bad}/label.tsv"}, "'godo' at .*label.tsv.*3.*nearest: good"),
+    ({"data.validation": "{bad}/label.tsv"}, "'godo' at .*label.tsv.*3.*did you mean good"),
     ({"data.train": "{bad}/one_class.tsv"}, "two classes"),
     ({"data.regression": True}, "number as label"),
     ({"data.task": "sst3"}, "sst3"),
@@ -185,6 +185,21 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     results = pretrain(config, workdir=str(workdir), strategy="mirrored")
     assert results["steps"] == 5
     assert len(list((workdir / "checkpoints").glob("*.npz"))) == 1
+
+
+def test_a_resumed_finetuning_refuses_rows_that_have_changed(texts, tmp_path):
+    shutil.copy(texts / "train.tsv", tmp_path / "train.tsv")
+    config = _config(finetuning_defaults, {
+        "data.train": str(tmp_path / "train.tsv"), "data.text": "text", "data.label": "label",
+        "data.length": 16, "data.vocab_size": 300, "train.steps": 1})
+    finetune(config, workdir=str(tmp_path / "run"))
+    labels = (tmp_path / "run/labels.json").read_text()
+    with (tmp_path / "train.tsv").open("a") as file:
+        file.write("tin\tugly\n")
+    config.train.steps = 2
+    with pytest.raises(UserError, match="must keep its data;.*Received: .*train.tsv, which has"):
+        finetune(config, workdir=str(tmp_path / "run"))
+    assert (tmp_path / "run/labels.json").read_text() == labels
 
 
 def test_damaged_files_of_a_workdir_are_named(trained):

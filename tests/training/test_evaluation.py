@@ -54,6 +54,14 @@ def evaluator(request):
     return Evaluator(model, strategy, jit=jit, rows="value")
 
 
+def test_it_gives_up_after_a_batch_when_asked_to(evaluator):
+    batches = StreamBatches(Values(11), BATCH, once=True)
+    feed = distributed_batches(batches, evaluator.strategy, start=0, stop=3)
+    asked = []
+    assert evaluator.run(feed, lambda: asked.append(1) or len(asked) == 2) is None
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("examples", [1, 3, 4, 5, 8, 11])
 def test_every_example_counts_once_and_rows_keep_their_order(evaluator, examples):
     source = Values(examples)

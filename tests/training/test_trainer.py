@@ -73,7 +73,7 @@ def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, mon
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     evaluated = []
     trainer = _trainer(tmp_path, total_steps=25, checkpoint_every=4, keep=3, evaluate_every=10,
-                       evaluate=lambda: evaluated.append(trainer.step) or {"accuracy": 0.5})
+                       evaluate=lambda stop: evaluated.append(trainer.step) or {"accuracy": 0.5})
     trainer.run()
     assert evaluated == [10, 20, 25]
     assert _checkpoints(tmp_path) == [20, 24, 25]
@@ -95,7 +95,7 @@ def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
     longer = _trainer(tmp_path, total_steps=8)
     longer.run()
     assert _kernel(longer) == sum(range(1, 9))
-    again = _trainer(tmp_path, total_steps=8, evaluate=lambda: {"accuracy": 0.25})
+    again = _trainer(tmp_path, total_steps=8, evaluate=lambda stop: {"accuracy": 0.25})
     again.run()
     assert again.step == 8 and again.validation == {"accuracy": 0.25}
     assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
@@ -119,14 +119,24 @@ def test_a_signal_saves_and_the_next_run_goes_on_from_there(
     assert [record["step"] for record in _records(tmp_path)] == list(range(1, 7))
 
 
-def test_a_signal_during_an_evaluation_stops_after_it(tmp_path):
-    def evaluate():
+@pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])
+def test_a_signal_ends_an_evaluation_and_the_last_one_is_made_up_for(tmp_path, every, step):
+    def interrupted(stop):
+        assert not stop()
         signal.raise_signal(signal.SIGTERM)
-        return {"accuracy": 1.0}
+        return None if stop() else {"accuracy": 1.0}
 
-    with pytest.raises(Stopped, match="step 2;"):
-        _trainer(tmp_path, total_steps=6, evaluate=evaluate, evaluate_every=2).run()
-    assert _checkpoints(tmp_path) == [2]
+    def run(evaluate):
+        trainer = _trainer(tmp_path, total_steps=6, evaluate=evaluate, evaluate_every=every)
+        trainer.run()
+        return trainer.validation
+
+    with pytest.raises(Stopped, match=f"step {step};"):
+        run(interrupted)
+    assert _checkpoints(tmp_path) == [step]
+    with pytest.raises(Stopped, match="step 6;|step 4;"):
+        run(interrupted)
+    assert run(lambda stop: {"accuracy": 0.5}) == {"accuracy": 0.5}
 
 
 def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint(
