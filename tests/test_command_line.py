@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -59,7 +60,7 @@ def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
     if "." not in module:
         defaults = pretraining_defaults() if module == "pretrain" else finetuning_defaults()
         for name, _ in fields(defaults):
-            assert f"--config.{name} " in done.stdout or f"--config.{name}\n" in done.stdout
+            assert re.search(rf"--config\.{name}(=\S+)? +\w", done.stdout), name
 
 
 def _parsed(defaults, *arguments):

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 
 from keras_attn.data.processes import start_python
 from keras_attn.errors import UserError
+from keras_attn.quiet import import_quietly
 
 
 def write_tasks(plan, numbers, tokenizer, folder, processes):
@@ -45,7 +46,7 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
         todo.put(number)
     workers = [
         # A process that only reads text must not take the memory of a GPU.
-        start_python(__name__, CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="2")
+        start_python(__name__, CUDA_VISIBLE_DEVICES="-1")
         for _ in range(min(processes, len(numbers)))
     ]
     try:
@@ -89,6 +90,7 @@ def _work():
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not be taken for a reply
 
+    import_quietly()
     import tensorflow as tf
 
     from keras_attn.data.shard_writer import write_task

@@ -1,19 +1,17 @@
 """What the commands share: flags of a run, configs by path or name, errors in one line."""
 
-import difflib
 import errno
-import importlib
 import os
 import runpy
 import sys
-import tempfile
 from pathlib import Path
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import fields
+from keras_attn.errors import UserError, nearest
+from keras_attn.jobs.defaults import fields, meaning
+from keras_attn.quiet import import_quietly
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
@@ -44,7 +42,6 @@ def run_command(main, usage, default_config=None):
         default_config: Name of the packaged config that holds without
             --config; None if the command takes no config.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         _parse(usage, default_config)
@@ -69,26 +66,6 @@ def run_options():
         "config": values.config, "workdir": values.workdir, "pretrained": values.pretrained,
         "strategy": values.strategy, "virtual_devices": values.virtual_devices, "tpu": values.tpu,
     }
-
-
-def import_quietly():
-    """Imports TensorFlow without its notes on CPU and GPU, which no setting turns off."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as notes:
-        os.dup2(notes.fileno(), 2)
-        try:
-            tensorflow = importlib.import_module("tensorflow")
-            tensorflow.config.list_physical_devices()
-            # It takes several runs in one process for one function that is traced again.
-            tensorflow.get_logger().setLevel("ERROR")
-        except BaseException:
-            notes.seek(0)
-            os.write(kept, notes.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def _fail(message):
@@ -117,16 +94,16 @@ def _fail_if_known(error):
         _fail(f"Permission is needed. Received: {_first(text)}")
     lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
             "InternalError", "FailedPreconditionError")
-    if "TF_CONFIG" in os.environ and name in lost:
+    about_peers = _about_peers(text)
+    if "TF_CONFIG" in os.environ and name in lost and about_peers:
         _fail("Another worker was lost; start all workers again with the same command to go on "
-              f"from the last checkpoint. Received: {_about_peers(text)}")
+              f"from the last checkpoint. Received: {_first(about_peers[0])}")
 
 
 def _about_peers(text):
-    """The line of a collective's error that says what became of the others."""
-    words = ("unhealthy", "/task:", "Connection", "aborted", "recvmsg", "Socket")
-    lines = [line for line in text.splitlines() if any(word in line for word in words)]
-    return _first(lines[0] if lines else text)
+    """The lines of a collective's error that say what became of the others."""
+    words = ("unhealthy", "/task:", "onnection", "aborted", "recvmsg", "ocket", "eartbeat")
+    return [line for line in text.splitlines() if any(word in line for word in words)]
 
 
 def _first(text):
@@ -169,11 +146,10 @@ def _print_help(usage, config):
                 print(f"  --{flag.name}  {flag.help}")
     if config is not None:
         print(f"  --config  A path, or one of {', '.join(config_names())}.\n\n"
-              "Fields of this config and their values:\n")
-        rows = [(f"--config.{name}", "" if value is None else str(value))
-                for name, value in fields(config)]
-        width = max(len(name) for name, _ in rows)
-        print("\n".join(f"  {name.ljust(width)}  {value}" for name, value in rows))
+              "Fields of this config, their values and meanings:\n")
+        for name, value in fields(config):
+            line = f"  --config.{name}" + ("" if value is None else f"={value}")
+            print(f"{line:40}  {meaning(config, name)}".rstrip())
 
 
 def config_folder():
@@ -190,17 +166,16 @@ def config_names():
 
 def find_config(name):
     """Path of a config file given as a path or as the name of a packaged one."""
-    if os.path.isfile(name):
+    if name.endswith(".py") and os.path.isfile(name):
         return name
     stem = Path(name).stem
     packaged = config_folder() / f"{stem}.py"
     # `configs/bert_mini.py` also works where the package is installed.
     if packaged.is_file() and Path(name).parent.as_posix() in (".", "configs"):
         return packaged
-    near = difflib.get_close_matches(stem, config_names(), 1)
     raise UserError(
         f"--config must be a file, or one of {', '.join(config_names())}. "
-        f"Received: config={name}" + (f"; did you mean {near[0]}?" if near else "")
+        f"Received: config={name}{nearest(stem, config_names())}"
     )
 
 
@@ -244,10 +219,9 @@ def _check_fields(arguments, config):
         path = name.removeprefix("config.")
         if argument.startswith("-") and path != name:
             if path not in known and not _negated(path, known):
-                near = difflib.get_close_matches(path, known, 1, cutoff=0.5)
                 raise UserError(
                     f"A field of the config is needed. Received: --{name}"
-                    + (f"; did you mean --config.{near[0]}?" if near else "")
+                    + nearest(f"--{name}", [f"--config.{field}" for field in known])
                 )
             if has_value and value in NO_VALUE:
                 unset.append(path)

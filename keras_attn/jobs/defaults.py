@@ -1,145 +1,136 @@
-"""Every field of a run's config, with its default.
-
-A field that is None by default has a type of its own, so that a flag can set it.
-"""
+"""Every field of a run's config: its default, or its type if it has none, and what it means."""
 
 import ml_collections
 from ml_collections.config_dict import placeholder
 
 FINETUNING_EPOCHS = 3.0  # if none of train.steps, train.epochs and train.minutes is given
 
+_RUN = {
+    "pretrained": (str, "workdir whose weights to start from; without: random weights"),
+    "workdir": (str, "folder of the run"),
+}
+_TEXT = {
+    "encoding": ("utf-8", "of the files"),
+    "on_bad_text": ("error", "error, or skip: leave out and count"),
+    "vocab": (str, "vocabulary file; without: that of `pretrained` or of a prepared folder, else "
+                   "trained on data.train"),
+    "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
+    "lowercase": (bool, "without: as `pretrained`, else True"),
+    "length": (128, "tokens of a row"),
+}
+_UNLABELLED = {
+    "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "
+                            "prepared folder, or TFRecords of google-research/bert"),
+    "validation": (str, "as data.train; without: other docstrings for docstrings, else none"),
+    "format": ("auto", "lines, paragraphs, jsonl, tfrecord; auto: found out"),
+    "field": ("text", "of JSONL and TFDS"),
+    **_TEXT,
+    "max_predictions": (int, "masked tokens of a row at most; without: masked_fraction of length"),
+    "masked_fraction": (0.15, "share of tokens to predict"),
+    "short_fraction": (0.1, "share of rows made shorter at random"),
+    "whole_words": (False, "mask whole words"),
+}
+_LABELLED = {
+    "task": (str, "a GLUE task, which sets columns, labels and metrics"),
+    "train": (str, "file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of a GLUE task"),
+    "validation": (str, "as data.train; without: no metrics"),
+    "text": (str, "column of the text: a name, or a number from 0"),
+    "text_pair": (str, "column of the second text"),
+    "label": (str, "column of the label"),
+    "regression": (False, "labels are numbers to predict"),
+    "format": (str, "tsv, csv, jsonl, label_text; without: by the file's name"),
+    "header": (bool, "whether the first line names the columns; without: if columns are named"),
+    "limit": (int, "train on that many rows, drawn by train.seed"),
+    **_TEXT,
+}
+_BERT = {
+    "size": (str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
+    "num_layers": (int, "this and the widths; without: those of the size"),
+    "hidden_dim": (int, "width"),
+    "num_heads": (int, "attention heads of a layer"),
+    "intermediate_dim": (int, "width inside the feed-forward part"),
+    "max_length": (int, "positions; without: 512"),
+    "activation": (str, "gelu_tanh or gelu_erf; without: gelu_tanh"),
+    "norm_first": (bool, "norm before each part, not after; without: True (BERT: False)"),
+    "initial_attention": (str, "neighbours or uniform; without: neighbours (BERT: uniform)"),
+    "initializer_range": (float, "spread of first weights; without: 0.8 / sqrt(hidden_dim), at "
+                                 "most 0.05"),
+    "initial_bias": ("frequencies", "of the masked-LM output: log frequencies, or zeros as BERT"),
+    "dropout": (0.0, "share of values set to 0 in training (BERT: 0.1)"),
+}
+_CLASSIFIER = {
+    "size": (str, "without `pretrained`: tiny, mini, small, medium, base or large; tiny"),
+    "dropout": (0.1, "share of values set to 0 in training"),
+    "pooling": ("cls", "cls, or mean: of all tokens, better after short pretraining"),
+}
+_TRAINING = {
+    "steps": (int, "length of the run: one of steps, epochs and minutes"),
+    "epochs": (float, "passes over data.train"),
+    "minutes": (float, "of training, over all restarts"),
+    "batch_size": (32, "rows of a step, over all devices and micro-batches"),
+    "learning_rate": (2e-3, "its peak"),
+    "warmup_fraction": (0.1, "share of the run in which the learning rate rises"),
+    "schedule": ("linear", "linear, cosine or constant, after the warmup"),
+    "optimizer": ("adamw", "adamw or lamb"),
+    "weight_decay": (0.01, "of all but biases and norms"),
+    "clip_norm": (1.0, "largest norm of all gradients together; 0: any"),
+    "seed": (0, "of weights, order, masks and dropout"),
+    "accumulate": (1, "micro-batches of a step: less memory, the same result"),
+    "precision": ("float32", "float32 or mixed_bfloat16"),
+    "jit": (False, "whether XLA compiles the step"),
+}
+_CHECKPOINT = {
+    "every": (int, "steps; without: five minutes"),
+    "keep": (2, "how many of the newest stay"),
+}
+_EVAL = {
+    "every": (0, "steps; 0: at the end only"),
+    "batch_size": (64, "rows of a step of validation"),
+}
+_LIMIT = {"limit": (int, "evaluate on that many rows only, spread evenly")}
 
-def finetuning_defaults():
-    """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
-    config = ml_collections.ConfigDict()
-    config.pretrained = placeholder(str)  # workdir to start from; None: random weights
-    config.workdir = placeholder(str)
-    config.data = _labelled_data()
-    config.model = _classifier()
-
-    config.train = _training(batch_size=32, learning_rate=1e-4)  # BERT-base: 2e-5 to 5e-5
-    config.eval = ml_collections.ConfigDict({"every": 500, "batch_size": 64})
-    config.checkpoint = _checkpoints()
-    return config
+_PRETRAINING = {
+    **_RUN, "data": _UNLABELLED, "model": _BERT, "train": _TRAINING,
+    "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
+}
+_FINETUNING = {
+    **_RUN, "data": _LABELLED, "model": _CLASSIFIER, "train": _TRAINING, "eval": _EVAL,
+    "checkpoint": _CHECKPOINT,
+}
 
 
 def pretraining_defaults():
     """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
-    config = ml_collections.ConfigDict()
-    config.pretrained = placeholder(str)  # workdir to go on from; None: random weights
-    config.workdir = placeholder(str)
-    config.data = _unlabelled_data()
-    config.model = _bert()
-    config.train = _training(batch_size=32, learning_rate=2e-3)  # BERT-base: 1e-4, batch 256
-    config.eval = ml_collections.ConfigDict({
-        "every": 0,  # steps; 0: at the end only
-        "batch_size": 64,
-        "limit": placeholder(int),  # evaluate on that many examples only, spread evenly
-    })
-    config.checkpoint = _checkpoints()
+    return _config(_PRETRAINING)
+
+
+def finetuning_defaults():
+    """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
+    config = _config(_FINETUNING)
+    config.train.learning_rate = 1e-4  # BERT-base: 2e-5 to 5e-5
+    config.eval.every = 500
     return config
 
 
 def as_bert(config):
     """Sets the fields of a pretraining config to what Devlin et al. (2018) used."""
     config.model.update(
-        norm_first=False, initial_attention="uniform", initializer_range=0.02, dropout=0.1
+        norm_first=False, initial_attention="uniform", initializer_range=0.02, dropout=0.1,
+        initial_bias="zeros",
     )
     config.train.update(batch_size=256, learning_rate=1e-4, warmup_fraction=0.01)
     return config
 
 
-def _training(batch_size, learning_rate):
-    train = ml_collections.ConfigDict()
-    train.steps = placeholder(int)  # of steps, epochs and minutes one at most
-    train.epochs = placeholder(float)
-    train.minutes = placeholder(float)
-    train.batch_size = batch_size  # over all devices and micro-batches
-    train.learning_rate = learning_rate
-    train.warmup_fraction = 0.1
-    train.schedule = "linear"  # linear, cosine or constant, after the warmup
-    train.optimizer = "adamw"  # adamw or lamb
-    train.weight_decay = 0.01
-    train.clip_norm = 1.0
-    train.seed = 0
-    train.accumulate = 1  # micro-batches a step
-    train.precision = "float32"  # or mixed_bfloat16
-    train.jit = False
-    return train
-
-
-def _checkpoints():
-    checkpoint = ml_collections.ConfigDict()
-    checkpoint.every = placeholder(int)  # steps; None: every five minutes
-    checkpoint.keep = 2
-    return checkpoint
-
-
-def _unlabelled_data():
-    data = ml_collections.ConfigDict()
-    # docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a folder that
-    # `pretrain.prepare` wrote, or TFRecords of google-research/bert
-    data.train = "docstrings"
-    data.validation = placeholder(str)  # None: the other docstrings, or none
-    data.format = "auto"  # lines, paragraphs, jsonl, tfrecord; auto: found out
-    data.field = "text"  # of JSONL and TFDS
-    data.encoding = "utf-8"
-    data.on_bad_text = "error"  # or skip, and count
-    data.vocab = placeholder(str)  # file; None: that of `pretrained`, or trained on data.train
-    data.vocab_size = 8192
-    data.lowercase = placeholder(bool)  # None: as `pretrained`, or True
-    data.length = 128
-    data.max_predictions = placeholder(int)  # masked tokens a row at most; their share of length
-    data.masked_fraction = 0.15
-    data.short_fraction = 0.1
-    data.whole_words = False
-    return data
-
-
-def _bert():
-    model = ml_collections.ConfigDict()
-    model.dropout = 0.0  # with little training it only slows; BERT: 0.1
-    # None: that of `pretrained`, else what is said here.
-    model.size = placeholder(str)  # tiny, mini, small, medium, base, large; tiny
-    model.num_layers = placeholder(int)  # these four: of the size
-    model.hidden_dim = placeholder(int)
-    model.num_heads = placeholder(int)
-    model.intermediate_dim = placeholder(int)
-    model.max_length = placeholder(int)  # positions; 512
-    model.activation = placeholder(str)  # gelu_tanh or gelu_erf; gelu_tanh
-    model.norm_first = placeholder(bool)  # pre-norm; True (BERT: False)
-    model.initial_attention = placeholder(str)  # neighbours, or uniform as BERT; neighbours
-    model.initializer_range = placeholder(float)  # 0.8 / sqrt(hidden_dim) up to 0.05
-    return model
-
-
-def _labelled_data():
-    data = ml_collections.ConfigDict()
-    data.task = placeholder(str)  # a GLUE task: columns, labels and metrics are known
-    data.train = placeholder(str)  # file, glob, list with commas, or tfds:NAME[:SPLIT]
-    data.validation = placeholder(str)
-    data.text = placeholder(str)  # columns: a name, or a number from 0
-    data.text_pair = placeholder(str)
-    data.label = placeholder(str)
-    data.regression = False  # labels are numbers to predict
-    data.format = placeholder(str)  # tsv, csv, jsonl, lines, label_text; None: by file name
-    data.header = placeholder(bool)  # None: yes, unless all columns are numbers
-    data.encoding = "utf-8"
-    data.on_bad_text = "error"  # or skip, and count
-    data.limit = placeholder(int)  # train on that many rows, drawn by train.seed
-    data.vocab = placeholder(str)  # file; None: that of `pretrained`, or trained
-    data.vocab_size = 8192
-    data.lowercase = placeholder(bool)  # None: as `pretrained`, or True
-    data.length = 128
-    return data
-
-
-def _classifier():
-    model = ml_collections.ConfigDict()
-    model.size = placeholder(str)  # tiny to large; None: that of `pretrained`, or tiny
-    model.dropout = 0.1
-    model.pooling = "cls"  # or mean: of all tokens, better after short pretraining
-    return model
+def _config(table):
+    config = ml_collections.ConfigDict()
+    for name, entry in table.items():
+        if isinstance(entry, dict):
+            config[name] = _config(entry)
+        else:
+            # A placeholder has a type, so that a flag can set it.
+            config[name] = placeholder(entry[0]) if isinstance(entry[0], type) else entry[0]
+    return config
 
 
 def fields(config, prefix=""):
@@ -149,3 +140,11 @@ def fields(config, prefix=""):
             yield from fields(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def meaning(config, path):
+    """What a field of a config is for; "" for a field that is not one of ours."""
+    entry = _FINETUNING if "task" in config.get("data", {}) else _PRETRAINING
+    for name in path.split("."):
+        entry = entry.get(name, {}) if isinstance(entry, dict) else {}
+    return entry[1] if entry else ""
