@@ -7,11 +7,12 @@
 Files hold the columns that the model was trained on (other columns are
 ignored; a .txt file holds one text a line). The output has one row for each
 row of the input, in its order: label, then the probability of each class. It
-is JSONL if its name ends so, else TSV.
+is JSONL or CSV if its name ends so, else TSV.
 """
 
 from absl import flags
 
+from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
 
@@ -28,6 +29,8 @@ def main():
     from keras_attn.jobs.predicting import predict_file, predict_texts
 
     values = flags.FLAGS
+    if values.input and values.text:
+        raise UserError("Either --text or --input is needed. Received: both")
     if values.input:
         predict_file(values.workdir, values.input, values.output, values.batch_size)
     else:

@@ -1,6 +1,7 @@
 """Predicting: texts in, labels and probabilities out, in the same order."""
 
 import contextlib
+import csv
 import itertools
 import json
 import sys
@@ -11,6 +12,7 @@ from keras_attn.data import glue
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.jobs.loading import Predictor
+from keras_attn.whole_files import whole
 
 CHUNK = 4096  # rows held in memory
 
@@ -30,6 +32,9 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
 
 def predict_file(workdir, source, output="-", batch_size=64):
     """Writes a row for each row of a file, in constant memory.
+
+    Only rows that cannot be read have none, if the model was trained with
+    `data.on_bad_text=skip`; they are counted.
 
     Args:
         workdir: Folder of a finetuning run.
@@ -61,6 +66,9 @@ def _columns(predictor, source):
         known = glue.task(data["task"]).columns(source)
         columns = {name: value or known[name] for name, value in columns.items()}
     if source.endswith((".txt", ".txt.gz")) or columns["text"] is None:
+        if predictor.pairs:
+            raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV or "
+                            f"JSONL. Received: {source}")
         columns = {"text": "text", "text_pair": None}
     return {**columns, "encoding": data["encoding"], "on_bad_text": data["on_bad_text"],
             "header": data["header"]}
@@ -71,26 +79,20 @@ def _opened(output):
     if output == "-":
         yield sys.stdout
         return
-    temporary = output + ".tmp"
-    try:
-        with tf.io.gfile.GFile(temporary, "w") as file:
-            yield file
-    except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
-        raise
-    tf.io.gfile.rename(temporary, output, overwrite=True)
+    with whole(output) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+        yield file
 
 
 def _write(file, predictions, labels, output, first):
+    """Writes JSONL, CSV or TSV, as the name of the output says."""
     if output.endswith((".jsonl", ".json")):
         file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in predictions))
         return
+    # It quotes what holds the separator, as a label from JSONL may.
+    table = csv.writer(file, delimiter="," if output.endswith(".csv") else "\t",
+                       lineterminator="\n")
     if first:
-        file.write("\t".join(["label", *labels] if labels else ["value"]) + "\n")
+        table.writerow(["label", *labels] if labels else ["value"])
     for row in predictions:
-        if labels:
-            shares = (f"{row['probabilities'][name]:.6f}" for name in labels)
-            file.write("\t".join([row["label"], *shares]) + "\n")
-        else:
-            file.write(f"{row['value']:.6f}\n")
+        shares = [f"{row['probabilities'][name]:.6f}" for name in labels]
+        table.writerow([row["label"], *shares] if labels else [f"{row['value']:.6f}"])

@@ -1,5 +1,6 @@
 """From text to predictions by the commands, and the same from Python."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from started_commands import ROOT, results, run, steps_recorded
 
 import keras_attn
 from keras_attn.errors import UserError
+from keras_attn.jobs.predicting import predict_file
 
 
 def test_pretraining_leaves_a_workdir_with_its_results(pretrained):
@@ -57,6 +59,20 @@ def test_a_prediction_depends_neither_on_its_batch_nor_on_padding(finetuned):
             assert a["label"] == b["label"]
             np.testing.assert_allclose(list(a["probabilities"].values()),
                                        list(b["probabilities"].values()), atol=1e-6)
+
+
+def test_every_line_of_a_text_file_has_its_row(finetuned, tmp_path):
+    (tmp_path / "in.txt").write_text("bas ben bin\n\ntas ten\n\n")
+    predict_file(finetuned, str(tmp_path / "in.txt"), str(tmp_path / "out.csv"))
+    head, *rows = csv.reader((tmp_path / "out.csv").open())
+    assert head == ["label", "bad", "good"] and len(rows) == 4
+    assert [rows[0][0], rows[2][0], rows[1]] == ["good", "bad", rows[3]]
+
+
+def test_predict_takes_texts_or_a_file(finetuned):
+    _, err = run("finetune.predict", f"--workdir={finetuned}", "--text=bas", "--input=in.tsv",
+                 status=2)
+    assert err == "error: Either --text or --input is needed. Received: both\n"
 
 
 def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
