@@ -7,7 +7,7 @@ from keras import ops
 
 
 class Task:
-    """Losses and metrics as sums and weights, so that they add up over devices.
+    """A head on a backbone, with losses and metrics that add up over devices.
 
     A mixin before `keras.Model`. The model takes a dictionary with its inputs,
     labels and weights, and returns a dictionary; `fit` takes a dataset of such
@@ -25,6 +25,23 @@ class Task:
     Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all
     of a row's errors and weights; 0 leaves the row out.
     """
+
+    def __init__(self, backbone, seed, **kwargs):
+        kwargs.setdefault("dtype", backbone.dtype_policy)
+        super().__init__(**kwargs)
+        self.backbone = backbone
+        self.seed = seed
+
+    def build_backbone(self):
+        """Builds the backbone if it is not, and returns it."""
+        if not self.backbone.built:
+            self.backbone.build()
+        return self.backbone
+
+    @property
+    def head_seed(self):
+        """Seed of the head: the task's own, or the backbone's."""
+        return self.backbone.seed if self.seed is None else self.seed
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if y is not None or sample_weight is not None:
@@ -55,6 +72,17 @@ class Task:
         # called, or trained by another loop, has no such state.
         return {name: keras.metrics.Mean(name=name) for name in self.metric_names}
 
+    def get_config(self):
+        # The task builds its backbone, so that paths stay the same.
+        backbone = keras.saving.serialize_keras_object(self.backbone)
+        backbone.pop("build_config", None)
+        return {**super().get_config(), "backbone": backbone, "seed": self.seed}
+
+    @classmethod
+    def from_config(cls, config):
+        backbone = keras.saving.deserialize_keras_object(config["backbone"])
+        return cls(**{**config, "backbone": backbone})
+
 
 def row_weights(batch, like):
     """`sample_weight` of a batch, or ones: float32 `(B,)`.
@@ -76,9 +104,3 @@ def hits(labels, logits):
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
     return ops.cast(ops.greater_equal(own, ops.max(logits, axis=-1)), "float32")
-
-
-def serialize_backbone(backbone):
-    """Config of a backbone for that of its task, which builds it: paths stay the same."""
-    config = keras.saving.serialize_keras_object(backbone)
-    return {key: value for key, value in config.items() if key != "build_config"}

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, row_weights, serialize_backbone
+from keras_attn.models.task import Task, hits, row_weights
 from keras_attn.ops import sparse_cross_entropy
 
 
@@ -49,26 +49,20 @@ class BertClassifier(Task, keras.Model):
         name="bert_classifier",
         **kwargs,
     ):
-        kwargs.setdefault("dtype", backbone.dtype_policy)
-        super().__init__(name=name, **kwargs)
+        super().__init__(backbone, seed, name=name, **kwargs)
         if num_classes < 1:
             raise ValueError(f"num_classes must be positive. Received: num_classes={num_classes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
         if pooling not in ("cls", "mean"):
             raise ValueError(f"pooling must be 'cls' or 'mean'. Received: pooling={pooling!r}")
-        self.backbone = backbone
         self.num_classes = num_classes
         self.dropout = dropout
         self.pooling = pooling
-        self.seed = seed
 
     def build(self, input_shape=None):
-        backbone = self.backbone
-        if not backbone.built:
-            backbone.build()
-        seed = backbone.seed if self.seed is None else self.seed
-        kernel_seed, dropout_seed = split_seed(seed, 2, stream=1)
+        backbone = self.build_backbone()
+        kernel_seed, dropout_seed = split_seed(self.head_seed, 2, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
         # In float32 whatever the policy: the loss is.
         self.logits_dense = keras.layers.Dense(
@@ -120,14 +114,7 @@ class BertClassifier(Task, keras.Model):
     def get_config(self):
         return {
             **super().get_config(),
-            "backbone": serialize_backbone(self.backbone),
             "num_classes": self.num_classes,
             "dropout": self.dropout,
             "pooling": self.pooling,
-            "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        backbone = keras.saving.deserialize_keras_object(config["backbone"])
-        return cls(**{**config, "backbone": backbone})

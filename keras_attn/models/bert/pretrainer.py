@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, row_weights, serialize_backbone
+from keras_attn.models.task import Task, hits, row_weights
 from keras_attn.ops import sparse_cross_entropy
 
 
@@ -44,18 +44,12 @@ class BertPretrainer(Task, keras.Model):
     """
 
     def __init__(self, backbone, next_sentence=True, seed=None, name="bert_pretrainer", **kwargs):
-        kwargs.setdefault("dtype", backbone.dtype_policy)
-        super().__init__(name=name, **kwargs)
-        self.backbone = backbone
+        super().__init__(backbone, seed, name=name, **kwargs)
         self.next_sentence = next_sentence
-        self.seed = seed
 
     def build(self, input_shape=None):
-        backbone = self.backbone
-        if not backbone.built:
-            backbone.build()
-        seed = backbone.seed if self.seed is None else self.seed
-        seeds = split_seed(seed, 2, stream=1)
+        backbone = self.build_backbone()
+        seeds = split_seed(self.head_seed, 2, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
         self.mlm_dense = keras.layers.Dense(
             backbone.hidden_dim,
@@ -144,14 +138,4 @@ class BertPretrainer(Task, keras.Model):
         return ops.cast(batch["mask_weights"], "float32") * ops.expand_dims(rows, 1)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "backbone": serialize_backbone(self.backbone),
-            "next_sentence": self.next_sentence,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        backbone = keras.saving.deserialize_keras_object(config["backbone"])
-        return cls(**{**config, "backbone": backbone})
+        return {**super().get_config(), "next_sentence": self.next_sentence}
