@@ -42,7 +42,8 @@ def choose_architecture(fields, length, vocabulary_size, start):
         start: `Saved` of the pretrained model, or None.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    chosen = {name: value for name, value in given.items() if name not in ("size", "pooling")}
+    chosen = {name: value for name, value in given.items()
+              if name not in ("size", "pooling", "initial_bias")}
     if start:
         architecture = {**start.architecture, "dropout": fields.dropout}
         for name, value in {**chosen, **_shape(given)}.items():

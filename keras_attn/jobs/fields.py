@@ -1,9 +1,8 @@
 """Checks of a config's fields before any work is done."""
 
-import difflib
 import math
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, nearest
 from keras_attn.jobs.defaults import fields, finetuning_defaults, pretraining_defaults
 from keras_attn.training import optimizers, schedules
 
@@ -14,6 +13,7 @@ CHOICES = {
     "train.schedule": schedules.NAMES,
     "data.on_bad_text": ("error", "skip"),
     "model.pooling": ("cls", "mean"),
+    "model.initial_bias": ("frequencies", "zeros"),
 }
 # Field, lowest value, whether that value itself is allowed.
 LOWEST = (
@@ -43,9 +43,8 @@ def check_fields(kind, config):
     known, given = dict(fields(DEFAULTS[kind]())), dict(fields(config))
     for path in sorted({*known, *given}):
         if path not in known:
-            near = difflib.get_close_matches(path, known, 1, cutoff=0.5)
             raise UserError(f"A field of the config of {kind} is needed. Received: {path}"
-                            + (f"; did you mean {near[0]}?" if near else ""))
+                            + nearest(path, known))
         if given.get(path) is None and known[path] is not None:
             raise UserError(f"{path} must have a value. Received: {path}=None")
     ends = [name for name in ("steps", "epochs", "minutes") if config.train[name] is not None]

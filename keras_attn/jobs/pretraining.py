@@ -1,10 +1,14 @@
 """Pretraining: text in, a workdir with a BERT out."""
 
 import math
+import posixpath
 import re
 
+import numpy as np
+import tensorflow as tf
+
 from keras_attn.data.batches import StreamBatches
-from keras_attn.data.documents import find_files
+from keras_attn.data.files import find_files
 from keras_attn.data.prepare import prepare
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import is_prepared, read_index
@@ -14,9 +18,11 @@ from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.preparing import vocabulary_of
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.text.vocabulary import read_vocabulary
 from keras_attn.workdir import file_sha256
 
 DEFAULT_MINUTES = 5.0
+ROWS_COUNTED = 16_384
 
 
 def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
@@ -52,10 +58,9 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", _validation(config.data), tokenizer)
         train = _examples(run, "train", config.data.train, tokenizer)
-        hashes = _hashes(run)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        run.start(architecture)
+        run.start(architecture, _hashes(run))
 
         def make_model():
             backbone = BertEncoder(**architecture, dtype=config.train.precision,
@@ -64,17 +69,16 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             model.build()
             if start:
                 start.assign(model)
+            elif config.model.initial_bias == "frequencies":
+                model.mlm_bias.assign(_log_frequencies(train, tokenizer))
             return model
 
-        def evaluate(model):
-            batches = StreamBatches(validation, config.eval.batch_size, once=True,
-                                    limit=config.eval.limit)
-            evaluator = run.evaluator(model, batches)
-            return lambda: evaluator()[0]
-
-        trainer = run.train(make_model, StreamBatches(train, config.train.batch_size),
-                            evaluate if validation else None)
-        return run.finish(trainer, hashes)
+        return run.finish(run.train(
+            make_model,
+            StreamBatches(train, config.train.batch_size),
+            validation and StreamBatches(validation, config.eval.batch_size, once=True,
+                                         limit=config.eval.limit),
+        ))
 
 
 def _validation(data):
@@ -85,6 +89,9 @@ def _validation(data):
 
 def _train_vocabulary(run):
     data = run.config.data
+    beside = posixpath.join(data.train, "vocab.txt")
+    if is_prepared(data.train) and tf.io.gfile.exists(beside):
+        return read_vocabulary(beside)
     if _is_tfrecord(data, data.train) or is_prepared(data.train):
         raise UserError("data.vocab is needed with data that hold token ids already. "
                         f"Received: data.vocab=None, data.train={data.train}")
@@ -123,6 +130,17 @@ def _examples(run, split, source, tokenizer):
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
         whole_words=data.whole_words, seed=run.config.train.seed, exact=exact,
     )
+
+
+def _log_frequencies(examples, tokenizer):
+    """Logarithm of each token's share, so that the first steps need not learn it.
+
+    Counted in the first rows; each token counts once more, the special ones only so.
+    """
+    rows = examples.rows(0, min(examples.num_examples, ROWS_COUNTED))
+    counts = np.bincount(rows["token_ids"].ravel(), minlength=tokenizer.vocabulary_size)
+    counts[tokenizer.special_ids] = 0
+    return np.log((counts + 1.0) / (counts + 1.0).sum())
 
 
 def _hashes(run):

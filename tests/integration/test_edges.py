@@ -7,10 +7,14 @@ import subprocess
 import numpy as np
 import pytest
 import tensorflow as tf
-from started_commands import TINY, config_flags, results, run
+from started_commands import TINY, config_flags, results, run, weights
 
 from keras_attn import finetune, load, pretrain
+from keras_attn.data.shards import read_shard
+from keras_attn.errors import UserError
 from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.jobs.predicting import predict_file
+from keras_attn.jobs.preparing import prepare_folder
 
 
 def _pretrain(texts, workdir, **fields):
@@ -46,12 +50,33 @@ def test_pretraining_works_at_the_edges(texts, tmp_path, fields):
     assert ("mlm_loss" in found) == (fields.get("data.validation", "") is not None)
 
 
+def test_the_output_bias_begins_at_log_frequencies_or_zero(texts, tmp_path):
+    for kind in ("frequencies", "zeros"):
+        _pretrain(texts, tmp_path / kind, **{
+            "train.steps": 1, "train.learning_rate": 1e-9, "model.initial_bias": kind})
+    workdir = tmp_path / "frequencies"
+    (shard,) = (workdir / "data/train").glob("shard-*.npz")
+    bias = weights(workdir, 1)["model/bert_pretrainer/mlm_bias"]
+    counts = np.bincount(read_shard(str(shard)).ids, minlength=len(bias))
+    assert np.corrcoef(bias[5:], np.log(counts[5:] + 1))[0, 1] > 0.8
+    assert np.all(bias[:5] == bias.min()) and np.exp(bias).sum() == pytest.approx(1, abs=1e-5)
+    zeros = weights(tmp_path / "zeros", 1)["model/bert_pretrainer/mlm_bias"]
+    np.testing.assert_allclose(zeros, 0, atol=1e-6)
+
+
 def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
     found = _pretrain(texts, tmp_path / "run", **{
         "data.train": str(pretrained / "data/train"), "train.steps": 20, "model.dropout": 0.0,
         "data.vocab": str(pretrained / "vocab.txt")})
     assert found["weights_sha256"] == results(pretrained)["weights_sha256"]
     assert found["data_sha256"] == results(pretrained)["data_sha256"]
+
+
+def test_a_prepared_folder_brings_its_vocabulary(texts, tmp_path):
+    prepare_folder(str(texts / "train.txt"), str(tmp_path / "shards"), vocab_size=250)
+    _pretrain(texts, tmp_path / "run", **{"data.train": str(tmp_path / "shards")})
+    vocabularies = [(tmp_path / f"{folder}/vocab.txt").read_bytes() for folder in ("shards", "run")]
+    assert vocabularies[0] == vocabularies[1]
 
 
 def test_rows_without_any_text_train_and_predict(finetuned, tmp_path):
@@ -70,11 +95,27 @@ def test_pairs_and_numbers_can_be_predicted(tmp_path):
     predictor = load(tmp_path / "pairs/run")
     ahead = predictor.predict(["bas", "ben tin"], ["ben", ""])
     assert ahead == predictor.predict([("bas", "ben"), ("ben tin", "")])
+    with pytest.raises(UserError, match="two columns.*in.txt"):
+        predict_file(tmp_path / "pairs/run", "in.txt")
     rows = [{"a": "bas " * (i % 5), "label": i % 5 / 2} for i in range(20)]
     found = _finetune(tmp_path / "numbers", rows, **{"data.regression": True})
     assert {"pearson", "spearman", "mean_squared_error"} <= set(found)
     (value,) = load(tmp_path / "numbers/run").predict(["bas"])
     assert set(value) == {"value"} and np.isfinite(value["value"])
+
+
+def test_the_folder_of_a_glue_task_holds_both_splits(texts, tmp_path):
+    for split, name in (("train", "train.tsv"), ("valid", "dev.tsv")):
+        head, *rows = (texts / f"{split}.tsv").read_text().splitlines()
+        numbered = [row.replace("good", "1").replace("bad", "0") for row in rows]
+        (tmp_path / name).write_text("\n".join(["sentence\tlabel", *numbered]) + "\n")
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.task": "sst2", "data.train": str(tmp_path), "data.length": 16,
+        "data.vocab_size": 100, "train.steps": 2})
+    found = finetune(config, workdir=str(tmp_path / "run"))
+    assert 0 <= found["accuracy"] <= 1
+    assert {str(tmp_path / name) for name in ("train.tsv", "dev.tsv")} < set(found["data_sha256"])
 
 
 def test_ten_thousand_rows_are_predicted_in_order(finetuned, tmp_path):
