@@ -10,6 +10,6 @@ def get_config():
     config = finetuning_defaults()
     config.data.train = "docstrings"
     config.model.pooling = "mean"
-    config.train.learning_rate = 1e-3
+    config.train.learning_rate = 2e-3
     config.train.epochs = 10.0
     return config

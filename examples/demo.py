@@ -42,6 +42,7 @@ def pretrain():
 
     config = load_config(find_config("bert_tiny"))
     config.train.minutes = FLAGS.minutes
+    config.train.jit = True
     return pretrain(config, workdir=f"{FLAGS.workdir}/pretrained")
 
 
