@@ -19,15 +19,11 @@ def choose_tokenizer(run, start, train_one):
     """
     data, path = run.config.data, run.workdir / "vocab.txt"
     given = read_vocabulary(data.vocab) if data.vocab else None
-    if start:
-        if given and given != start.tokenizer.vocabulary:
-            raise UserError("data.vocab must be the vocabulary of the pretrained model, or be left "
-                            f"out. Received: data.vocab={data.vocab}, pretrained={start.path}")
-        if run.chief:
-            write_vocabulary(path, start.tokenizer.vocabulary)
-        return start.tokenizer
+    if start and given and given != start.tokenizer.vocabulary:
+        raise UserError("data.vocab must be the vocabulary of the pretrained model, or be left "
+                        f"out. Received: data.vocab={data.vocab}, pretrained={start.path}")
     if run.chief and not run.resumed:
-        write_vocabulary(path, given or train_one())
+        write_vocabulary(path, start.tokenizer.vocabulary if start else given or train_one())
     run.meet()
     return WordPieceTokenizer.from_file(path, data.lowercase)
 

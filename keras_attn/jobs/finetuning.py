@@ -1,6 +1,7 @@
 """Finetuning: labelled text in, a workdir with a classifier out."""
 
 import dataclasses
+import hashlib
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +10,6 @@ from keras_attn.data import glue
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples, LabelSet, encode_scores
 from keras_attn.data.docstrings import labelled_docstrings
-from keras_attn.data.files import find_files
 from keras_attn.data.tables import Table, read_table
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
@@ -63,7 +63,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         _report(run, tables["train"], targets, train)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        run.start(architecture, _hashes(run, task))
+        run.start(architecture, _hashes(run, tables))
         _write_labels(run, targets, tables["train"])
 
         def make_model():
@@ -194,18 +194,22 @@ def _report(run, table, targets, examples):
 
 
 def _write_labels(run, targets, table):
-    if run.chief:
+    if run.chief and not run.resumed:
         pairs = table.text_pairs is not None
         run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
 
 
-def _hashes(run, task):
+def _hashes(run, tables):
+    """SHA-256 of the vocabulary, of files, and of each split's rows, wherever they come from."""
     hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
-    for split in ("train", "validation"):
-        source = run.config.data[split]
-        if task.glue:
-            source = _glue_source(run.config.data, task, split)
-        if source and source != "docstrings":
-            hashes.update({name: file_sha256(name) for name in find_files(source, tfds=True)
-                           if not name.startswith("tfds:")})
+    for split, table in tables.items():
+        if table:
+            hashes.update({name: file_sha256(name) for _, name in table.files
+                           if name != "docstrings" and not name.startswith("tfds:")})
+            sha = hashlib.sha256()
+            for column in (table.texts, table.text_pairs, table.labels):
+                for value in column or ():
+                    sha.update(value.encode("utf-8", "surrogatepass") + b"\0")
+                sha.update(b"\1")
+            hashes[f"{split} rows"] = sha.hexdigest()
     return hashes
