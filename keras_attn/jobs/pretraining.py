@@ -67,10 +67,10 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                                    seed=config.train.seed, name="bert_encoder")
             model = BertPretrainer(backbone, dtype=config.train.precision, name="bert_pretrainer")
             model.build()
-            if start:
-                start.assign(model)
-            elif config.model.initial_bias == "frequencies":
+            if config.model.initial_bias == "frequencies":
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
+            if start:
+                start.assign(model)  # the bias too, unless it is a classifier's workdir
             return model
 
         return run.finish(run.train(
@@ -119,7 +119,7 @@ def _examples(run, split, source, tokenizer):
             raise UserError("data.length must be that of the TFRecords. Received: "
                             f"data.length={data.length}, {source} has {examples.length}")
         return examples
-    folder = source if is_prepared(source) else run.workdir / f"data/{split}"
+    folder = _folder(run, split, source)
     # A resumed run keeps its shards, whatever became of the text since.
     if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
         prepare(source, tokenizer, folder, split=split, log=run.say, **_reading(data))
@@ -130,6 +130,10 @@ def _examples(run, split, source, tokenizer):
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
         whole_words=data.whole_words, seed=run.config.train.seed, exact=exact,
     )
+
+
+def _folder(run, split, source):
+    return source if is_prepared(source) else run.workdir / f"data/{split}"
 
 
 def _log_frequencies(examples, tokenizer):
@@ -146,14 +150,13 @@ def _log_frequencies(examples, tokenizer):
 def _hashes(run):
     """SHA-256 of the vocabulary and of each split's shards or TFRecords."""
     hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
-    for split in ("train", "validation"):
-        folder = run.workdir / f"data/{split}"
-        source = run.config.data[split]
-        if not is_prepared(folder) and source and is_prepared(source):
-            folder = source
-        if is_prepared(folder):
-            for shard in read_index(folder)["shards"]:
-                hashes[f"{split}/{shard['file']}"] = shard["sha256"]
-        elif source:
+    data = run.config.data
+    for split, source in (("train", data.train), ("validation", _validation(data))):
+        if not source:
+            continue
+        if _is_tfrecord(data, source):
             hashes.update({name: file_sha256(name) for name in find_files(source)})
+        else:
+            for shard in read_index(_folder(run, split, source))["shards"]:
+                hashes[f"{split}/{shard['file']}"] = shard["sha256"]
     return hashes
