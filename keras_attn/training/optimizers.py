@@ -17,6 +17,9 @@ class _Adam(keras.optimizers.Optimizer):
 
     def __init__(self, learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-6, decay=0.01,
                  **kwargs):
+        if kwargs.get("weight_decay") is not None:
+            raise ValueError("decay is the weight decay of this optimizer. "
+                             f"Received: weight_decay={kwargs['weight_decay']}")
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -41,7 +44,8 @@ class _Adam(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         state = variable, self._momentums[index], self._velocities[index]
         values = self._compiled(
-            *(tf.convert_to_tensor(x) for x in state), tf.cast(gradient, variable.dtype),
+            *(tf.convert_to_tensor(x) for x in state),
+            tf.cast(tf.convert_to_tensor(gradient), variable.dtype),  # those of embeddings too
             tf.cast(learning_rate, variable.dtype),
             tf.cast(self.iterations + 1, variable.dtype),
             self._decayed[index],

@@ -6,7 +6,7 @@ import pytest
 
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.optimizers import LAMB, make_optimizer
+from keras_attn.training.optimizers import LAMB, AdamW, make_optimizer
 
 B1, B2, EPSILON, DECAY = 0.9, 0.999, 1e-6, 0.1
 
@@ -72,6 +72,19 @@ def test_four_steps_equal_the_papers_formula(name, formula):
     for k, decayed in enumerate([True, False, True]):
         wanted = formula(first[k], [step[k] for step in gradients], rates, decayed)
         np.testing.assert_allclose(last[k], wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", [AdamW, LAMB])
+def test_they_serve_fit_with_embeddings_and_come_back_from_their_config(kind):
+    optimizer = kind.from_config(kind(0.1, decay=0.3).get_config())
+    assert optimizer.decay == 0.3
+    model = keras.Sequential([keras.layers.Embedding(5, 3), keras.layers.Dense(1)])
+    model.compile(optimizer, "mse")
+    x, y = np.array([[1, 1], [2, 3]]), np.ones((2, 2, 1))
+    losses = model.fit(x, y, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < 0.2 * losses[0]
+    with pytest.raises(ValueError, match="decay is the weight decay.*weight_decay=0.1"):
+        kind(0.1, weight_decay=0.1)
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
