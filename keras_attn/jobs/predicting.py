@@ -27,7 +27,8 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
     predictor = Predictor(workdir)
     predictions = predictor.predict(texts, text_pairs or None)
     with _opened(output) as file:
-        _write(file, predictions, predictor.labels, output, first=True)
+        _write_head(file, predictor.labels, output)
+        _write(file, predictions, predictor.labels, output)
 
 
 def predict_file(workdir, source, output="-", batch_size=64):
@@ -48,11 +49,12 @@ def predict_file(workdir, source, output="-", batch_size=64):
     iterator = iter(rows)
     first = list(itertools.islice(iterator, CHUNK))  # errors come before the output is made
     with _opened(output) as file:
+        _write_head(file, predictor.labels, output)
         chunk, count = first, 0
         while chunk:
             pairs = [row.text_pair for row in chunk] if predictor.pairs else None
             predictions = predictor.predict([row.text for row in chunk], pairs, batch_size)
-            _write(file, predictions, predictor.labels, output, first=count == 0)
+            _write(file, predictions, predictor.labels, output)
             count += len(chunk)
             chunk = list(itertools.islice(iterator, CHUNK))
     skipped = sum(rows.skipped.values())
@@ -83,16 +85,28 @@ def _opened(output):
         yield file
 
 
-def _write(file, predictions, labels, output, first):
+def _is_json(output):
+    return output.endswith((".jsonl", ".json"))
+
+
+def _table(file, output):
+    # It quotes what holds the separator, as a label from JSONL may.
+    return csv.writer(file, delimiter="," if output.endswith(".csv") else "\t",
+                      lineterminator="\n")
+
+
+def _write_head(file, labels, output):
+    file.write("")  # makes the file, even for no row
+    if not _is_json(output):
+        _table(file, output).writerow(["label", *labels] if labels else ["value"])
+
+
+def _write(file, predictions, labels, output):
     """Writes JSONL, CSV or TSV, as the name of the output says."""
-    if output.endswith((".jsonl", ".json")):
+    if _is_json(output):
         file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in predictions))
         return
-    # It quotes what holds the separator, as a label from JSONL may.
-    table = csv.writer(file, delimiter="," if output.endswith(".csv") else "\t",
-                       lineterminator="\n")
-    if first:
-        table.writerow(["label", *labels] if labels else ["value"])
+    table = _table(file, output)
     for row in predictions:
         shares = [f"{row['probabilities'][name]:.6f}" for name in labels]
         table.writerow([row["label"], *shares] if labels else [f"{row['value']:.6f}"])

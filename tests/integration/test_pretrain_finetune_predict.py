@@ -69,6 +69,13 @@ def test_every_line_of_a_text_file_has_its_row(finetuned, tmp_path):
     assert [rows[0][0], rows[2][0], rows[1]] == ["good", "bad", rows[3]]
 
 
+@pytest.mark.parametrize(("name", "content"), [("out.tsv", "label\tbad\tgood\n"), ("o.jsonl", "")])
+def test_no_rows_give_no_rows(finetuned, tmp_path, name, content):
+    (tmp_path / "in.tsv").write_text("text\n")
+    predict_file(finetuned, str(tmp_path / "in.tsv"), str(tmp_path / name))
+    assert (tmp_path / name).read_text() == content
+
+
 def test_predict_takes_texts_or_a_file(finetuned):
     _, err = run("finetune.predict", f"--workdir={finetuned}", "--text=bas", "--input=in.tsv",
                  status=2)
