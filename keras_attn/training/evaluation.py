@@ -26,7 +26,7 @@ class Evaluator:
 
         Args:
             batches: The iterable.
-            stop: Function that says, after each batch, whether to give up; alike on all workers.
+            stop: Function that says, between batches, whether to give up; alike on all workers.
 
         Returns:
             None if it gave up, else
@@ -35,15 +35,15 @@ class Evaluator:
             gathered output, in order, or None.
         """
         totals, rows = {}, []
-        for batch in batches:
+        for number, batch in enumerate(batches):
+            if number and stop():
+                return None
             sums, output = self._batch(batch)
             for name, (value, weight) in sums.items():
                 total = totals.setdefault(name, np.zeros(2))
                 total += [float(value), float(weight)]
             if self.rows:
                 rows.append(output.numpy())
-            if stop():
-                return None
         results = {name: float(value / weight) if weight else 0.0
                    for name, (value, weight) in totals.items()}
         results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))
