@@ -29,7 +29,7 @@ def _run(module, *arguments):
         (["--config.trian.steps", "3"], ["--config.trian.steps", "--config.train.steps?"]),
         (["--config=bert_mni"], ["bert_mni", "did you mean bert_mini?"]),
         (["--config=nowhere/mine.py"], ["nowhere/mine.py"]),
-        (["--config"], ["--config must be a file"]),
+        (["--config"], ["--config must be a .py file"]),
         (["--config.train.steps=many"], ["train.steps", "many"]),
         (["--config.train.steps=1.5"], ["train.steps", "1.5"]),
         (["--config.train.batch_size=None"], ["train.batch_size must have a value"]),

@@ -174,7 +174,7 @@ def find_config(name):
     if packaged.is_file() and Path(name).parent.as_posix() in (".", "configs"):
         return packaged
     raise UserError(
-        f"--config must be a file, or one of {', '.join(config_names())}. "
+        f"--config must be a .py file, or one of {', '.join(config_names())}. "
         f"Received: config={name}{nearest(stem, config_names())}"
     )
 
@@ -219,10 +219,8 @@ def _check_fields(arguments, config):
         path = name.removeprefix("config.")
         if argument.startswith("-") and path != name:
             if path not in known and not _negated(path, known):
-                raise UserError(
-                    f"A field of the config is needed. Received: --{name}"
-                    + nearest(f"--{name}", [f"--config.{field}" for field in known])
-                )
+                near = nearest(path, known).replace("mean ", "mean --config.")
+                raise UserError(f"A field of the config is needed. Received: --{name}{near}")
             if has_value and value in NO_VALUE:
                 unset.append(path)
                 continue

@@ -12,8 +12,8 @@ _RUN = {
 _TEXT = {
     "encoding": ("utf-8", "of the files"),
     "on_bad_text": ("error", "error, or skip: leave out and count"),
-    "vocab": (str, "vocabulary file; without: that of `pretrained` or of a prepared folder, else "
-                   "trained on data.train"),
+    "vocab": (str, "vocabulary file; without: that of `pretrained` or of the prepared folder "
+                   "data.train, else trained on data.train"),
     "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
     "lowercase": (bool, "without: as `pretrained`, else True"),
     "length": (128, "tokens of a row"),
@@ -32,8 +32,9 @@ _UNLABELLED = {
 }
 _LABELLED = {
     "task": (str, "a GLUE task, which sets columns, labels and metrics"),
-    "train": (str, "file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of a GLUE task"),
-    "validation": (str, "as data.train; without: no metrics"),
+    "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
+                   "data.task; without: data.task in TFDS"),
+    "validation": (str, "as data.train; without: that of docstrings or data.task, else none"),
     "text": (str, "column of the text: a name, or a number from 0"),
     "text_pair": (str, "column of the second text"),
     "label": (str, "column of the label"),
