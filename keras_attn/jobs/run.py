@@ -78,7 +78,7 @@ class Run:
         """
         self.hashes = hashes
         if self.resumed:
-            old = self.workdir.read_config()["data_sha256"]
+            old = self.workdir.read_config().get("data_sha256", {})
             changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
             if changed:
                 raise UserError("A resumed run must keep its data; choose another --workdir, or "
