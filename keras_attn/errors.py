@@ -11,8 +11,14 @@ class UserError(ValueError):
     """
 
 
-def nearest(name, names):
-    """Returns `; did you mean ...?` for the name that was probably meant, or nothing."""
+def nearest(name, names, prefix=""):
+    """Returns `; did you mean ...?` for the name that was probably meant, or nothing.
+
+    Args:
+        name: What was given.
+        names: What there is.
+        prefix: Stands before the name in the answer.
+    """
     by_folded = {str(known).lower(): known for known in names}
     found = difflib.get_close_matches(str(name).lower(), by_folded, 1, cutoff=0.5)
-    return f"; did you mean {by_folded[found[0]]}?" if found else ""
+    return f"; did you mean {prefix}{by_folded[found[0]]}?" if found else ""

@@ -1,6 +1,5 @@
 """Labelled texts -> batches of similar length, as a pure function of seed and index."""
 
-
 import numpy as np
 
 from keras_attn.errors import UserError, nearest

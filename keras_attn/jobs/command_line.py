@@ -219,8 +219,8 @@ def _check_fields(arguments, config):
         path = name.removeprefix("config.")
         if argument.startswith("-") and path != name:
             if path not in known and not _negated(path, known):
-                near = nearest(path, known).replace("mean ", "mean --config.")
-                raise UserError(f"A field of the config is needed. Received: --{name}{near}")
+                raise UserError(f"A field of the config is needed. Received: --{name}"
+                                + nearest(path, known, prefix="--config."))
             if has_value and value in NO_VALUE:
                 unset.append(path)
                 continue

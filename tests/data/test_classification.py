@@ -244,7 +244,8 @@ def test_labels_are_sorted_by_name_or_number():
 
 def test_unknown_labels_are_named_with_their_row():
     labels = LabelSet(["positive", "negative"])
-    with pytest.raises(UserError, match="positive, negative.*at row 1; did you mean positive"):
+    message = "positive, negative.*'positve' at row 1; did you mean positive"
+    with pytest.raises(UserError, match=message):
         labels.encode(["positive", "positve"])
     with pytest.raises(UserError, match="at dev.tsv, line 9"):
         labels.encode(["neutral"], where=lambda row: "dev.tsv, line 9")
