@@ -67,7 +67,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                                    seed=config.train.seed, name="bert_encoder")
             model = BertPretrainer(backbone, dtype=config.train.precision, name="bert_pretrainer")
             model.build()
-            if config.model.initial_bias == "frequencies":
+            if config.model.initial_bias == "frequencies" and not run.resumed:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
             if start:
                 start.assign(model)  # the bias too, unless it is a classifier's workdir
