@@ -65,6 +65,7 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self.validation = None
+        self._pending = None  # the record of a step whose validation a signal cut off
         self._signal = 0
         self._saved = (None, time.monotonic())
 
@@ -76,15 +77,16 @@ class Trainer:
             UserError: If a loss or gradient is not finite.
         """
         self.restore()
-        self.records = Records(self.folder, self.step, self.chief)
+        written = self.step - 1 if self._pending else self.step
+        self.records = Records(self.folder, written, self.chief)
         handlers = self._catch_signals()
         try:
+            # A finished run is evaluated again: eval.* may have changed.
+            again = self._pending or (self.evaluate and self._finished())
+            if again and not self._evaluate(self._pending):
+                raise self._stopped()
             if not self._finished():
                 self._train()
-            elif self.evaluate:  # perhaps in another way than when it finished
-                self.validation = self.evaluate(self._must_stop)
-                if self.validation is None:
-                    raise Stopped(self.step, self._signal or signal.SIGTERM)
             if self._saved[0] != self.step:
                 self.save()
         finally:
@@ -165,26 +167,42 @@ class Trainer:
 
     def _after_call(self, records):
         finished = self._finished()
-        stop = self._must_stop()
-        evaluated = not self.evaluate
+        due = finished or (self.evaluate_every and self.step % self.evaluate_every == 0)
         self.progress.show(records[-1], self._seconds_left(), final=finished)
-        due = self.evaluate_every and self.step % self.evaluate_every == 0
-        if self.evaluate and (finished or due) and not stop:
-            found = self.evaluate(self._must_stop)
-            evaluated = found is not None
-            if evaluated:
-                self.validation = found
-                records[-1].update({f"validation_{k}": v for k, v in found.items()})
-                self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
-                    f"{name} {value:.4f}" for name, value in found.items()))
-            stop = self._must_stop()
         # Records come before the checkpoint of their step: a restart drops the
         # ones after its checkpoint, and could not make up for missing ones.
-        self.records.write(records)
+        if self.evaluate and due:
+            self.records.write(records[:-1])
+            self._evaluate(records[-1])
+        else:
+            self.records.write(records)
+        stop = self._must_stop()
         if finished or stop or self._checkpoint_due():
             self.save()
-        if stop and not (finished and evaluated):
-            raise Stopped(self.step, self._signal or signal.SIGTERM)
+        if stop and (self._pending or not finished):
+            raise self._stopped()
+
+    def _evaluate(self, record):
+        """Validates, and writes the record of the step, if there is one, with what was found.
+
+        Returns:
+            False if a signal came first; the record then goes into the checkpoint, and the next
+            run begins with this validation.
+        """
+        found = None if self._must_stop() else self.evaluate(self._must_stop)
+        self._pending = record if found is None else None
+        if found is None:
+            return False
+        self.validation = found
+        self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
+            f"{name} {value:.4f}" for name, value in found.items()))
+        if record:
+            found = {f"validation_{name}": value for name, value in found.items()}
+            self.records.write([{**record, **found}])
+        return True
+
+    def _stopped(self):
+        return Stopped(self.step, self._signal or signal.SIGTERM)
 
     def _must_stop(self):
         return any_worker(self.strategy, self._signal)
@@ -216,14 +234,16 @@ class Trainer:
         values, state = found or self.checkpoints.read(step)
         ckpt.assign_values(self._variables(), values, f"Checkpoint of step {step}")
         self.step, self.seconds = step, float(state["seconds"])
-        self.validation = state.get("validation")
-        self._saved = (step, time.monotonic())
+        self.validation, self._pending = state.get("validation"), state.get("pending")
+        # A checkpoint with a pending record is replaced once that is written.
+        self._saved = (None if self._pending else step, time.monotonic())
         self.progress.interrupt(f"going on from the checkpoint of step {step:,}")
 
     def save(self):
         """Writes a checkpoint of the current step (the chief does)."""
         if self.chief:
-            state = {"seconds": self.seconds, "validation": self.validation}
+            state = {"seconds": self.seconds, "validation": self.validation,
+                     "pending": self._pending}
             self.checkpoints.save(self.step, ckpt.read_values(self._variables()), state)
         self._saved = (self.step, time.monotonic())
 
