@@ -90,15 +90,21 @@ def _is_json(output):
 
 
 def _table(file, output):
-    # It quotes what holds the separator, as a label from JSONL may.
-    return csv.writer(file, delimiter="," if output.endswith(".csv") else "\t",
+    if output.endswith(".csv"):
+        return csv.writer(file, lineterminator="\n")
+    # As TSV is read, here and in GLUE: quotes are ordinary characters.
+    return csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None,
                       lineterminator="\n")
 
 
 def _write_head(file, labels, output):
     file.write("")  # makes the file, even for no row
     if not _is_json(output):
-        _table(file, output).writerow(["label", *labels] if labels else ["value"])
+        try:
+            _table(file, output).writerow(["label", *labels] if labels else ["value"])
+        except csv.Error:
+            raise UserError("Labels that hold a tab or line break need an --output that ends in "
+                            f".csv or .jsonl. Received: {output}") from None
 
 
 def _write(file, predictions, labels, output):

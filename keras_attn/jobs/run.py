@@ -1,17 +1,20 @@
 """What pretraining and finetuning share: a run from its config to its results."""
 
 import contextlib
+import hashlib
+import json
 
 import keras
 
 from keras_attn.data.batches import distributed_batches
+from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
 from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.loading import Saved
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import is_chief, make_strategy, meet
+from keras_attn.training.strategies import agree, is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
 from keras_attn.workdir import Workdir, versions
 
@@ -45,7 +48,7 @@ class Run:
         check_batch_size(config.train.batch_size, config.train.accumulate, self.strategy)
         check_eval_batch_size(config.eval.batch_size, self.strategy)
         self.pretrained = Saved(config.pretrained) if config.pretrained else None
-        config.data.lowercase = _lowercase(config.data.lowercase, self.pretrained)
+        config.data.lowercase = _lowercase(config.data, self.pretrained)
         self.resolved = config.to_dict()
         self.resolved.pop("workdir")
         keras.utils.set_random_seed(config.train.seed)
@@ -74,9 +77,13 @@ class Run:
             hashes: Dict from the name of a data file to its SHA-256.
 
         Raises:
-            UserError: If the run goes on and its data have changed.
+            UserError: If the run goes on and its data have changed, or this worker's differ.
         """
         self.hashes = hashes
+        own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
+        if agree(self.strategy, [own])[0] != own:  # 48 bits: a float64 holds them
+            raise UserError("Every worker must have the same data. Received: data.train or "
+                            "data.validation that differ from those of the chief")
         if self.resumed:
             old = self.workdir.read_config().get("data_sha256", {})
             changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
@@ -166,15 +173,19 @@ class Run:
         meet(self.strategy)
 
 
-def _lowercase(given, pretrained):
-    """Whether text is lower-cased: as the field says, else as the pretrained model's text was."""
-    if pretrained is None:
-        return True if given is None else given
-    if given not in (None, pretrained.tokenizer.lowercase):
-        raise UserError("data.lowercase must be that of the pretrained model, or be left out. "
-                        f"Received: data.lowercase={given}, {pretrained.path} has "
-                        f"{pretrained.tokenizer.lowercase}")
-    return pretrained.tokenizer.lowercase
+def _lowercase(data, pretrained):
+    """Whether text is lower-cased: as the pretrained model's or the prepared text was."""
+    if pretrained:
+        source, used = pretrained.path, pretrained.tokenizer.lowercase
+    elif data.train and is_prepared(data.train):
+        source, used = data.train, read_index(data.train)["lowercase"]
+    else:
+        return data.lowercase is not False
+    if data.lowercase not in (None, used):
+        raise UserError("data.lowercase must be that of the pretrained model or of the prepared "
+                        f"text, or be left out. Received: data.lowercase={data.lowercase}, "
+                        f"{source} has {used}")
+    return used
 
 
 def check_eval_batch_size(batch_size, strategy):

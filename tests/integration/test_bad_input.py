@@ -187,19 +187,20 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     assert len(list((workdir / "checkpoints").glob("*.npz"))) == 1
 
 
-def test_a_resumed_finetuning_refuses_rows_that_have_changed(texts, tmp_path):
+def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
     shutil.copy(texts / "train.tsv", tmp_path / "train.tsv")
     config = _config(finetuning_defaults, {
         "data.train": str(tmp_path / "train.tsv"), "data.text": "text", "data.label": "label",
         "data.length": 16, "data.vocab_size": 300, "train.steps": 1})
     finetune(config, workdir=str(tmp_path / "run"))
-    labels = (tmp_path / "run/labels.json").read_text()
+    names = ("labels.json", "vocab.txt", "config.json", "metrics.jsonl", "results.json")
+    before = [(tmp_path / "run" / name).read_bytes() for name in names]
     with (tmp_path / "train.tsv").open("a") as file:
         file.write("tin\tugly\n")
     config.train.steps = 2
     with pytest.raises(UserError, match="must keep its data;.*Received: .*train.tsv, which has"):
         finetune(config, workdir=str(tmp_path / "run"))
-    assert (tmp_path / "run/labels.json").read_text() == labels
+    assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
 
 
 def test_damaged_files_of_a_workdir_are_named(trained):

@@ -10,11 +10,14 @@ import tensorflow as tf
 from started_commands import TINY, config_flags, results, run, weights
 
 from keras_attn import finetune, load, pretrain
+from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import read_shard
+from keras_attn.data.tables import read_table
 from keras_attn.errors import UserError
 from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.jobs.predicting import predict_file
 from keras_attn.jobs.preparing import prepare_folder
+from keras_attn.text.wordpiece import WordPieceTokenizer
 
 
 def _pretrain(texts, workdir, **fields):
@@ -72,11 +75,44 @@ def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
     assert found["data_sha256"] == results(pretrained)["data_sha256"]
 
 
-def test_a_prepared_folder_brings_its_vocabulary(texts, tmp_path):
-    prepare_folder(str(texts / "train.txt"), str(tmp_path / "shards"), vocab_size=250)
-    _pretrain(texts, tmp_path / "run", **{"data.train": str(tmp_path / "shards")})
+def test_a_prepared_folder_brings_its_vocabulary_and_casing(texts, tmp_path):
+    prepare_folder(str(texts / "train.txt"), str(tmp_path / "shards"), vocab_size=250,
+                   lowercase=False)
+    fields = {"data.train": str(tmp_path / "shards")}
+    _pretrain(texts, tmp_path / "run", **fields)
     vocabularies = [(tmp_path / f"{folder}/vocab.txt").read_bytes() for folder in ("shards", "run")]
     assert vocabularies[0] == vocabularies[1]
+    config = json.loads((tmp_path / "run/config.json").read_text())["config"]
+    assert config["data"]["lowercase"] is False
+    with pytest.raises(UserError, match="data.lowercase=True, .*shards has False"):
+        _pretrain(texts, tmp_path / "other", **fields, **{"data.lowercase": True})
+
+
+def test_tfrecords_are_training_data(pretrained, texts, tmp_path):
+    vocab = str(pretrained / "vocab.txt")
+    examples = PretrainingExamples(str(pretrained / "data/train"),
+                                   WordPieceTokenizer.from_file(vocab, True),
+                                   length=32, max_predictions=5)
+    rows = examples.rows(0, 60)
+    names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids",
+             "mask_positions": "masked_lm_positions", "mask_ids": "masked_lm_ids",
+             "mask_weights": "masked_lm_weights", "next_sentence_label": "next_sentence_labels"}
+    with tf.io.TFRecordWriter(str(tmp_path / "made.tfrecord")) as writer:
+        for row in range(60):
+            features = tf.train.Features()
+            for ours, theirs in names.items():
+                values = features.feature[theirs]
+                values = values.float_list if ours == "mask_weights" else values.int64_list
+                values.value.extend(np.atleast_1d(rows[ours][row]).tolist())
+            writer.write(tf.train.Example(features=features).SerializeToString())
+    found = _pretrain(texts, tmp_path / "run", **{
+        "data.train": str(tmp_path / "made.tfrecord"), "data.vocab": vocab, "train.steps": 1,
+        "train.learning_rate": 1e-9})
+    assert set(found["data_sha256"]) >= {"vocab.txt", str(tmp_path / "made.tfrecord")}
+    bias = weights(tmp_path / "run", 1)["model/bert_pretrainer/mlm_bias"]
+    counts = np.bincount(rows["token_ids"].ravel(), minlength=len(bias)) + 1.0
+    counts[:5] = 1  # the special tokens
+    np.testing.assert_allclose(bias, np.log(counts / counts.sum()), atol=1e-5)
 
 
 def test_rows_without_any_text_train_and_predict(finetuned, tmp_path):
@@ -84,6 +120,20 @@ def test_rows_without_any_text_train_and_predict(finetuned, tmp_path):
     found = _finetune(tmp_path, rows, **{"data.vocab": str(finetuned / "vocab.txt")})
     assert found["accuracy"] == 0.5
     assert set(load(tmp_path / "run").predict([""])[0]["probabilities"]) == {"no", "yes"}
+
+
+def test_labels_come_back_as_they_were_in_every_format(finetuned, tmp_path):
+    fields = {"data.vocab": str(finetuned / "vocab.txt")}
+    rows = [{"a": "bas", "label": 'the "best", truly'}, {"a": "tin", "label": '"'}] * 4
+    _finetune(tmp_path, rows, **fields)
+    for name in ("out.tsv", "out.csv", "out.jsonl"):
+        predict_file(tmp_path / "run", str(tmp_path / "rows.jsonl"), str(tmp_path / name))
+        labels = read_table(str(tmp_path / name), text="label").texts
+        assert len(labels) == 8 and set(labels) <= {'the "best", truly', '"'}
+    (tmp_path / "tab").mkdir()
+    _finetune(tmp_path / "tab", [{"a": "a", "label": "x\ty"}, {"a": "b", "label": "z"}], **fields)
+    with pytest.raises(UserError, match="tab or line break.*out.tsv"):
+        predict_file(tmp_path / "tab/run", str(tmp_path / "rows.jsonl"), str(tmp_path / "out.tsv"))
 
 
 def test_pairs_and_numbers_can_be_predicted(tmp_path):

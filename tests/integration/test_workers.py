@@ -1,5 +1,6 @@
 """A cluster loses a worker: the others end soon, and a restart goes on."""
 
+import json
 import time
 
 import pytest
@@ -49,6 +50,27 @@ def test_a_chief_that_fails_before_training_leaves_no_worker_waiting(texts, corp
     assert "bad.txt" in errors[0] and "Another worker was lost" in errors[1]
 
 
+def test_a_worker_with_other_data_ends_the_run(corpus, texts, tmp_path):
+    program = tmp_path / "own_folder.py"  # each worker sees train.tsv of its own folder
+    program.write_text(
+        "import json, os\n"
+        "from finetune.__main__ import command\n"
+        "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+        f"os.chdir(os.path.join({str(tmp_path)!r}, str(index)))\n"
+        "command()\n"
+    )
+    for index, more in enumerate(["", "tin\tbad\n"]):
+        (tmp_path / str(index)).mkdir()
+        (tmp_path / str(index) / "train.tsv").write_text((texts / "train.tsv").read_text() + more)
+    flags = [f"--workdir={tmp_path / 'run'}", *config_flags(**{
+        "data.train": "train.tsv", "data.text": "text", "data.label": "label",
+        "data.vocab_size": 300, "train.steps": 2})]
+    statuses, errors = finish(start_workers(2, "own_folder", *flags, folder=tmp_path), seconds=90)
+    assert statuses == [2, 2], errors
+    assert "Another worker was lost" in errors[0]
+    assert "error: Every worker must have the same data" in errors[1]
+
+
 def test_a_worker_waits_for_a_chief_that_is_slow(corpus, tmp_path):
     # A stopped process answers no heartbeat; one that computes does. The chief of this run
     # sleeps 80 s in Python before its first checkpoint, longer than any timeout.
@@ -80,3 +102,34 @@ def test_sigterm_to_one_worker_stops_all_and_saves(corpus, tmp_path):
     last = steps_recorded(tmp_path)[-1]
     run("pretrain", *flags, f"--config.train.steps={last + 10}")
     assert steps_recorded(tmp_path) == list(range(1, last + 11))
+
+
+def test_sigterm_while_workers_evaluate_stops_all_and_is_made_up_for(corpus, tmp_path):
+    program = tmp_path / "slow_evaluation.py"
+    program.write_text(
+        "import pathlib, time\n"
+        "from keras_attn.training.evaluation import Evaluator\n"
+        "run = Evaluator.run\n"
+        "def slowly(batches):\n"
+        "    for batch in batches:\n"
+        f"        pathlib.Path({str(tmp_path / 'evaluating')!r}).touch()\n"
+        "        time.sleep(2)\n"
+        "        yield batch\n"
+        "Evaluator.run = lambda self, batches, stop: run(self, slowly(batches), stop)\n"
+        "from pretrain.__main__ import command\n"
+        "command()\n"
+    )
+    workdir = tmp_path / "run"
+    flags = [f"--workdir={workdir}", *corpus, *config_flags(**{"eval.every": 10})]
+    processes = start_workers(2, "slow_evaluation", *flags, folder=tmp_path)
+    while not (tmp_path / "evaluating").exists():
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.1)
+    processes[1].terminate()
+    statuses, errors = finish(processes, seconds=60)
+    assert statuses == [143, 143], errors
+    assert steps_recorded(workdir) == list(range(1, 10))
+    run("pretrain", *flags)
+    assert steps_recorded(workdir) == list(range(1, 21))
+    records = [json.loads(line) for line in (workdir / "metrics.jsonl").open()]
+    assert [r["step"] for r in records if "validation_mlm_loss" in r] == [10, 20]
