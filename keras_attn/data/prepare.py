@@ -39,14 +39,9 @@ def prepare(
     tokenizer,
     folder,
     *,
-    format="auto",
-    encoding="utf-8",
-    field="text",
-    on_bad_text="error",
-    split="train",
     processes=None,
-    tokens_per_shard=4_000_000,
     log=print,
+    **reading,
 ):
     """Tokenises text into a folder of shards.
 
@@ -59,12 +54,10 @@ def prepare(
             them; or a prepared folder, which is returned if its vocabulary is the tokenizer's.
         tokenizer: A `WordPieceTokenizer`.
         folder: Where the shards go.
-        format, encoding, field, on_bad_text: How to read files: see `documents.read_documents`;
-            format "auto" looks at the text.
-        split: "train" or "validation" of docstrings; the split of a TFDS name without one.
         processes: How many; by default one for every core, or none besides this for little text.
-        tokens_per_shard: Shards have about this many tokens, less than twice as many.
         log: Takes a line of text.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, `tokens_per_shard`, as
+            those of `sources.plan_source`.
 
     Returns:
         The index, a dict: `shards` (file, documents, sentences, tokens, sha256), `report`
@@ -79,22 +72,14 @@ def prepare(
         return _check_vocabulary(source, tokenizer)
     folder = os.fspath(folder)
     started = time.monotonic()
-    plan = plan_source(
-        source,
-        format=format,
-        encoding=encoding,
-        field=field,
-        on_bad_text=on_bad_text,
-        split=split,
-        tokens_per_shard=tokens_per_shard,
-    )
+    plan = plan_source(source, **reading)
     plan |= {"vocabulary_sha256": tokenizer.sha256, "lowercase": tokenizer.lowercase}
     same = read_json(tf.io.gfile.join(folder, PLAN)) == plan
     if same and is_prepared(folder):
         return read_index(folder)
     if not same:
         _start_anew(folder, plan)
-    if plan["kind"] == "files" and format == "auto":
+    if plan.get("reason"):
         log(f"Reading text as {plan['format']}: {plan['reason']}.")
     tasks = _do_tasks(plan, tokenizer, folder, processes, log)
     if not any(task["shards"] for task in tasks):
@@ -104,32 +89,16 @@ def prepare(
     return index
 
 
-def sample_texts(
-    source,
-    *,
-    format="auto",
-    encoding="utf-8",
-    field="text",
-    on_bad_text="error",
-    split="train",
-    limit_bytes=64_000_000,
-):
+def sample_texts(source, *, limit_bytes=64_000_000, **reading):
     """Yields sentences from all over a source, to train a vocabulary on.
 
     Args:
-        source, format, encoding, field, on_bad_text, split: As those of `prepare`.
+        source: As that of `prepare`.
         limit_bytes: About how much text; each part of the source gives an equal share.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, as those of
+            `sources.plan_source`.
     """
-    plan = plan_source(
-        source,
-        format=format,
-        encoding=encoding,
-        field=field,
-        on_bad_text=on_bad_text,
-        split=split,
-        tokens_per_shard=1,
-        most_tasks=_MOST_SAMPLED,
-    )
+    plan = plan_source(source, **reading, tokens_per_shard=1, most_tasks=_MOST_SAMPLED)
     share = -(-limit_bytes // len(plan["tasks"]))
     for number in range(len(plan["tasks"])):
         left = share

@@ -35,8 +35,11 @@ def plan_source(
     """Looks up a source and plans how to read it.
 
     Args:
-        source, format, encoding, field, on_bad_text, split, tokens_per_shard: As those of
-            `prepare.prepare`.
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes them.
+        format, encoding, field, on_bad_text: How to read files: see `documents.read_documents`;
+            format "auto" looks at the text.
+        split: "train" or "validation" of docstrings; the split of a TFDS name without one.
+        tokens_per_shard: Shards have about this many tokens, less than twice as many.
         most_tasks: There are no more tasks than this.
 
     Returns:
@@ -101,7 +104,7 @@ def _plan_files(source, format, encoding, tasks_for):
     stats = [tf.io.gfile.stat(path) for path in files]
     sizes = [stat.length for stat in stats]
     parts = split_files(files, sizes, encoding)
-    reason = "as asked"
+    reason = None
     if format == "auto":
         format, reason = detect_format(files, encoding)
     size = sum(
