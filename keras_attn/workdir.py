@@ -23,6 +23,7 @@ import tensorflow as tf
 
 import keras_attn
 from keras_attn.errors import UserError
+from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
@@ -109,10 +110,19 @@ class Workdir:
     def read_config(self):
         """Reads config.json, checked to be what `start` wrote; None if there is none."""
         found = self.read_json("config.json")
-        names = ("kind", "config", "architecture")
+        names = ("kind", "config", "architecture", "data_sha256")
         if found is not None and not (isinstance(found, dict) and all(n in found for n in names)):
             raise UserError(f"{self / 'config.json'} must be that of a run, with "
                             f"{', '.join(names)}. Received: something else")
+        return found
+
+    def read_labels(self):
+        """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not."""
+        found = self.read_json("labels.json")
+        if not (isinstance(found, dict) and isinstance(found.get("names"), list)
+                and "pairs" in found):
+            raise UserError(f"{self / 'labels.json'} must be that of a classifier, with names and "
+                            "pairs. Received: something else, or no file")
         return found
 
     def write_json(self, name, value):
@@ -120,33 +130,22 @@ class Workdir:
         with whole(self / name) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
             file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
-    def check_same(self, kind, config):
-        """Checks that a run may start or go on in this folder.
+    def saved_run(self, kind):
+        """The config.json of the run to go on with; None before its first checkpoint.
 
         Raises:
-            UserError: If the folder holds another run; names the first field
-                that differs and may not. Before the first checkpoint all may.
-
-        Returns:
-            Whether there is something to go on from.
+            UserError: If the folder holds another kind of run, or checkpoints alone.
         """
         found = self.read_config()
-        if found is None:
-            return False
-        if found.get("kind") != kind:
+        if found is not None and found["kind"] != kind:
             raise UserError(f"--workdir must be new or one of {kind}. Received: "
-                            f"workdir={self.path}, which holds {found.get('kind')}")
-        if not tf.io.gfile.exists(self / "checkpoints/index.json"):
-            return False
-        old, new = flatten(found["config"]), flatten(json.loads(json.dumps(config)))
-        for name in sorted(set(old) | set(new)):
-            changed = old.get(name) != new.get(name)
-            if changed and not name.startswith(CHANGEABLE):
-                raise UserError(
-                    f"A resumed run must keep {name}; choose another --workdir or the old value. "
-                    f"Received: {name}={new.get(name)}, was {old.get(name)}"
-                )
-        return True
+                            f"workdir={self.path}, which holds {found['kind']}")
+        if not Checkpoints(self / "checkpoints").steps():
+            return None
+        if found is None:
+            raise UserError("A folder with checkpoints must have their config.json. "
+                            f"Received: workdir={self.path}")
+        return found
 
     def start(self, kind, config, architecture, hashes):
         """Writes config.json: the folder now belongs to this run.
@@ -188,6 +187,24 @@ class Workdir:
             local = os.path.join(folder, "model.keras")
             model.save(local)
             tf.io.gfile.copy(local, temporary, overwrite=True)
+
+
+def check_same(old, new):
+    """Checks that a run goes on with its own config.
+
+    Args:
+        old, new: Nested dicts.
+
+    Raises:
+        UserError: Names the first field that differs and may not.
+    """
+    old, new = flatten(old), flatten(json.loads(json.dumps(new)))
+    for name in sorted(set(old) | set(new)):
+        if old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
+            raise UserError(
+                f"A resumed run must keep {name}; choose another --workdir or the old value. "
+                f"Received: {name}={new.get(name)}, was {old.get(name)}"
+            )
 
 
 def flatten(tree, prefix=""):

@@ -9,57 +9,61 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
-def choose_tokenizer(run, start, train_one):
-    """Writes the run's vocab.txt and returns its tokenizer.
+def choose_tokenizer(run, train_one):
+    """Writes the vocab.txt of a new run and returns the tokenizer.
 
     Args:
         run: `Run`.
-        start: `Saved` of the pretrained model, or None.
         train_one: Function that trains a vocabulary; called if none is given.
     """
-    data, path = run.config.data, run.workdir / "vocab.txt"
+    path = run.workdir / "vocab.txt"
+    if not run.resumed:
+        vocabulary = _vocabulary(run.config.data, run.pretrained)
+        if run.chief:
+            write_vocabulary(path, vocabulary or train_one())
+    run.meet()
+    return WordPieceTokenizer.from_file(path, run.config.data.lowercase)
+
+
+def _vocabulary(data, start):
     given = read_vocabulary(data.vocab) if data.vocab else None
-    if start and given and given != start.tokenizer.vocabulary:
+    if start and given not in (None, start.tokenizer.vocabulary):
         raise UserError("data.vocab must be the vocabulary of the pretrained model, or be left "
                         f"out. Received: data.vocab={data.vocab}, pretrained={start.path}")
-    if run.chief and not run.resumed:
-        write_vocabulary(path, start.tokenizer.vocabulary if start else given or train_one())
-    run.meet()
-    return WordPieceTokenizer.from_file(path, data.lowercase)
+    return start.tokenizer.vocabulary if start else given
 
 
-def choose_architecture(fields, length, vocabulary_size, start):
-    """Arguments of the backbone.
+def choose_architecture(run):
+    """Arguments of the backbone, but for `vocabulary_size`.
 
-    Args:
-        fields: `config.model`; fields that are None are left to `pretrained`, else to the size.
-        length: `config.data.length`, which the position table must reach.
-        vocabulary_size: Of the tokenizer.
-        start: `Saved` of the pretrained model, or None.
+    Fields of `config.model` that are None are left to `pretrained`, else to the size.
     """
+    length, fields = run.config.data.length, run.config.model
     given = {name: value for name, value in fields.items() if value is not None}
     chosen = {name: value for name, value in given.items()
               if name not in ("size", "pooling", "initial_bias")}
-    if start:
-        architecture = {**start.architecture, "dropout": fields.dropout}
+    if run.resumed:
+        architecture = dict(run.saved["architecture"])
+    elif run.pretrained:
+        architecture = {**run.pretrained.architecture, "dropout": fields.dropout}
         for name, value in {**chosen, **_shape(given)}.items():
             if architecture[name] != value:
                 raise UserError(
                     "The architecture must be that of the pretrained model; leave its fields out. "
-                    f"Received: {name}={value}, {start.path} has {architecture[name]}"
+                    f"Received: {name}={value}, {run.pretrained.path} has {architecture[name]}"
                 )
     else:
         shape = _shape({"size": "tiny", **given})
         architecture = {
-            "vocabulary_size": vocabulary_size, **shape,
-            "max_length": 512, "activation": "gelu_tanh", "norm_first": True,
+            **shape, "max_length": 512, "activation": "gelu_tanh", "norm_first": True,
             "initial_attention": "neighbours",
             # BERT's 0.02 is for width 1,024; narrow models learn faster from larger weights.
             "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),
             **chosen,
         }
+    architecture.pop("vocabulary_size", None)
     try:
-        BertEncoder(**architecture)
+        BertEncoder(vocabulary_size=1, **architecture)
     except ValueError as error:
         raise UserError(f"model.* must describe a BERT. {error}") from error
     if length > architecture["max_length"]:

@@ -45,16 +45,14 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
               {"epochs": FINETUNING_EPOCHS}, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
-        start = run.pretrained
+        architecture = choose_architecture(run)
         task = _task(config.data)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
         rows = rows_drawn(len(tables["train"]), config.data.limit, config.train.seed)
         tables["train"] = tables["train"].take(rows)
         targets = _targets(tables, task)
-        tokenizer = choose_tokenizer(run, start, lambda: _train_vocabulary(config, tables["train"]))
-        architecture = choose_architecture(
-            config.model, config.data.length, tokenizer.vocabulary_size, start
-        )
+        tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
         train, validation = (
             tables[split] and _examples(run, tables[split], targets.encoded[split], tokenizer,
                                         shuffle=split == "train")
@@ -75,9 +73,11 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                 name="bert_classifier",
             )
             model.build()
-            if start:
-                start.assign_backbone(model)
             return model
+
+        def first_weights(model):
+            if run.pretrained:
+                run.pretrained.assign_backbone(model)
 
         def metrics(results, logits):
             labels = targets.encoded["validation"]
@@ -85,8 +85,10 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                                            regression=not targets.names)
             return {**named, "loss": results["loss"]}
 
-        return run.finish(run.train(make_model, TableBatches(train),
-                                    validation and TableBatches(validation), "logits", metrics))
+        return run.finish(run.train(
+            make_model, first_weights, TableBatches(train),
+            validation and TableBatches(validation), "logits", metrics,
+        ))
 
 
 @dataclasses.dataclass(frozen=True)

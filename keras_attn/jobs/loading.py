@@ -12,7 +12,8 @@ from keras_attn.errors import UserError
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.checkpoints import Checkpoints, assign_values, variables_by_path
-from keras_attn.workdir import Workdir
+from keras_attn.training.strategies import check_backend
+from keras_attn.workdir import Workdir, file_sha256
 
 
 class Saved:
@@ -35,15 +36,12 @@ class Saved:
         self.kind = saved["kind"]
         self.config = saved["config"]
         self.architecture = saved["architecture"]
-        self.labels = workdir.read_json("labels.json")
+        self.labels = workdir.read_labels() if self.kind == "finetuning" else None
         lowercase = self.config["data"]["lowercase"]
         self.tokenizer = WordPieceTokenizer.from_file(workdir / "vocab.txt", lowercase)
-        if self.tokenizer.vocabulary_size != self.architecture["vocabulary_size"]:
-            raise UserError(
-                f"{workdir / 'vocab.txt'} must have as many lines as the model has embeddings, "
-                f"{self.architecture['vocabulary_size']}. Received: "
-                f"vocabulary_size={self.tokenizer.vocabulary_size}"
-            )
+        if file_sha256(workdir / "vocab.txt") != saved["data_sha256"].get("vocab.txt"):
+            raise UserError("The vocabulary must be the one that the run was made with. "
+                            f"Received: {workdir / 'vocab.txt'}, which has changed")
 
     @functools.cached_property
     def weights(self):
@@ -109,6 +107,7 @@ class Predictor:
     """
 
     def __init__(self, workdir):
+        check_backend()
         saved = Saved(workdir)
         if saved.kind != "finetuning":
             raise UserError("A finetuned workdir is needed to predict. "

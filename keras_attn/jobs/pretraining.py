@@ -50,11 +50,9 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
               {"minutes": DEFAULT_MINUTES}, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
-        start = run.pretrained
-        tokenizer = choose_tokenizer(run, start, lambda: _train_vocabulary(run))
-        architecture = choose_architecture(
-            config.model, config.data.length, tokenizer.vocabulary_size, start
-        )
+        architecture = choose_architecture(run)
+        tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", _validation(config.data), tokenizer)
         train = _examples(run, "train", config.data.train, tokenizer)
@@ -67,14 +65,17 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                                    seed=config.train.seed, name="bert_encoder")
             model = BertPretrainer(backbone, dtype=config.train.precision, name="bert_pretrainer")
             model.build()
-            if config.model.initial_bias == "frequencies" and not run.resumed:
-                model.mlm_bias.assign(_log_frequencies(train, tokenizer))
-            if start:
-                start.assign(model)  # the bias too, unless it is a classifier's workdir
             return model
+
+        def first_weights(model):
+            if config.model.initial_bias == "frequencies":
+                model.mlm_bias.assign(_log_frequencies(train, tokenizer))
+            if run.pretrained:
+                run.pretrained.assign(model)  # the bias too, unless it is a classifier's workdir
 
         return run.finish(run.train(
             make_model,
+            first_weights,
             StreamBatches(train, config.train.batch_size),
             validation and StreamBatches(validation, config.eval.batch_size, once=True,
                                          limit=config.eval.limit),

@@ -1,8 +1,10 @@
 """What pretraining and finetuning share: a run from its config to its results."""
 
 import contextlib
+import functools
 import hashlib
 import json
+import os
 
 import keras
 
@@ -16,7 +18,7 @@ from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import agree, is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
-from keras_attn.workdir import Workdir, versions
+from keras_attn.workdir import Workdir, check_same, versions
 
 
 class Run:
@@ -35,7 +37,7 @@ class Run:
         config = config.copy_and_resolve_references()
         for name, value in overrides.items():
             if value is not None:
-                config[name] = value
+                config[name] = os.fspath(value)
         if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
             config.train.update(default_end)
         check_fields(kind, config)
@@ -47,11 +49,12 @@ class Run:
         self.chief = is_chief(self.strategy)
         check_batch_size(config.train.batch_size, config.train.accumulate, self.strategy)
         check_eval_batch_size(config.eval.batch_size, self.strategy)
-        self.pretrained = Saved(config.pretrained) if config.pretrained else None
-        config.data.lowercase = _lowercase(config.data, self.pretrained)
-        self.resolved = config.to_dict()
-        self.resolved.pop("workdir")
         keras.utils.set_random_seed(config.train.seed)
+
+    @functools.cached_property
+    def pretrained(self):
+        """`Saved` of the run whose weights to start from, or None."""
+        return Saved(self.config.pretrained) if self.config.pretrained else None
 
     @contextlib.contextmanager
     def locked(self):
@@ -60,7 +63,7 @@ class Run:
             self.workdir.create()
             self.workdir.lock()
         try:
-            self.resumed = self.workdir.check_same(self.kind, self.resolved)
+            self._look_back()
             yield
         except UserError:
             if self.chief:
@@ -68,6 +71,20 @@ class Run:
             raise
         finally:
             self.workdir.unlock()
+
+    def _look_back(self):
+        """Finds the run to go on with: it needs neither `pretrained` nor `data.vocab` again."""
+        data = self.config.data
+        self.saved = self.workdir.saved_run(self.kind)
+        self.resumed = self.saved is not None
+        if not self.resumed:
+            data.lowercase = _lowercase(data, self.pretrained)
+        elif data.lowercase is None:
+            data.lowercase = self.saved["config"]["data"]["lowercase"]
+        self.resolved = self.config.to_dict()
+        self.resolved.pop("workdir")
+        if self.resumed:
+            check_same(self.saved["config"], self.resolved)
 
     def start(self, architecture, hashes):
         """Writes config.json: from here on the folder belongs to this run.
@@ -85,7 +102,7 @@ class Run:
             raise UserError("Every worker must have the same data. Received: data.train or "
                             "data.validation that differ from those of the chief")
         if self.resumed:
-            old = self.workdir.read_config().get("data_sha256", {})
+            old = self.saved["data_sha256"]
             changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
             if changed:
                 raise UserError("A resumed run must keep its data; choose another --workdir, or "
@@ -98,11 +115,12 @@ class Run:
         if self.chief:
             print(line, flush=True)
 
-    def train(self, make_model, batches, validation=None, rows=None, metrics=None):
+    def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None):
         """Makes the model and trains it to the end of the budget.
 
         Args:
-            make_model: Function that returns the built model with its first weights.
+            make_model: Function that returns the built model.
+            first_weights: Function that sets its weights, called unless a checkpoint is restored.
             batches: Training batches.
             validation: Batches of the validation data, or None.
             rows: Name of an output of the model that the metrics need row by row.
@@ -131,6 +149,7 @@ class Run:
             evaluate=validation and self._evaluator(model, validation, rows, metrics),
             evaluate_every=config.eval.every,
             checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
+            first_weights=first_weights,
         )
         trainer.run()
         return trainer

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -26,8 +27,9 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
         tpu: Address of the TPU for `tpu`; None or "" on a TPU machine itself.
 
     Raises:
-        UserError: For an unknown name, or a cluster that is not there.
+        UserError: For an unknown name, a cluster that is not there, or another backend.
     """
+    check_backend()
     if name not in NAMES:
         raise UserError(f"--strategy must be one of {', '.join(NAMES)}. Received: {name}")
     if virtual_devices:
@@ -52,6 +54,13 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
         devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
         return _mirrored_strategy(*(device.name for device in devices))
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def check_backend():
+    """Checks that Keras runs on TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        raise UserError("Runs and predictions need Keras on TensorFlow; layers and models alone "
+                        f"run on others. Received: KERAS_BACKEND={keras.backend.backend()}")
 
 
 def _split_cpu(number):

@@ -44,16 +44,18 @@ class Trainer:
         evaluate_every: Steps between evaluations; 0 for only at the end.
         checkpoint_every: Steps between checkpoints; None for every 5 minutes.
         keep: Checkpoints to keep.
+        first_weights: Function that sets the weights of a model that no checkpoint is restored to.
     """
 
     def __init__(self, step, batches, folder, *, total_steps=None, minutes=None, peak=1e-4,
                  warmup_fraction=0.1, schedule="linear", evaluate=None, evaluate_every=0,
-                 checkpoint_every=None, keep=2):
+                 checkpoint_every=None, keep=2, first_weights=None):
         self.step_function = step
         self.strategy = step.strategy
         self.batches = batches
         self.total_steps = total_steps
         self.total_seconds = None if minutes is None else 60.0 * minutes
+        self.first_weights = first_weights
         self._rate = {"peak": peak, "warmup_fraction": warmup_fraction, "schedule": schedule}
         self.evaluate = evaluate
         self.evaluate_every = evaluate_every or 0
@@ -230,6 +232,8 @@ class Trainer:
         if self.chief:
             self.checkpoints.go_back_to(step)
         if step < 0:
+            if self.first_weights:
+                self.first_weights(self.step_function.model)
             return
         values, state = found or self.checkpoints.read(step)
         ckpt.assign_values(self._variables(), values, f"Checkpoint of step {step}")

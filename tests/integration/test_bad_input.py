@@ -1,15 +1,18 @@
 """What the user can mend is one line that says what, and nothing half-written is left."""
 
+import json
 import os
 import re
 import shutil
 
+import numpy as np
 import pytest
-from started_commands import TINY
+from started_commands import TINY, weights
 
 from keras_attn import finetune, load, pretrain
 from keras_attn.errors import UserError
 from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.jobs.loading import Saved
 from keras_attn.workdir import Workdir
 
 PRETRAINING = [
@@ -201,6 +204,55 @@ def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
     with pytest.raises(UserError, match="must keep its data;.*Received: .*train.tsv, which has"):
         finetune(config, workdir=str(tmp_path / "run"))
     assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
+
+
+def test_without_a_whole_checkpoint_a_run_begins_as_it_did(trained):
+    config, workdir = trained
+    before = json.loads((workdir / "results.json").read_text())["weights_sha256"]
+    for path in (workdir / "checkpoints").glob("*.npz"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert pretrain(config, workdir=str(workdir))["weights_sha256"] == before
+
+
+def test_without_the_index_of_its_checkpoints_a_run_keeps_its_fields(trained):
+    config, workdir = trained
+    (workdir / "checkpoints/index.json").unlink()
+    config.train.seed = 1
+    with pytest.raises(UserError, match="must keep train.seed"):
+        pretrain(config, workdir=str(workdir))
+    (workdir / "config.json").unlink()
+    with pytest.raises(UserError, match="must have their config.json"):
+        pretrain(config, workdir=str(workdir))
+
+
+def test_a_run_from_earlier_weights_needs_them_once(trained, texts, tmp_path):
+    _, start = trained
+    shutil.copy(start / "vocab.txt", tmp_path / "vocab.txt")
+    longer = {"data.length": 64, "train.batch_size": 2, "train.accumulate": 1, "train.steps": 1,
+              "train.learning_rate": 1e-9}
+    config = _config(pretraining_defaults, {
+        "data.train": "{texts}/valid.txt", "data.format": "lines",
+        "data.vocab": str(tmp_path / "vocab.txt"), **longer}, texts=texts)
+    found = pretrain(config, tmp_path / "longer", start)
+    assert found["steps"] == 1
+    before, after = weights(start, 3), weights(tmp_path / "longer", 1)
+    assert set(before) == set(after)
+    for name in before:
+        if name.startswith("model/bert_"):
+            np.testing.assert_allclose(before[name], after[name], atol=1e-7, err_msg=name)
+    shutil.rmtree(start)
+    (tmp_path / "vocab.txt").unlink()
+    config.train.steps = 2
+    assert pretrain(config, tmp_path / "longer", start)["steps"] == 2
+
+
+def test_another_vocabulary_of_the_same_size_is_refused(trained):
+    _, workdir = trained
+    lines = (workdir / "vocab.txt").read_text().splitlines()
+    lines[-2:] = lines[:-3:-1]
+    (workdir / "vocab.txt").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match="vocab.txt, which has changed"):
+        Saved(workdir)
 
 
 def test_damaged_files_of_a_workdir_are_named(trained):
