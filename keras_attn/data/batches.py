@@ -6,6 +6,8 @@ devices and workers trains on the same global batches, and a run goes on at
 step s without any state but s.
 """
 
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -68,6 +70,39 @@ class TableBatches:
         return {name: array[first:last] for name, array in self._newest[1].items()}
 
 
+class Feed:
+    """Iterable of distributed batches that raises its own errors.
+
+    Batches are made in threads of TensorFlow, which makes one of its own kinds of any error there.
+    """
+
+    def __init__(self):
+        self.dataset = None
+        self._error = None
+
+    def __iter__(self):
+        return iter(self.dataset)
+
+    @contextlib.contextmanager
+    def making(self):
+        """Around what makes a batch: keeps its error."""
+        try:
+            yield
+        except Exception as error:
+            self._error = error
+            raise
+
+    @contextlib.contextmanager
+    def taking(self):
+        """Around what takes batches: raises the error that was kept, not TensorFlow's."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            if self._error is None:
+                raise
+            raise self._error from error
+
+
 def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None, prefetch=2):
     """Feeds global batches [start, stop) to the replicas of a strategy.
 
@@ -81,8 +116,9 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
         prefetch: Batches made ahead.
 
     Returns:
-        A distributed dataset of dicts.
+        A `Feed` of dicts.
     """
+    feed = Feed()
 
     def dataset(context):
         local = context.num_replicas_in_sync // context.num_input_pipelines
@@ -93,7 +129,8 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
             while stop is None or index < stop:
                 for replica in range(local):
                     first = (context.input_pipeline_id * local + replica) * share
-                    rows = batches.batch(index, first, first + share)
+                    with feed.making():
+                        rows = batches.batch(index, first, first + share)
                     yield rows if accumulate is None else {
                         name: array.reshape(accumulate, share // accumulate, *array.shape[1:])
                         for name, array in rows.items()
@@ -105,10 +142,11 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
             name: tf.TensorSpec(_static(array, leading, accumulate, share, batches), array.dtype)
             for name, array in batches.batch(start, 0, 1).items()
         }
-        feed = tf.data.Dataset.from_generator(shares, output_signature=signature)
-        return feed.prefetch(prefetch * local)
+        rows = tf.data.Dataset.from_generator(shares, output_signature=signature)
+        return rows.prefetch(prefetch * local)
 
-    return strategy.distribute_datasets_from_function(dataset)
+    feed.dataset = strategy.distribute_datasets_from_function(dataset)
+    return feed
 
 
 def _static(array, leading, accumulate, share, batches):

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +97,9 @@ def read_arrays(path, *names):
         raise UserError(
             f"The shard must exist; prepare the text again. Received: {path}"
         ) from error
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
+    except (
+        zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, OSError, RuntimeError,
+    ) as error:  # fmt: skip
         raise _damaged(path) from error
 
 

@@ -156,7 +156,10 @@ def _count(path):
 
 def _read(path, skip, count):
     """Serialised records `skip` to `skip + count` of a file, a string tensor."""
-    return next(_batches(path, count, skip))
+    records = next(_batches(path, count, skip), ())
+    if len(records) < count:  # It had them when they were counted.
+        raise _damaged(path)
+    return records
 
 
 def _batches(path, size, skip=0):
@@ -166,4 +169,8 @@ def _batches(path, size, skip=0):
         records = tf.data.TFRecordDataset(path, "GZIP" if gzipped else "")
         yield from records.skip(skip).batch(size)
     except tf.errors.OpError as error:
-        raise UserError(f"A readable, whole TFRecord file is needed. Received: {path}") from error
+        raise _damaged(path) from error
+
+
+def _damaged(path):
+    return UserError(f"A readable, whole TFRecord file is needed. Received: {path}")

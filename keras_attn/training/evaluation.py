@@ -21,11 +21,11 @@ class Evaluator:
         self._forward = tf.function(self._stateless, jit_compile=jit, autograph=False)
         self._batch = tf.function(self._on_replicas, autograph=False, reduce_retracing=True)
 
-    def run(self, batches, stop=lambda: False):
-        """Evaluates all batches of an iterable of distributed batches.
+    def run(self, feed, stop=lambda: False):
+        """Evaluates all batches of a feed.
 
         Args:
-            batches: The iterable.
+            feed: Of `distributed_batches`.
             stop: Function that says, between batches, whether to give up; alike on all workers.
 
         Returns:
@@ -35,15 +35,16 @@ class Evaluator:
             gathered output, in order, or None.
         """
         totals, rows = {}, []
-        for number, batch in enumerate(batches):
-            if number and stop():
-                return None
-            sums, output = self._batch(batch)
-            for name, (value, weight) in sums.items():
-                total = totals.setdefault(name, np.zeros(2))
-                total += [float(value), float(weight)]
-            if self.rows:
-                rows.append(output.numpy())
+        with feed.taking():
+            for number, batch in enumerate(feed):
+                if number and stop():
+                    return None
+                sums, output = self._batch(batch)
+                for name, (value, weight) in sums.items():
+                    total = totals.setdefault(name, np.zeros(2))
+                    total += [float(value), float(weight)]
+                if self.rows:
+                    rows.append(output.numpy())
         results = {name: float(value / weight) if weight else 0.0
                    for name, (value, weight) in totals.items()}
         results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))

@@ -76,7 +76,7 @@ class Trainer:
 
         Raises:
             Stopped: After SIGTERM or SIGINT, when all is saved.
-            UserError: If a loss or gradient is not finite.
+            UserError: If a loss or gradient is not finite, or the data are damaged.
         """
         self.restore()
         written = self.step - 1 if self._pending else self.step
@@ -108,7 +108,8 @@ class Trainer:
             steps, self.seconds, guess = int(plan[0]), plan[1], plan[2]
             rates = self._rates(steps, guess)
             begin = time.monotonic()
-            rows = self.step_function.run(iterator, self.step, rates)
+            with feed.taking():
+                rows = self.step_function.run(iterator, self.step, rates)
             took = time.monotonic() - begin
             # The first call compiles: its time says nothing about the next.
             seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0

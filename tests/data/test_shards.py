@@ -60,6 +60,24 @@ def test_a_truncated_or_missing_shard_is_an_error_that_names_it(tmp_path, size):
         read_shard(str(path))
 
 
+@pytest.mark.parametrize("bit", [1, 8, 128])
+def test_a_shard_with_a_wrong_bit_reads_back_or_is_an_error(tmp_path, bit):
+    path = tmp_path / "shard.npz"
+    write_shard(str(path), _shard())
+    content = path.read_bytes()
+    damaged = 0
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= bit
+        path.write_bytes(changed)
+        try:
+            np.testing.assert_array_equal(read_shard(str(path)).ids, _shard().ids)
+        except UserError as error:
+            assert str(error).endswith("shard.npz, damaged")
+            damaged += 1
+    assert damaged > len(content) / 2
+
+
 def test_a_folder_is_prepared_once_it_has_an_index(tmp_path):
     assert not is_prepared(tmp_path) and not is_prepared(str(tmp_path / "missing"))
     with pytest.raises(UserError, match="finished"):

@@ -158,6 +158,19 @@ def test_files_that_are_no_such_records_are_errors_with_their_name(tmp_path, rec
         assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("kept", [0, 20])
+def test_a_file_that_lost_records_after_they_were_counted_is_an_error(
+    tmp_path, records, monkeypatch, kept
+):
+    monkeypatch.setattr(tfrecords, "_RECORDS_PER_PART", 25)
+    path = write(tmp_path / "a", records)
+    examples = TFRecordExamples(path, TOKENIZER, exact=True)
+    write(path, records[: 25 + kept])
+    assert_records(examples.rows(0, 25), records[:25])
+    with pytest.raises(UserError, match=f"whole TFRecord file.*Received: {path}$"):
+        examples.rows(25, 26)
+
+
 def test_missing_and_empty_files_are_errors(tmp_path):
     with pytest.raises(UserError, match="nothing"):
         TFRecordExamples(f"{tmp_path}/nothing*", TOKENIZER)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches, TableBatches, distributed_batches
+from keras_attn.errors import UserError
 from keras_attn.training.strategies import make_strategy
 
 
@@ -58,6 +60,42 @@ def test_table_batches_keep_their_own_width(replicas):
     batches = [np.concatenate(_by_replica(strategy, batch, "grid")) for batch in feed]
     assert [batch.shape for batch in batches] == [(4, 1), (4, 2)]
     np.testing.assert_array_equal(batches[1][:, 0], [4, 5, 6, 7])
+
+
+class Damaged(Numbers):
+    """Row 17 cannot be read."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def rows(self, start, stop):
+        if stop > 17:
+            raise self.error
+        return super().rows(start, stop)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("error", [UserError("A file is needed."), MemoryError()], ids=repr)
+def test_an_error_of_the_source_is_raised_by_whatever_takes_its_batch(replicas, compiled, error):
+    strategy = _strategy(replicas)
+    feed = distributed_batches(StreamBatches(Damaged(error), 8), strategy, start=0)
+    batches = iter(feed)
+    take = tf.function(lambda: next(batches)) if compiled else lambda: next(batches)
+    for index in (0, 1):
+        with feed.taking():
+            rows = np.concatenate(_by_replica(strategy, take(), "number"))
+        np.testing.assert_array_equal(rows, np.arange(8 * index, 8 * index + 8))
+    with pytest.raises(type(error)) as raised, feed.taking():
+        take()
+    assert raised.value is error
+
+
+def test_an_error_besides_the_batches_stays_what_it_is():
+    feed = distributed_batches(StreamBatches(Numbers(), 8), _strategy(1), start=0)
+    with pytest.raises(tf.errors.InvalidArgumentError), feed.taking():
+        tf.debugging.assert_equal(next(iter(feed))["number"], 0)
 
 
 @pytest.mark.parametrize(("examples", "size"), [(10, 4), (3, 8), (8, 8), (1, 1), (9, 8)])

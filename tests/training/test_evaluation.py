@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.errors import UserError
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.strategies import make_strategy
 
@@ -60,6 +61,19 @@ def test_it_gives_up_after_a_batch_when_asked_to(evaluator):
     asked = []
     assert evaluator.run(feed, lambda: asked.append(1) or len(asked) == 2) is None
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("good", [0, BATCH, 2 * BATCH])
+def test_data_that_are_damaged_end_it_with_their_own_error(evaluator, good):
+    class Damaged(Values):
+        def rows(self, start, stop):
+            if stop > max(good, 1):  # the first row is looked at before anything starts
+                raise UserError("The shard must be whole. Received: a.npz")
+            return super().rows(start, stop)
+
+    batches = StreamBatches(Damaged(11), BATCH, once=True)
+    with pytest.raises(UserError, match=r"whole\. Received: a\.npz$"):
+        evaluator.run(distributed_batches(batches, evaluator.strategy, start=0, stop=3))
 
 
 @pytest.mark.parametrize("examples", [1, 3, 4, 5, 8, 11])

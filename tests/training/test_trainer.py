@@ -9,11 +9,15 @@ import time
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from keras_attn.data.batches import StreamBatches
+from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.errors import UserError
 from keras_attn.training import trainer as trainer_module
 from keras_attn.training.strategies import make_strategy
 from keras_attn.training.trainer import Stopped, Trainer, check_batch_size
+from tests.data.test_pretraining import make_tokenizer, mixed_shards, prepare
 
 
 class FakeStep:
@@ -154,6 +158,37 @@ def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint
     assert "\n" not in str(error.value)
     assert _checkpoints(tmp_path) == [6]
     assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+
+
+class StepWithBatches(FakeStep):
+    """Takes its batches, as the true one does, in a compiled function."""
+
+    def run(self, iterator, first, rates):
+        self._take = getattr(self, "_take", tf.function(lambda: next(iterator)))
+        for _ in rates:
+            self._take()
+        return super().run(iterator, first, rates)
+
+
+def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_path):
+    folder = prepare(tmp_path / "data", mixed_shards())
+    examples = PretrainingExamples(folder, make_tokenizer(), length=16)
+    os.truncate(tmp_path / "data" / "3.npz", 300)
+
+    def run(source):
+        batches = StreamBatches(source, 4)
+        trainer = Trainer(StepWithBatches(), batches, str(tmp_path), total_steps=1000,
+                          checkpoint_every=1)
+        trainer.run()
+
+    # The second time its pairs need not be counted: nothing looks at it before the run does.
+    for _ in range(2):
+        again = PretrainingExamples(folder, make_tokenizer(), length=16)
+        assert again.num_examples == examples.num_examples
+        with pytest.raises(UserError, match=r"must be whole.*Received: .*3\.npz, damaged$"):
+            run(again)
+    steps = [record["step"] for record in _records(tmp_path)]
+    assert steps == list(range(1, _checkpoints(tmp_path)[-1] + 1)) != []
 
 
 def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
