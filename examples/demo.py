@@ -1,9 +1,10 @@
 """Pretrains a small BERT on the docstrings installed with Python, and shows what that gave.
 
-    make demo          or: python examples/demo.py [--minutes=4] [--labels=400] [--seeds=3]
+    make demo          or: python examples/demo.py [--minutes=4] [--labels=200] [--seeds=5]
 
 A classifier that tells which package a docstring comes from is finetuned from the pretrained
-weights and from random ones, several times with other seeds and other labelled rows.
+weights and from random ones, several times with other seeds and other labelled rows. What a run
+has done it does not do again; after other packages were installed it needs another --workdir.
 """
 
 import contextlib
@@ -18,10 +19,10 @@ from absl import flags
 from keras_attn.jobs.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("workdir", "runs/demo", "Folder for all results.")
+flags.DEFINE_string("workdir", "runs/docstrings", "Folder for all results.")
 flags.DEFINE_float("minutes", 4.0, "Minutes of pretraining.")
-flags.DEFINE_integer("labels", 400, "Labelled rows to finetune on.")
-flags.DEFINE_integer("seeds", 3, "Classifiers of each kind.", lower_bound=2)
+flags.DEFINE_integer("labels", 200, "Labelled rows to finetune on.")
+flags.DEFINE_integer("seeds", 5, "Classifiers of each kind.", lower_bound=2)
 
 
 def main():
@@ -30,11 +31,20 @@ def main():
     pretrained = pretrain()
     print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind on {FLAGS.labels} labels\n")
     scores = {
-        "BERT, pretrained": classify("pretrained", f"{FLAGS.workdir}/pretrained"),
+        "BERT, pretrained": classify("pretrained", pretrained_folder()),
         "BERT, from scratch": classify("scratch", None),
         "bag of bigrams, logistic regression": bag_of_bigrams(),
     }
     report(pretrained, guessing(), scores, time.monotonic() - begin)
+
+
+def pretrained_folder():
+    return f"{FLAGS.workdir}/pretrained-{FLAGS.minutes:g}-minutes"
+
+
+def classifier_folder(kind, seed):
+    start = os.path.basename(pretrained_folder()) if kind == "pretrained" else kind
+    return f"{FLAGS.workdir}/{FLAGS.labels}-labels/{start}/seed-{seed}"
 
 
 def pretrain():
@@ -43,7 +53,7 @@ def pretrain():
     config = load_config(find_config("bert_tiny"))
     config.train.minutes = FLAGS.minutes
     config.train.jit = True
-    return pretrain(config, workdir=f"{FLAGS.workdir}/pretrained")
+    return pretrain(config, workdir=pretrained_folder())
 
 
 def guessing():
@@ -52,8 +62,8 @@ def guessing():
     from keras_attn.data.shards import read_index, read_shard
     from keras_attn.jobs.loading import Saved
 
-    folder = f"{FLAGS.workdir}/pretrained/data"
-    saved = Saved(f"{FLAGS.workdir}/pretrained")
+    folder = f"{pretrained_folder()}/data"
+    saved = Saved(pretrained_folder())
     counts = np.ones(saved.tokenizer.vocabulary_size)
     for shard in read_index(f"{folder}/train")["shards"]:
         ids = read_shard(f"{folder}/train/{shard['file']}").ids
@@ -73,10 +83,11 @@ def classify(kind, pretrained):
     for seed in range(FLAGS.seeds):
         config = load_config(find_config("docstrings"))
         config.data.limit = FLAGS.labels
-        config.data.vocab = f"{FLAGS.workdir}/pretrained/vocab.txt"
+        config.data.vocab = f"{pretrained_folder()}/vocab.txt"
+        config.train.epochs = 20.0
         config.train.seed = seed
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            results = finetune(config, f"{FLAGS.workdir}/{kind}-{seed}", pretrained)
+            results = finetune(config, classifier_folder(kind, seed), pretrained)
         accuracies.append(results["accuracy"])
         print(f"{kind}, seed {seed}: accuracy {results['accuracy']:.3f}", flush=True)
     return accuracies
@@ -98,7 +109,7 @@ def report(pretrained, guess, scores, seconds):
 
     print(f"\nOn held-out docstrings, after {seconds / 60:.0f} minutes in all:\n")
     print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")
-    print(f"{'always the most frequent token':38}{guess[0]:10.3f}{guess[1]:12.1f}")
+    print(f"{'guessing by token frequency':38}{guess[0]:10.3f}{guess[1]:12.1f}")
     perplexity = np.exp(pretrained["mlm_loss"])
     print(f"{'BERT':38}{pretrained['mlm_accuracy']:10.3f}{perplexity:12.1f}")
     print(f"\n{'next sentence':38}{'accuracy':>10}")
@@ -107,12 +118,12 @@ def report(pretrained, guess, scores, seconds):
     for name, values in scores.items():
         mean, half = mean_interval(values)
         print(f"{name:38}{mean:10.3f}{f'± {half:.3f}':>16}")
-    folder = FLAGS.workdir
     print(f"""
 Next:
-    {python()} -m finetune.predict --workdir={folder}/pretrained-0 --text='Returns the tensor.'
+    {python()} -m finetune.predict --text='Returns the tensor.' \\
+        --workdir={classifier_folder("pretrained", 0)}
     {python()} -m pretrain --workdir=runs/mine --config.data.train='books/*.txt'
-    {python()} -m finetune --pretrained={folder}/pretrained --workdir=runs/labels \\
+    {python()} -m finetune --pretrained={pretrained_folder()} --workdir=runs/labels \\
         --config.data.train=train.csv --config.data.validation=valid.csv \\
         --config.data.text=review --config.data.label=stars""")
 

@@ -2,12 +2,15 @@
 
 import pathlib
 import runpy
+import types
 
 import ml_collections
 import pytest
 
 from keras_attn.data import glue
+from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.jobs.fields import check_fields
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
@@ -62,6 +65,36 @@ def test_each_config_is_loaded_by_path_and_shows_its_command(name, tmp_path, mon
     assert config.data.task == (None if name == "classify" else name)
     assert f"python -m finetune --config=configs/{name}.py" in module["__doc__"]
     assert set(config.to_dict()) == set(finetuning_defaults().to_dict())
+
+
+@pytest.mark.parametrize(("name", "shape", "own"), [
+    ("pretrain", (2, 128, 2, 512), True),
+    ("bert_tiny", (2, 128, 2, 512), True),
+    ("bert_mini", (4, 256, 4, 1024), True),
+    ("bert_small", (4, 512, 8, 2048), True),
+    ("bert_medium", (8, 512, 8, 2048), True),
+    ("bert_base", (12, 768, 12, 3072), False),
+    ("bert_large", (24, 1024, 16, 4096), False),
+])
+def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, own):
+    module = runpy.run_path(str(CONFIGS / f"{name}.py"))
+    config = module["get_config"]()
+    check_fields("pretraining", _ended(config))
+    assert "python -m pretrain " in module["__doc__"]
+    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None)
+    found = choose_architecture(run)
+    assert (found["num_layers"], found["hidden_dim"], found["num_heads"],
+            found["intermediate_dim"]) == shape
+    assert found["norm_first"] is own and found["dropout"] == (0.0 if own else 0.1)
+    assert (found["initial_attention"] == "neighbours") is own
+    assert (found["initializer_range"] == 0.02) is not own
+    assert (config.model.initial_bias == "frequencies") is own
+
+
+def _ended(config):
+    config = config.copy_and_resolve_references()
+    config.train.steps = 1
+    return config
 
 
 def test_two_configs_share_nothing():

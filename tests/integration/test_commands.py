@@ -1,0 +1,77 @@
+"""The commands of the README, one after the other, and the demo."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from environments import run as run_program
+from started_commands import ROOT, config_flags, results, run, write_table
+
+pytestmark = pytest.mark.slow
+
+SMALL = config_flags(**{
+    "model.num_layers": 1, "model.hidden_dim": 16, "model.num_heads": 2, "train.batch_size": 8,
+    "train.steps": 3, "eval.batch_size": 8})
+
+
+def test_prepare_pretrain_go_on_finetune_and_predict(texts, tmp_path):
+    _, _ = run("pretrain.prepare", f"--input={texts / 'train.txt'}", f"--output={tmp_path / 'ids'}",
+               "--vocab_size=300", "--processes=1")
+    validation = f"--config.data.validation={texts / 'valid.txt'}"
+    run("pretrain", "--config=configs/bert_mini.py", f"--workdir={tmp_path / 'mini'}", *SMALL,
+        f"--config.data.train={tmp_path / 'ids'}", validation)
+    run("pretrain", f"--pretrained={tmp_path / 'mini'}", f"--workdir={tmp_path / 'longer'}",
+        f"--config.data.train={texts / 'valid.txt'}", "--config.data.length=256", validation,
+        *config_flags(**{"train.batch_size": 4, "train.steps": 2, "eval.batch_size": 4}))
+    assert {"mlm_accuracy", "mlm_loss", "nsp_accuracy"} <= set(results(tmp_path / "longer"))
+    for split, seed in (("train", 3), ("dev", 4)):
+        write_table(tmp_path / f"{split}.tsv", seed, 64)
+        text = (tmp_path / f"{split}.tsv").read_text().replace("text\t", "sentence\t", 1)
+        text = text.replace("\tgood", "\t1").replace("\tbad", "\t0")
+        (tmp_path / f"{split}.tsv").write_text(text)
+    run("finetune", f"--pretrained={tmp_path / 'longer'}", f"--workdir={tmp_path / 'sst2'}",
+        "--config=configs/sst2.py", f"--config.data.train={tmp_path / 'train.tsv'}",
+        f"--config.data.validation={tmp_path / 'dev.tsv'}",
+        *config_flags(**{"train.epochs": 20.0, "train.learning_rate": 0.02}))
+    assert results(tmp_path / "sst2")["accuracy"] > 0.9
+    out, _ = run("finetune.predict", f"--workdir={tmp_path / 'sst2'}", "--text=bas ben bin",
+                 "--text=tas ten tin")
+    head, *rows = (line.split("\t") for line in out.splitlines())
+    assert head == ["label", "negative", "positive"]
+    assert [row[0] for row in rows] == ["positive", "negative"]
+    _assert_the_keras_file_is_the_model(tmp_path / "sst2")
+
+
+def _assert_the_keras_file_is_the_model(workdir):
+    program = f"""
+import json, keras, numpy as np, keras_attn.models
+ids = np.array([[2, 7, 8, 9, 3]], "int32")
+batch = {{"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 0 * ids + 1}}
+model = keras.saving.load_model({str(workdir / "model.keras")!r})
+print(json.dumps(np.asarray(model(batch)["logits"]).tolist()))
+model = keras_attn.load({str(workdir)!r}).model
+print(json.dumps(np.asarray(model(batch)["logits"]).tolist()))
+"""
+    *_, first, second = run_program([sys.executable, "-c", program], ROOT).splitlines()
+    np.testing.assert_array_equal(json.loads(first), json.loads(second))
+
+
+def test_the_demo_prints_what_its_runs_found(tmp_path):
+    demo = [sys.executable, "examples/demo.py", f"--workdir={tmp_path}", "--minutes=0.1",
+            "--labels=60", "--seeds=2"]
+    out = run_program(demo, ROOT, timeout=900)
+    found = results(tmp_path / "pretrained-0.1-minutes")
+    bert = [numbers.split() for numbers in re.findall(r"^BERT  (.*)$", out, re.M)]
+    assert bert[0] == [f"{found['mlm_accuracy']:.3f}", f"{np.exp(found['mlm_loss']):.1f}"]
+    assert bert[1] == [f"{found['nsp_accuracy']:.3f}"]
+    for label, kind in (("pretrained", "pretrained-0.1-minutes"), ("from scratch", "scratch")):
+        accuracies = [results(tmp_path / f"60-labels/{kind}/seed-{seed}")["accuracy"]
+                      for seed in range(2)]
+        shown = re.search(rf"^BERT, {label} +(\S+) +± (\S+)$", out, re.M)
+        # Student's t for 95 % with one degree of freedom is 12.706.
+        half = 12.706 * abs(accuracies[0] - accuracies[1]) / 2
+        assert float(shown[1]) == pytest.approx(np.mean(accuracies), abs=6e-4)
+        assert float(shown[2]) == pytest.approx(half, abs=1e-3)
+    assert re.search(r"^bag of bigrams, logistic regression +0\.\d+ +± ", out, re.M)
