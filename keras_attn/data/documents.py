@@ -1,6 +1,7 @@
 """Text files as documents: lists of sentences."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
@@ -12,6 +13,8 @@ from keras_attn.text.sentences import split_long, split_sentences
 FORMATS = ("auto", "lines", "paragraphs", "jsonl")
 # A document of more sentences is cut, so that a file without an empty line is read in parts.
 LONGEST_DOCUMENT = 100_000
+# Bytes of a JSON record, which has to fit in memory several times.
+LONGEST_RECORD = 1 << 28
 # A larger plain file is read in parts of this size, each by the process that is free.
 PART_BYTES = 8 << 20
 
@@ -23,6 +26,11 @@ class Part:
     path: str
     start: int = 0
     stop: int | None = None
+
+    @property
+    def end(self):
+        """`stop` as a number: infinity for the end of the file."""
+        return math.inf if self.stop is None else self.stop
 
 
 def split_files(files, sizes, encoding):
@@ -53,7 +61,8 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
             paragraphs; a file is a document. "jsonl": a record a line, each a document.
         encoding: Of the text.
         field: Which field of a JSON record is the text: a str, or a list of sentences.
-        on_bad_text: "error" or "skip", for lines in another encoding or that are no such record.
+        on_bad_text: "error" or "skip", for lines in another encoding or that are no such record, or
+            one of more than 256 MB.
         counts: A Counter; `lines_skipped` counts in it.
 
     Returns:
@@ -63,13 +72,14 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
         UserError: If the file is missing or damaged, or a line cannot be read.
     """
     counts = Counter() if counts is None else counts
-    lines = read_lines(part.path, part.start, encoding, on_bad_text, counts)
+    options = {"encoding": encoding, "on_bad_text": on_bad_text, "counts": counts}
     if format == "lines":
-        documents = _documents_of_lines(lines, part)
+        documents = _documents_of_lines(read_lines(part.path, part.start, **options), part)
     elif format == "paragraphs":
-        documents = _document_of_paragraphs(lines, part)
+        lines = read_lines(part.path, part.start, stop=part.end, **options)
+        documents = _document_of_paragraphs(lines)
     elif format == "jsonl":
-        documents = _documents_of_records(lines, part, field, on_bad_text, counts)
+        documents = _documents_of_records(part, field, **options)
     else:
         raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
     return (list(chain.from_iterable(map(split_long, document))) for document in documents)
@@ -97,7 +107,7 @@ def detect_format(files, encoding="utf-8"):
         several += sum(size for size, count in zip(sizes, counts, strict=True) if count > 1)
         wrapped += sum(sizes) if wrapped_width(head) else 0
         first = next((line for line in head if line.strip()), "").strip()
-        if first.startswith("{") and _record(first) is not None:
+        if first.startswith("{") and _starts_with_record(path, encoding):
             return "jsonl", "the first line is a JSON record"
     if 2 * wrapped > characters:
         return "paragraphs", "lines are broken at one width"
@@ -141,6 +151,12 @@ def _head(lines, most=1 << 18):
     return head
 
 
+def _starts_with_record(path, encoding):
+    """Returns whether the first line is a JSON record, however long."""
+    lines = read_lines(path, 0, encoding, "skip", Counter(), longest=LONGEST_RECORD)
+    return _record(next((line for _, line in lines if line.strip()), "")) is not None
+
+
 def _documents_of_lines(lines, part):
     # A document belongs to the part in which the empty line before it starts.
     document = []
@@ -155,14 +171,14 @@ def _documents_of_lines(lines, part):
             document = []
         if not line:
             ours = True
-            if part.stop is not None and position >= part.stop:
+            if position >= part.end:
                 return
     if document:
         yield document
 
 
-def _document_of_paragraphs(lines, part):
-    lines = (line.strip() for position, line in lines if part.stop is None or position < part.stop)
+def _document_of_paragraphs(lines):
+    lines = (line.strip() for _, line in lines)
     head = list(islice(lines, 2000))
     width = wrapped_width(head)
     lines = chain(head, lines)
@@ -192,10 +208,11 @@ def _joined(lines, width):
     yield " ".join(paragraph)
 
 
-def _documents_of_records(lines, part, field, on_bad_text, counts):
+def _documents_of_records(part, field, encoding, on_bad_text, counts):
+    lines = read_lines(
+        part.path, part.start, encoding, on_bad_text, counts, part.end, LONGEST_RECORD
+    )
     for position, line in lines:
-        if part.stop is not None and position >= part.stop:
-            return
         if not line.strip():
             continue
         record = _record(line)
@@ -209,12 +226,18 @@ def _documents_of_records(lines, part, field, on_bad_text, counts):
             counts["lines_skipped"] += 1
             continue
         else:
-            has = "no JSON object" if record is None else f"fields {', '.join(map(str, record))}"
-            raise line_error(
-                part.path, position, f"A record needs text in its field {field!r}, not {has}"
-            )
+            needed = f"A line must be a JSON object with text in its field {field!r}"
+            raise line_error(part.path, position, needed, encoding, _what_is_wrong(record, field))
         if document:
             yield document
+
+
+def _what_is_wrong(record, field):
+    if record is None:
+        return ", which is not a JSON object"
+    if field in record:
+        return ", where that field is not text"
+    return f", which has the fields {', '.join(map(str, record))}"
 
 
 def _encodable(text):

@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import gzip
+import math
 import zlib
 
 import tensorflow as tf
@@ -35,38 +36,39 @@ def has_byte_lines(encoding):
     return not name.startswith(("utf-16", "utf-32", "utf-7"))
 
 
-def read_lines(path, start=0, encoding="utf-8", on_bad_text="error", counts=None):
-    """Yields the lines of a file from a position on.
+def read_lines(
+    path, start=0, encoding="utf-8", on_bad_text="error", counts=None, stop=math.inf, longest=None
+):
+    """Yields the lines of a file that start in [start, stop).
 
     A byte-order mark and line ends (LF, CRLF, CR) are dropped.
 
     Args:
         path: The file; gzipped if its name ends with `.gz`.
-        start: A byte of the file, not of a gzipped one. The first line is the first one that
-            starts there or later.
+        start, stop: Bytes of the file; neither of a gzipped one nor of a wide encoding, such as
+            UTF-16.
         encoding: Of the text.
-        on_bad_text: For a line that is not in this encoding, "error" or "skip".
+        on_bad_text: For a line that is too long or not in this encoding, "error" or "skip".
         counts: A Counter; `lines_skipped` counts in it.
+        longest: Bytes that a line, which is a record, may have. Without it, a line of more than
+            4 MB comes in several pieces, all with its position.
 
     Returns:
-        Iterator of (position, str): the byte where the line starts, unzipped, and the text. A line
-        of more than 4 MB comes in several pieces, all with its position.
+        Iterator of (position, str): the byte where the line starts, unzipped and, of a wide
+        encoding, as UTF-8; and the text.
 
     Raises:
-        UserError: If the file is missing or damaged, or for a line in another encoding.
+        UserError: If the file is missing or damaged, or for a line in another encoding or too long.
     """
-    if not has_byte_lines(encoding):
-        yield from _wide_lines(path, encoding, on_bad_text, counts)
-        return
-    for position, line in _byte_lines(path, start):
-        if position == 0:
+    for position, line in _byte_lines(path, start, stop, encoding, longest):
+        if position == 0 and line:
             line = line.removeprefix(codecs.BOM_UTF8)
-        try:
-            text = line.decode(encoding)
-        except UnicodeDecodeError as error:
+        text, fault = _decode(line, encoding, longest)
+        if fault:
             if on_bad_text == "error":
-                number = _line_number(path, position)
-                raise _wrong_encoding(path, number, encoding, error.reason) from error
+                needed, found = fault
+                needed = f"{needed} or on_bad_text=skip"
+                raise line_error(path, position, needed, encoding, f" ({found})")
             counts["lines_skipped"] += 1
             continue
         text = text.rstrip("\r")
@@ -77,9 +79,16 @@ def read_lines(path, start=0, encoding="utf-8", on_bad_text="error", counts=None
             yield position, text
 
 
-def line_error(path, position, needed):
-    """Returns a UserError that names the file and the line that starts at a byte."""
-    return UserError(f"{needed}. Received: {path}, line {_line_number(path, position)}")
+def line_error(path, position, needed, encoding="utf-8", found=""):
+    """Returns a UserError that names the file and the line that starts at a position.
+
+    Args:
+        path, position, encoding: Of a line of `read_lines`.
+        needed: What it must be.
+        found: What it is, to stand after its number.
+    """
+    number = _line_number(path, position, encoding)
+    return UserError(f"{needed}. Received: {path}, line {number}{found}")
 
 
 @contextlib.contextmanager
@@ -104,32 +113,48 @@ def open_bytes(path):
         ) from error
 
 
-def _byte_lines(path, start):
-    """Yields (position, bytes without the LF) of each line that starts at `start` or later."""
-    with open_bytes(path) as file:
+def _byte_lines(path, start, stop, encoding, longest):
+    """Yields (position, bytes without the LF) of each line that starts in [start, stop).
+
+    With `longest`, a longer line is None; without, it comes in pieces.
+    """
+    with _open_lines(path, encoding) as file:
         position = max(0, start - 1)
         if position:
             file.seek(position)
         pending = b""
-        before = 0  # bytes of a long line that were yielded already
+        before = 0  # bytes of a long line that were yielded or dropped already
         synced = start == 0
         while block := file.read(_BLOCK):
             lines = (pending + block).split(b"\n")
             pending = lines.pop()
             for line in lines:
+                if position >= stop:
+                    return
                 if synced:
-                    yield position, line
+                    yield position, _unless_longer(line, before, longest)
                 synced = True
                 position += before + len(line) + 1
                 before = 0
-            while len(pending) > LONGEST_LINE:
+            if not synced:  # an earlier part has this line
+                position += len(pending)
+                pending = b""
+            if position >= stop:
+                return
+            if longest is not None and before + len(pending) > longest:
+                before += len(pending)
+                pending = b""
+            while longest is None and len(pending) > LONGEST_LINE:
                 cut = _place_to_cut(pending)
-                if synced:
-                    yield position, pending[:cut]
+                yield position, pending[:cut]
                 before += cut
                 pending = pending[cut:]
-        if pending and synced:
-            yield position, pending
+        if synced and before + len(pending):
+            yield position, _unless_longer(pending, before, longest)
+
+
+def _unless_longer(line, before, longest):
+    return line if longest is None or before + len(line) <= longest else None
 
 
 def _place_to_cut(line):
@@ -140,44 +165,50 @@ def _place_to_cut(line):
     return next(n for n in range(LONGEST_LINE, 0, -1) if line[n] & 0xC0 != 0x80)
 
 
-def _wide_lines(path, encoding, on_bad_text, counts):
-    """Yields lines of an encoding whose line ends are no single byte, such as UTF-16."""
-    with open_bytes(path) as file:
-        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        pending = ""
-        number = 0
-        while block := file.read(_BLOCK):
-            lines = (pending + decoder.decode(block)).split("\n")
-            pending = lines.pop()
-            for line in lines:
-                number += 1
-                yield from _checked_line(path, number, line, encoding, on_bad_text, counts)
-        pending += decoder.decode(b"", final=True)
-        if pending:
-            yield from _checked_line(path, number + 1, pending, encoding, on_bad_text, counts)
+def _decode(line, encoding, longest):
+    """Returns (text, None), or None and why there is no text: what is needed, what was found."""
+    if line is None:
+        return None, (f"A record must have at most {longest:,} bytes; give shorter ones", "longer")
+    wide = not has_byte_lines(encoding)
+    needed = f"The text must be {encoding}; give another encoding"
+    try:
+        text = line.decode("utf-8" if wide else encoding)
+    except UnicodeDecodeError as error:
+        return None, (needed, error.reason)
+    if wide and "\ufffd" in text:
+        return None, (needed, "a character that cannot be decoded")
+    return text, None
 
 
-def _checked_line(path, number, line, encoding, on_bad_text, counts):
-    if "\ufffd" not in line:
-        yield number - 1, line.removeprefix("\ufeff").rstrip("\r").replace("\r", " ")
-    elif on_bad_text == "error":
-        raise _wrong_encoding(path, number, encoding, "a character that cannot be decoded")
-    else:
-        counts["lines_skipped"] += 1
-
-
-def _wrong_encoding(path, number, encoding, reason):
-    return UserError(
-        f"The text must be {encoding}; give another encoding or on_bad_text=skip. "
-        f"Received: {path}, line {number} ({reason})"
-    )
-
-
-def _line_number(path, position):
+def _line_number(path, position, encoding):
     """Counts the lines before a byte: read again, since this is needed for one message only."""
     number = 1
-    with open_bytes(path) as file:
-        while position > 0 and (block := file.read(min(_BLOCK, position))):
-            number += block.count(b"\n")
+    with _open_lines(path, encoding) as file:
+        while position > 0 and (block := file.read(_BLOCK)):
+            number += block[:position].count(b"\n")
             position -= len(block)
     return number
+
+
+@contextlib.contextmanager
+def _open_lines(path, encoding):
+    """Opens a file for reading bytes in which a line ends with `\\n`: as UTF-8, if it is wide."""
+    with open_bytes(path) as file:
+        yield file if has_byte_lines(encoding) else _AsUTF8(file, encoding)
+
+
+class _AsUTF8:
+    """Reads a file of another encoding as UTF-8; what cannot be decoded becomes U+FFFD."""
+
+    def __init__(self, file, encoding):
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+
+    def read(self, size):
+        """Returns the text of about `size` bytes of the file; nothing at its end alone."""
+        text = ""
+        while not text and (block := self._file.read(size)):
+            text = self._decoder.decode(block)
+        text = text or self._decoder.decode(b"", final=True)
+        # UTF-7 can hold halves of surrogate pairs, which are refused with their line.
+        return text.encode("utf-8", "surrogatepass")

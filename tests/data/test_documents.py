@@ -81,24 +81,67 @@ def test_the_field_of_a_json_record_is_a_document(tmp_path):
     path = _write(tmp_path / "a.jsonl", "\n\n".join(json.dumps(record) for record in records))
     assert _read(path, "jsonl") == [["It rained.", "He left.", "She did not."], ["End"]]
     assert _read(path, "jsonl", field="body") == [["One. Two.", "three"], ["x"]]
-    with pytest.raises(UserError, match=r"field 'title', not fields text, body.*a.jsonl, line 1"):
+    with pytest.raises(UserError, match=r"in its field 'title'.*a.jsonl, line 1, .*text, body$"):
         _read(path, "jsonl", field="title")
 
 
-def test_a_record_that_cannot_be_read_is_named_or_counted(tmp_path):
-    path = _write(tmp_path / "a", '{"text": "one"}\n\n{"text": \n[1]\n{"text": 3}\n{"text": "two"}')
-    with pytest.raises(UserError, match="no JSON object.*line 3"):
-        _read(path, "jsonl")
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16", "utf-32-be"])
+def test_a_record_that_cannot_be_read_is_named_or_counted(tmp_path, encoding):
+    text = '{"text": "one"}\n\n{"text": \n[1]\n{"text": 3}\n{"text": "two"}'
+    path = _write(tmp_path / "a", text, encoding)
+    wanted = "must be a JSON object with text in its field 'text'.*line 3, which is not a JSON obj"
+    with pytest.raises(UserError, match=wanted):
+        _read(path, "jsonl", encoding=encoding)
     counts = Counter()
-    assert _read(path, "jsonl", on_bad_text="skip", counts=counts) == [["one"], ["two"]]
+    options = {"encoding": encoding, "on_bad_text": "skip", "counts": counts}
+    assert _read(path, "jsonl", **options) == [["one"], ["two"]]
     assert counts["lines_skipped"] == 3
+    path = _write(tmp_path / "a", '{"text": "é"}\n' * 70 + '{"text": 3}\n', encoding)
+    with pytest.raises(UserError, match="line 71, where that field is not text"):
+        _read(path, "jsonl", encoding=encoding)
 
 
 def test_a_record_nested_too_deeply_cannot_be_read(tmp_path):
     path = _write(tmp_path / "a", '{"text": "one"}\n{"text": ' + "[" * 100_000 + "\n")
-    with pytest.raises(UserError, match="no JSON object.*line 2"):
+    with pytest.raises(UserError, match="JSON object.*line 2, which is not a"):
         _read(path, "jsonl")
     assert _read(path, "jsonl", on_bad_text="skip") == [["one"]]
+
+
+def test_a_book_in_a_record_is_one_document(tmp_path):
+    wanted = [[f"word{number} " * 20 + "." for number in range(80_000)], ["short"]]
+    text = "\n".join(json.dumps({"text": document}) for document in wanted)
+    path = _write(tmp_path / "a.txt", text)
+    assert len(text) > 2 * text_lines.LONGEST_LINE
+    assert detect_format([str(path)])[0] == "jsonl"
+    assert _read(path, "jsonl") == wanted
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_record_that_is_too_long_is_named_or_counted_once(tmp_path, monkeypatch, end, encoding):
+    monkeypatch.setattr(text_lines, "LONGEST_LINE", 50)
+    monkeypatch.setattr(text_lines, "_BLOCK", 16)
+    monkeypatch.setattr(documents, "LONGEST_RECORD", 300)
+    sizes = [1, 400, 30, 286, 287, 7, 1000, 290]
+    lines = [json.dumps({"text": "é" + "x" * size}, ensure_ascii=False) for size in sizes]
+    short = [line for line in lines if len(line.encode()) <= 300]
+    assert sorted(set(map(len, lines)) - set(map(len, short))) == [300, 303, 413, 1013]
+    path = _write(tmp_path / "a", "\n".join(lines) + end, encoding)
+    message = "must have at most 300 bytes.*on_bad_text=skip.*/a, line 2 .longer"
+    with pytest.raises(UserError, match=message):
+        _read(path, "jsonl", encoding=encoding)
+    for part_bytes in (1, 20, 100, 10_000):
+        monkeypatch.setattr(documents, "PART_BYTES", part_bytes)
+        counts = Counter()
+        options = {"encoding": encoding, "on_bad_text": "skip", "counts": counts}
+        found = [
+            document
+            for part in split_files([str(path)], [path.stat().st_size], encoding)
+            for document in read_documents(part, "jsonl", **options)
+        ]
+        assert found == [[json.loads(line)["text"]] for line in short]
+        assert counts["lines_skipped"] == 4
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -204,12 +247,13 @@ def test_files_that_cannot_be_cut_stay_whole():
     assert len(split_files(["a"], [size], "utf-8")) == 3
 
 
-def test_a_line_that_does_not_end_is_read_in_pieces(tmp_path, monkeypatch):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_line_that_does_not_end_is_read_in_pieces(tmp_path, monkeypatch, encoding):
     monkeypatch.setattr(text_lines, "LONGEST_LINE", 50)
     monkeypatch.setattr(text_lines, "_BLOCK", 16)
     words = [f"wörd{number}" for number in range(200)]
-    path = str(_write(tmp_path / "a", "first\n" + " ".join(words) + "\n" + "é" * 100))
-    lines = list(text_lines.read_lines(path))
+    path = str(_write(tmp_path / "a", "first\n" + " ".join(words) + "\n" + "é" * 100, encoding))
+    lines = list(text_lines.read_lines(path, encoding=encoding))
     assert lines[0] == (0, "first")
     assert "".join(text for position, text in lines if position == 6).split() == words
     assert "".join(text for position, text in lines if position > 6) == "é" * 100
