@@ -15,7 +15,7 @@ _TEXT = {
     "vocab": (str, "vocabulary file; without: that of `pretrained` or of the prepared folder "
                    "data.train, else trained on data.train"),
     "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
-    "lowercase": (bool, "without: as `pretrained`, else True"),
+    "lowercase": (bool, "without: as `pretrained` or the prepared folder data.train, else True"),
     "length": (128, "tokens of a row"),
 }
 _UNLABELLED = {

@@ -16,7 +16,7 @@ from keras_attn.jobs.loading import Saved
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import agree, is_chief, make_strategy, meet
+from keras_attn.training.strategies import agree, devices, is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
 from keras_attn.workdir import Workdir, check_same, versions
 
@@ -136,7 +136,7 @@ class Run:
             optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay)
         self.say(
             f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
-            f"batch {batches.batch_size} · {self.strategy.num_replicas_in_sync} device(s)"
+            f"batch {batches.batch_size} · {devices(self.strategy)}"
         )
         step = TrainingStep(
             model, optimizer, self.strategy, accumulate=train.accumulate,

@@ -22,8 +22,8 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
         name: One of `NAMES`. `auto` takes `multi_worker` when TF_CONFIG names
             several workers, `mirrored` with several GPUs or virtual devices,
             else `one_device`.
-        virtual_devices: Splits the CPU into that many devices, to try
-            `mirrored` without GPUs. Must come before TensorFlow starts.
+        virtual_devices: Splits the CPU into that many devices and uses no GPU, to try
+            `mirrored`. Must come before TensorFlow starts.
         tpu: Address of the TPU for `tpu`; None or "" on a TPU machine itself.
 
     Raises:
@@ -37,7 +37,7 @@ def make_strategy(name="auto", virtual_devices=0, tpu=None):
     workers = _cluster_workers()
     # Physical devices: to list logical ones would start TensorFlow, which the
     # multi-worker strategy must do itself.
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = [] if virtual_devices else tf.config.list_physical_devices("GPU")
     if name == "auto":
         several = virtual_devices > 1 or len(gpus) > 1
         name = "multi_worker" if workers > 1 else "mirrored" if several else "one_device"
@@ -117,6 +117,13 @@ def _tpu_strategy(address):
         reason = str(error).splitlines()[0]
         raise UserError(f"No TPU could be reached. Received: --tpu={address}: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)
+
+
+def devices(strategy):
+    """What the strategy trains on, such as `2 x GPU`."""
+    name = strategy.extended.worker_devices[0]
+    kind = tf.DeviceSpec.from_string(name).device_type
+    return f"{strategy.num_replicas_in_sync} x {kind}"
 
 
 def is_chief(strategy):
