@@ -61,7 +61,7 @@ class PretrainingExamples:
         seed=0,
         exact=False,
     ):
-        _check_options(length, max_predictions, masked_fraction, short_fraction, seed)
+        check_options(length, max_predictions, masked_fraction, short_fraction, seed)
         index = read_index(folder)
         _check_vocabulary(folder, index, tokenizer)
         self.length = length
@@ -136,6 +136,28 @@ class PretrainingExamples:
             with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
                 write_json(path, counts)
         return np.array(counts, np.int64)
+
+
+def check_options(length, max_predictions, masked_fraction, short_fraction, seed):
+    """Checks what can be checked of the arguments of `PretrainingExamples` without any data.
+
+    Raises:
+        UserError: Names the field of the config.
+    """
+    if length < 5:
+        raise UserError(f"data.length must be at least 5. Received: data.length={length}")
+    # Before max_predictions, which comes from it where none are given.
+    if not 0 < masked_fraction <= 1:
+        raise UserError("data.masked_fraction must lie in (0, 1]. "
+                        f"Received: data.masked_fraction={masked_fraction}")
+    if max_predictions < 1:
+        raise UserError("data.max_predictions must be at least 1. "
+                        f"Received: data.max_predictions={max_predictions}")
+    if not 0 <= short_fraction <= 1:
+        raise UserError("data.short_fraction must lie in [0, 1]. "
+                        f"Received: data.short_fraction={short_fraction}")
+    if seed < 0:
+        raise UserError(f"train.seed must be at least 0. Received: train.seed={seed}")
 
 
 class Recent:
@@ -240,28 +262,6 @@ def _permutation(count, size, rng):
     """`size` of `count` rows in random order; each once before any comes again."""
     rounds = [rng.permutation(count) for _ in range(-(-int(size) // max(count, 1)))]
     return np.concatenate([np.zeros(0, np.int64), *rounds])[:size]
-
-
-def _check_options(length, max_predictions, masked_fraction, short_fraction, seed):
-    if length < 5:
-        raise UserError(f"A pair needs a length of at least 5. Received: length={length}")
-    if max_predictions < 1:
-        raise UserError(
-            f"At least one prediction per example is needed. "
-            f"Received: max_predictions={max_predictions}"
-        )
-    if not 0 < masked_fraction <= 1:
-        raise UserError(
-            "The fraction of masked tokens must lie in (0, 1]. "
-            f"Received: masked_fraction={masked_fraction}"
-        )
-    if not 0 <= short_fraction <= 1:
-        raise UserError(
-            "The fraction of short examples must lie in [0, 1]. "
-            f"Received: short_fraction={short_fraction}"
-        )
-    if seed < 0:
-        raise UserError(f"A seed of at least 0 is needed. Received: seed={seed}")
 
 
 def _check_vocabulary(folder, index, tokenizer):

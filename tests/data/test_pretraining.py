@@ -255,17 +255,23 @@ def test_a_text_without_a_pair_is_an_error(tmp_path, shards):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 4}, "length=4"),
-        ({"max_predictions": 0}, "max_predictions=0"),
-        ({"masked_fraction": 0.0}, "masked_fraction=0.0"),
-        ({"masked_fraction": 1.5}, "masked_fraction=1.5"),
-        ({"short_fraction": -0.1}, "short_fraction=-0.1"),
-        ({"seed": -1}, "seed=-1"),
+        ({"length": 4}, "data.length=4"),
+        ({"max_predictions": 0}, "data.max_predictions=0"),
+        ({"masked_fraction": 0.0}, "data.masked_fraction=0.0"),
+        ({"masked_fraction": 0.0, "max_predictions": 0}, "data.masked_fraction=0.0"),
+        ({"masked_fraction": 1.5}, "data.masked_fraction=1.5"),
+        ({"short_fraction": -0.1}, "data.short_fraction=-0.1"),
+        ({"short_fraction": 1.1}, "data.short_fraction=1.1"),
+        ({"seed": -1}, "train.seed=-1"),
     ],
 )
-def test_options_out_of_range_are_refused(folder, options, message):
-    with pytest.raises(UserError, match=message):
+def test_options_out_of_range_are_refused_with_and_without_data(folder, options, message):
+    with pytest.raises(UserError, match=f"Received: {message}$"):
         PretrainingExamples(folder, make_tokenizer(), **options)
+    good = {"length": 5, "max_predictions": 1, "masked_fraction": 1.0, "short_fraction": 0.0}
+    pretraining.check_options(**good, seed=0)
+    with pytest.raises(UserError, match=f"Received: {message}$"):
+        pretraining.check_options(**{**good, "seed": 0, **options})
 
 
 @pytest.mark.parametrize(
