@@ -34,7 +34,7 @@ def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=Tru
         vocabulary = read_vocabulary(vocab)
     else:
         # Also to go on: the same text and size give the same vocabulary, others must not find it.
-        vocabulary = vocabulary_of(source, vocab_size, lowercase, log, **reading)
+        vocabulary = vocabulary_of(source, vocab_size, lowercase, log, split=split, **reading)
     tokenizer = WordPieceTokenizer(vocabulary, lowercase)
     index = prepare(
         source, tokenizer, folder, split=split, processes=processes, log=log, **reading

@@ -17,6 +17,7 @@ from keras_attn.data import shard_writer, sources
 from keras_attn.data.prepare import prepare, report_line, sample_texts
 from keras_attn.data.shards import is_prepared, read_index, read_shard
 from keras_attn.errors import UserError
+from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 WORDS = [f"{a}{b}" for a, b in itertools.product("abcdefgh", "klmnopqr")]
@@ -292,6 +293,19 @@ def test_docstrings_are_a_source(tmp_path, monkeypatch):
     assert train["source"]["source"]["docstrings"] == "train"
     texts = list(sample_texts("docstrings", split="validation"))
     assert texts == ["ak al .", "validation ."]
+
+
+def test_a_vocabulary_is_trained_on_the_split_that_is_prepared(tmp_path, monkeypatch):
+    words = {"train": "abra", "validation": "zulu"}
+    monkeypatch.setattr(sources.docstrings, "fingerprint", lambda: "same")
+    monkeypatch.setattr(
+        sources.docstrings, "docstring_documents", lambda split: [[f"{words[split]} ."]] * 9
+    )
+    for split, word in words.items():
+        folder = tmp_path / split
+        index = prepare_folder("docstrings", str(folder), vocab_size=80, split=split, log=[].append)
+        assert word in (folder / "vocab.txt").read_text().splitlines()
+        assert index["report"]["unknown_share"] == 0
 
 
 def test_a_sample_comes_from_all_files_and_has_about_the_size_asked_for(tmp_path):
