@@ -23,6 +23,7 @@ import tensorflow as tf
 
 import keras_attn
 from keras_attn.errors import UserError
+from keras_attn.lock_file import lock_file
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
 
@@ -64,32 +65,11 @@ class Workdir:
         self._unused = names <= {"lock"}
 
     def lock(self):
-        """Keeps a second run out until this process ends, however it ends.
-
-        The kernel releases the lock of a killed process, so it never goes
-        stale. Remote filesystems have no such lock and are not guarded.
-        """
-        if "://" in self.path:
-            return
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            return
-        file = open(self / "lock", "a+")  # noqa: SIM115 - held until the process ends
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            file.close()
-            raise UserError(
-                f"One run at a time may use a workdir. Received: workdir={self.path}, "
-                f"in use by {holder}"
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        self._lock = file
+        """Keeps a second run out until this process ends, however it ends: see `lock_file`."""
+        self._lock = lock_file(
+            self / "lock",
+            f"One run at a time may use a workdir. Received: workdir={self.path}",
+        )
 
     def unlock(self):
         """Lets other runs in."""

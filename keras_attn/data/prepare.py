@@ -23,8 +23,10 @@ from keras_attn.data.shards import (
 )
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.errors import UserError
+from keras_attn.lock_file import lock_file
 
 PLAN = "plan.json"
+LOCK = "prepare.lock"
 _PARTS = ("task-*.json", "shard-*.npz")
 _UNFINISHED = [f"{name}.*.unfinished" for name in (INDEX, PLAN, *_PARTS, "pairs-*.json")]
 _OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
@@ -65,8 +67,8 @@ def prepare(
         characters, seconds, megabytes_per_second), `vocabulary_sha256`, `lowercase`, `source`.
 
     Raises:
-        UserError: If the text is missing, empty, in another encoding or cannot be read, or there
-            is no space.
+        UserError: If the text is missing, empty, in another encoding or cannot be read, there is
+            no space, or another process prepares text in the folder.
     """
     if isinstance(source, (str, os.PathLike)) and is_prepared(source):
         return _check_vocabulary(source, tokenizer)
@@ -74,17 +76,17 @@ def prepare(
     started = time.monotonic()
     plan = plan_source(source, **reading)
     plan |= {"vocabulary_sha256": tokenizer.sha256, "lowercase": tokenizer.lowercase}
-    same = read_json(tf.io.gfile.join(folder, PLAN)) == plan
-    if same and is_prepared(folder):
+    if _has_plan(folder, plan) and is_prepared(folder):
         return read_index(folder)
-    if not same:
-        _start_anew(folder, plan)
-    if plan.get("reason"):
-        log(f"Reading text as {plan['format']}: {plan['reason']}.")
-    tasks = _do_tasks(plan, tokenizer, folder, processes, log)
-    if not any(task["shards"] for task in tasks):
-        raise UserError(f"The text must hold at least one word. Received: {source}")
-    index = _finish(folder, plan, tasks, time.monotonic() - started)
+    with _alone_in(folder):
+        if not _has_plan(folder, plan):
+            _start_anew(folder, plan)
+        if plan.get("reason"):
+            log(f"Reading text as {plan['format']}: {plan['reason']}.")
+        tasks = _do_tasks(plan, tokenizer, folder, processes, log)
+        if not any(task["shards"] for task in tasks):
+            raise UserError(f"The text must hold at least one word. Received: {source}")
+        index = _finish(folder, plan, tasks, time.monotonic() - started)
     log(report_line(index["report"]))
     return index
 
@@ -131,6 +133,36 @@ def _check_vocabulary(folder, tokenizer):
     return index
 
 
+def _has_plan(folder, plan):
+    return read_json(tf.io.gfile.join(folder, PLAN)) == plan
+
+
+@contextlib.contextmanager
+def _alone_in(folder):
+    """Makes the folder and keeps other processes from preparing text in it."""
+    path = tf.io.gfile.join(folder, LOCK)
+    try:
+        tf.io.gfile.makedirs(folder)
+        lock = lock_file(path, f"One process at a time may prepare text in a folder. "
+                               f"Received: {folder}")  # fmt: skip
+    except (OSError, tf.errors.OpError) as error:
+        raise _not_writable(folder, error) from error
+    try:
+        yield
+    finally:
+        if lock:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)  # before it is let go: `lock_file` sees that it is gone
+            lock.close()
+
+
+def _not_writable(folder, error):
+    reason = getattr(error, "message", None) or error
+    return UserError(
+        f"The folder for prepared text must be writable. Received: {folder} ({reason})"
+    )
+
+
 def _start_anew(folder, plan):
     """Empties the folder of another plan's files and writes the plan.
 
@@ -138,15 +170,12 @@ def _start_anew(folder, plan):
     leaves is known as ours, and no task is taken for done whose shards are gone.
     """
     try:
-        tf.io.gfile.makedirs(folder)
         names = tf.io.gfile.listdir(folder)
         _check_ours(folder, names)
         for pattern in (INDEX, *_PARTS, *_UNFINISHED):
             _remove(folder, fnmatch.filter(names, pattern))
     except tf.errors.OpError as error:
-        raise UserError(
-            f"The folder for prepared text must be writable. Received: {folder} ({error.message})"
-        ) from error
+        raise _not_writable(folder, error) from error
     write_json(tf.io.gfile.join(folder, PLAN), plan)
 
 

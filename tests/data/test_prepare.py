@@ -385,6 +385,35 @@ def test_the_plan_is_json_and_names_the_files(tmp_path):
     assert [os.path.basename(file["file"]) for file in plan["source"]["files"]] == list(files)
 
 
+def test_a_second_process_is_kept_out_of_a_folder_while_one_prepares_text_in_it(
+    tmp_path, monkeypatch
+):
+    source, _ = _write_files(tmp_path / "text")
+    _run(source, tmp_path / "alone")
+    folder = tmp_path / "shards"
+    write_task, refused = shard_writer.write_task, []
+
+    def write_and_try_another(*arguments, **options):
+        with pytest.raises(UserError, match=f"One process.*{folder}, in use by process") as error:
+            _run(source, folder, tokens_per_shard=500)
+        refused.append(error)
+        return write_task(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_module, "write_task", write_and_try_another)
+        _run(source, folder)
+    assert len(refused) > 1
+    assert _shards(folder) == _shards(tmp_path / "alone")
+    names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("shards", "alone")]
+    assert names[0] == names[1]
+    # What is done can be read by many.
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_module, "lock_file", None)
+        _run(source, folder)
+    _run(source, folder, tokens_per_shard=500)
+    assert _shards(folder) != _shards(tmp_path / "alone")
+
+
 def test_a_folder_named_like_a_pattern_leaves_its_neighbours_alone(tmp_path):
     source, _ = _write_files(tmp_path / "text", files=1)
     _run(source, tmp_path / "run1")

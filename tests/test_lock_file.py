@@ -1,0 +1,58 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from keras_attn.errors import UserError
+from keras_attn.lock_file import lock_file
+
+
+def test_a_lock_is_held_until_it_is_closed(tmp_path):
+    path = str(tmp_path / "lock")
+    held = lock_file(path, "One is needed. Received: two")
+    with pytest.raises(UserError, match=f"^One is .*two, in use by process {os.getpid()} on "):
+        lock_file(path, "One is needed. Received: two")
+    held.close()
+    lock_file(path, "").close()
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    path = str(tmp_path / "lock")
+    code = (
+        "import sys, time\n"
+        "from keras_attn.lock_file import lock_file\n"
+        "lock = lock_file(sys.argv[1], '')\n"
+        "print('held', flush=True)\n"
+        "time.sleep(100)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"held\n"
+    with pytest.raises(UserError, match=f"process {process.pid} "):
+        lock_file(path, "")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    lock_file(path, "").close()
+
+
+def test_a_file_removed_by_its_holder_keeps_nobody_out_and_lets_one_in(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    path, flock = str(tmp_path / "lock"), fcntl.flock
+    held = [lock_file(path, "")]
+
+    def between_opening_and_locking(*arguments):
+        if held:
+            os.remove(path)
+            held.pop().close()
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", between_opening_and_locking)
+    ours = lock_file(path, "")
+    with pytest.raises(UserError, match="in use"):
+        lock_file(path, "")
+    ours.close()
+
+
+def test_a_remote_folder_has_no_lock():
+    assert lock_file("gs://bucket/lock", "") is None
