@@ -5,9 +5,10 @@
     python -m finetune.predict --workdir=runs/sst2 --input=reviews.jsonl --output=-
 
 Files hold the columns that the model was trained on (other columns are
-ignored; a .txt file holds one text a line). The output has one row for each
-row of the input, in its order: label, then the probability of each class. It
-is JSONL or CSV if its name ends so, else TSV.
+ignored; a .txt file holds one text a line), or those of GLUE's test files if it
+was trained on a GLUE task. The output has one row for each row of the input, in
+its order: label, then the probability of each class. It is TSV, CSV or JSONL,
+as its name ends; TSV on the terminal.
 """
 
 from absl import flags
@@ -21,7 +22,15 @@ def define_flags():
     flags.DEFINE_multi_string("text", None, "A text to classify; may be given several times.")
     flags.DEFINE_multi_string("text_pair", None, "Its second text, for a model of pairs.")
     flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, or a glob.")
-    flags.DEFINE_string("output", "-", "File to write, or - for the terminal.")
+    flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl), or - for the terminal.")
+    flags.DEFINE_enum(
+        "format", None, ["tsv", "csv", "jsonl", "lines", "label_text"],
+        "Of the input; default: as its name ends, else that of the training data.",
+    )
+    flags.DEFINE_string("text_column", None, "Column of the text; default: that of training.")
+    flags.DEFINE_string("text_pair_column", None, "Column of the second text, likewise.")
+    flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
+                      "What to do with rows that cannot be read; default: as in training.")
     flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)
 
 
@@ -32,7 +41,9 @@ def main():
     if values.input and values.text:
         raise UserError("Either --text or --input is needed. Received: both")
     if values.input:
-        predict_file(values.workdir, values.input, values.output, values.batch_size)
+        predict_file(values.workdir, values.input, values.output, values.batch_size,
+                     format=values.format, text=values.text_column,
+                     text_pair=values.text_pair_column, on_bad_text=values.on_bad_text)
     else:
         predict_texts(values.workdir, values.text, values.text_pair, values.output)
 

@@ -69,9 +69,18 @@ class Task:
             return os.path.join(given, f"{stem}.tsv")
         return given
 
-    def columns(self, source):
-        """Returns `text`, `text_pair` and `label` for `read_table` of that source."""
-        if isinstance(source, str) and source.startswith("tfds:"):
+    def columns(self, source, header=()):
+        """Returns `text`, `text_pair` and `label` for `read_table` of that source.
+
+        Args:
+            source: As `source` completed it.
+            header: Names in the first line of the file. CoLA's test file has those of TFDS,
+                unlike its others.
+        """
+        in_tfds = {name for name in (self.tfds_text, self.tfds_text_pair) if name}
+        own = {name for name in (self.text, self.text_pair) if name}
+        renamed = in_tfds <= set(header) and not own <= set(header)
+        if renamed or (isinstance(source, str) and source.startswith("tfds:")):
             return {"text": self.tfds_text, "text_pair": self.tfds_text_pair, "label": "label"}
         return {"text": self.text, "text_pair": self.text_pair, "label": self.label}
 

@@ -38,15 +38,23 @@ class BadRow(NamedTuple):
     need: str  # what the row should have been
 
 
-def format_of(name):
+def told_format(name):
+    """The format that the ending of a file's name tells, or None."""
     stem = name.lower().removesuffix(".gz")
     for format, endings in FORMATS.items():
         if endings and stem.endswith(endings):
             return format
-    raise UserError(
-        "A file name that ends in .tsv, .csv, .jsonl or .txt is needed, "
-        f"or format={'|'.join(FORMATS)}. Received: {name!r}"
-    )
+    return None
+
+
+def format_of(name):
+    format = told_format(name)
+    if format is None:
+        raise UserError(
+            "A file name that ends in .tsv, .csv, .jsonl or .txt is needed, "
+            f"or format={'|'.join(FORMATS)}. Received: {name!r}"
+        )
+    return format
 
 
 def is_text(value):
@@ -80,10 +88,15 @@ class _RawFile(io.RawIOBase):
 
 
 class Lines:
-    """Lines of a file, decoded, with their ends; counts them."""
+    """Lines of a file, decoded, with their ends; counts them.
+
+    A UTF-8 byte order mark is dropped.
+    """
 
     def __init__(self, path, encoding):
-        self.path, self.encoding, self.count = path, encoding, 0
+        self.path, self.count = path, 0
+        name = codecs.lookup(encoding).name
+        self.encoding = "utf-8-sig" if name == "utf-8" else name
 
     def __iter__(self):
         try:
@@ -170,6 +183,15 @@ def delimited_rows(lines, format, columns, header, path):
             yield number, BadRow("fields", need)
         else:
             yield number, [fields[index] for index in indices]
+
+
+def header_names(path, format, encoding):
+    """The names in the first line of a TSV or CSV file, if that is its header; [] of others."""
+    if format not in ("tsv", "csv"):
+        return []
+    for _, fields in _split_rows(Lines(path, encoding), format):
+        return [] if isinstance(fields, BadRow) else [name.strip() for name in fields]
+    return []
 
 
 def _column_index(column, number, names, path):

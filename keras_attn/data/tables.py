@@ -160,8 +160,6 @@ class iterate_rows:
             self._encoding = codecs.lookup(encoding).name
         except LookupError:
             raise UserError(f"encoding must be known to Python. Received: {encoding!r}") from None
-        if self._encoding == "utf-8":
-            self._encoding = "utf-8-sig"
         self._columns = {"text": text, "text_pair": text_pair, "label": label}
         self._on_bad_text = on_bad_text
         self._header = header
@@ -208,8 +206,8 @@ class iterate_rows:
             rows = delimited_rows(lines, format, columns, self._header, source)
         for line, values in rows:
             if not isinstance(values, BadRow) and not all(map(is_text, values)):
-                name = self._encoding.removesuffix("-sig")
-                values = BadRow("encoding", f"Text in {name} is needed (or another encoding)")
+                need = f"Text in {self._encoding} is needed (or another encoding)"
+                values = BadRow("encoding", need)
             yield line, values
         if not lines.count:
             raise UserError(f"A file with rows is needed. Received: the empty file {source}")

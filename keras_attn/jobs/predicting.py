@@ -4,17 +4,21 @@ import contextlib
 import csv
 import itertools
 import json
+import os
 import sys
 
 import tensorflow as tf
 
 from keras_attn.data import glue
+from keras_attn.data.files import find_files
+from keras_attn.data.table_formats import header_names, told_format
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.jobs.loading import Predictor
 from keras_attn.whole_files import whole
 
 CHUNK = 4096  # rows held in memory
+OUTPUTS = (".tsv", ".csv", ".jsonl", ".json")
 
 
 def predict_texts(workdir, texts, text_pairs=None, output="-"):
@@ -24,31 +28,36 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
     if text_pairs and len(text_pairs) != len(texts):
         raise UserError("As many --text_pair as --text are needed. "
                         f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
-    predictor = Predictor(workdir)
-    predictions = predictor.predict(texts, text_pairs or None)
     with _opened(output) as file:
+        predictor = Predictor(workdir)
+        predictions = predictor.predict(texts, text_pairs or None)
         _write_head(file, predictor.labels, output)
         _write(file, predictions, predictor.labels, output)
 
 
-def predict_file(workdir, source, output="-", batch_size=64):
+def predict_file(workdir, source, output="-", batch_size=64, *, format=None, text=None,
+                 text_pair=None, on_bad_text=None):
     """Writes a row for each row of a file, in constant memory.
 
-    Only rows that cannot be read have none, if the model was trained with
-    `data.on_bad_text=skip`; they are counted.
+    Rows that cannot be read are an error, or with `on_bad_text="skip"` have
+    none and are counted.
 
     Args:
         workdir: Folder of a finetuning run.
-        source: TSV, CSV, JSONL or .txt file, or a glob, with the columns the
-            model was trained on.
-        output: File; `-` for standard output.
+        source: TSV, CSV, JSONL or .txt file, or a glob.
+        output: File that ends in one of `OUTPUTS`; `-` for standard output, as TSV.
         batch_size: Rows worked on together.
+        format: See `iterate_rows`. None: what the name of a file tells, or told in
+            training; that of the training data where it tells none.
+        text, text_pair, on_bad_text: See `iterate_rows`. None: as in training; also
+            for the test files of a GLUE task.
     """
-    predictor = Predictor(workdir)
-    rows = iterate_rows(source, **_columns(predictor, source))
-    iterator = iter(rows)
-    first = list(itertools.islice(iterator, CHUNK))  # errors come before the output is made
     with _opened(output) as file:
+        predictor = Predictor(workdir)
+        asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
+        tables = _tables(predictor, source, format, asked)
+        iterator = itertools.chain.from_iterable(tables)
+        first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
         _write_head(file, predictor.labels, output)
         chunk, count = first, 0
         while chunk:
@@ -57,31 +66,67 @@ def predict_file(workdir, source, output="-", batch_size=64):
             _write(file, predictions, predictor.labels, output)
             count += len(chunk)
             chunk = list(itertools.islice(iterator, CHUNK))
-    skipped = sum(rows.skipped.values())
+    skipped = sum(sum(rows.skipped.values()) for rows in tables)
     print(f"{count:,} rows predicted, {skipped:,} skipped", file=sys.stderr)
 
 
-def _columns(predictor, source):
+def _tables(predictor, source, format, asked):
+    """Returns the rows of each file, iterables that count what they skip."""
     data = predictor.config["data"]
+    if predictor.pairs and (format or _format(data, source)) == "lines":
+        raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV or "
+                        f"JSONL. Received: {source}")
+    if asked["text_pair"] is not None and not predictor.pairs:
+        raise UserError("This model takes single texts, without a column of second texts. "
+                        f"Received: text_pair={asked['text_pair']}")
+    return [iterate_rows(name, **_reading(data, name, format or _format(data, name), asked))
+            for name in find_files(source, tfds=True)]
+
+
+def _reading(data, name, format, asked):
+    """How to read a file: as asked for, else as the model's training data were read."""
     columns = {"text": data["text"], "text_pair": data["text_pair"]}
     if data["task"]:
-        known = glue.task(data["task"]).columns(source)
-        columns = {name: value or known[name] for name, value in columns.items()}
-    if source.endswith((".txt", ".txt.gz")) or columns["text"] is None:
-        if predictor.pairs:
-            raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV or "
-                            f"JSONL. Received: {source}")
-        columns = {"text": "text", "text_pair": None}
-    return {**columns, "encoding": data["encoding"], "on_bad_text": data["on_bad_text"],
-            "header": data["header"]}
+        table = not name.startswith("tfds:")
+        header = header_names(name, format, data["encoding"]) if table else ()
+        known = glue.task(data["task"]).columns(name, header)
+        columns = {column: value or known[column] for column, value in columns.items()}
+    if columns["text"] is None or format in ("lines", "label_text"):
+        columns["text"] = "text"
+    reading = {**columns, "on_bad_text": data["on_bad_text"]}
+    reading.update((key, value) for key, value in asked.items() if value is not None)
+    # That there is none was said of numbered columns, which need none in any case.
+    header = data["header"] or None
+    return {**reading, "format": format, "encoding": data["encoding"], "header": header}
+
+
+def _format(data, name):
+    """What the ending of a name meant in training, or means, or the format of the training data."""
+    trained = data["format"]
+    if trained and _ending(name) == _ending(data["train"] or ""):
+        return trained
+    return told_format(name) or trained
+
+
+def _ending(name):
+    return os.path.splitext(name.lower().removesuffix(".gz"))[1]
 
 
 @contextlib.contextmanager
 def _opened(output):
+    """Opens the output, before the work that it is to hold."""
     if output == "-":
         yield sys.stdout
         return
+    if not output.endswith(OUTPUTS) or tf.io.gfile.isdir(output):
+        raise UserError(f"--output must be a file that ends in {', '.join(OUTPUTS)}, or -. "
+                        f"Received: {output}")
     with whole(output) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+        try:
+            file.write("")  # makes the file
+        except tf.errors.OpError as error:
+            raise UserError("--output must be a file that can be written. "
+                            f"Received: {output} ({error.message})") from error
         yield file
 
 
@@ -98,7 +143,6 @@ def _table(file, output):
 
 
 def _write_head(file, labels, output):
-    file.write("")  # makes the file, even for no row
     if not _is_json(output):
         try:
             _table(file, output).writerow(["label", *labels] if labels else ["value"])

@@ -3,6 +3,7 @@
 import pytest
 
 from keras_attn.data import glue
+from keras_attn.data.table_formats import header_names
 from keras_attn.data.tables import read_table
 from keras_attn.errors import UserError
 from keras_attn.training.metrics import METRICS
@@ -91,6 +92,41 @@ def test_missing_data_come_from_tfds_and_folders_hold_glues_names(tmp_path):
     assert mnli.source(None, "validation") == "tfds:glue/mnli:validation_matched"
     assert mnli.source(str(tmp_path), "validation") == str(tmp_path / "dev_matched.tsv")
     assert mnli.source("my.tsv", "validation") == "my.tsv"
+
+
+# First lines of GLUE's test files.
+TEST_FILES = {
+    "sst2": ["index\tsentence", "0\tA fine film."],
+    "cola": ["index\tsentence", "0\tA fine film."],
+    "rte": ["index\tsentence1\tsentence2", "0\tA fine film.\tB."],
+    "mrpc": ["index\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t7\t8\tA fine film.\tB."],
+    "stsb": [
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
+        "0\tnews\tf\t2012\t1\ts\ts\tA fine film.\tB.",
+    ],
+    "qnli": ["index\tquestion\tsentence", "0\tA fine film.\tB."],
+    "qqp": ["id\tquestion1\tquestion2", "0\tA fine film.\tB."],
+    "mnli": [
+        "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse"
+        "\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2",
+        "0\t1\t2\tg\t(\t(\t(\t(\tA fine film.\tB.",
+    ],
+    "wnli": ["index\tsentence1\tsentence2", "0\tA fine film.\tB."],
+}
+
+
+@pytest.mark.parametrize("name", TEST_FILES)
+def test_glues_test_files_are_read_by_their_header(tmp_path, name):
+    path = tmp_path / "test.tsv"
+    path.write_text("\n".join(TEST_FILES[name]) + "\n", encoding="utf-8")
+    columns = glue.task(name).columns(str(path), header_names(str(path), "tsv", "utf-8"))
+    table = read_table(str(path), text=columns["text"], text_pair=columns["text_pair"])
+    pairs = None if name in ("sst2", "cola") else ["B."]
+    assert (table.texts, table.text_pairs) == (["A fine film."], pairs)
+    # The files with labels keep GLUE's own columns.
+    path.write_text("\n".join(FILES[name]) + "\n", encoding="utf-8")
+    header = header_names(str(path), "tsv", "utf-8")
+    assert glue.task(name).columns(str(path), header) == glue.task(name).columns(str(path))
 
 
 def test_an_unknown_task_is_named_with_the_nearest():
