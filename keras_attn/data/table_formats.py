@@ -200,11 +200,11 @@ def _column_index(column, number, names, path):
             raise UserError(f"One column {column!r} is needed. Received: several in {path}")
         return names.index(str(column))
     if number is None or (names is not None and number >= len(names)):
-        _refuse_column(column, names, path)
+        refuse_column(column, names, path)
     return number
 
 
-def _refuse_column(column, names, path):
+def refuse_column(column, names, path):
     if names is None:
         raise UserError(
             f"Columns are numbers in a file without a header. Received: {column!r} for {path}"
@@ -230,7 +230,7 @@ def json_rows(lines, columns, path):
             continue
         for key in keys:
             if key not in record:
-                _refuse_column(key, list(record), f"{path}, line {number}")
+                refuse_column(key, list(record), f"{path}, line {number}")
         yield number, [_json_string(record[key]) for key in keys]
 
 
@@ -238,41 +238,3 @@ def _json_string(value):
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def tfds_rows(source, columns):
-    """Yields the rows of `tfds:NAME[/CONFIG][:SPLIT]`; class labels become their names."""
-    import tensorflow_datasets as tfds
-
-    name, _, split = source.removeprefix("tfds:").partition(":")
-    try:
-        builder = tfds.builder(name)
-    except ValueError as error:
-        raise _tfds_error("A TFDS data set", error, source) from None
-    try:
-        builder.download_and_prepare()
-    except OSError as error:
-        raise _tfds_error("A TFDS data set that can be downloaded", error, source) from None
-    features = builder.info.features
-    keys = [str(column) for column in columns]
-    for key in keys:
-        if key not in features:
-            _refuse_column(key, list(features), source)
-    try:
-        config = tfds.ReadConfig(interleave_cycle_length=1)
-        rows = builder.as_dataset(split=split or "train", read_config=config)
-    except (ValueError, KeyError) as error:
-        raise _tfds_error(f"A split of {name}", error, source) from None
-    for number, row in enumerate(rows.as_numpy_iterator(), 1):
-        yield number, [_tfds_string(row[key], features[key]) for key in keys]
-
-
-def _tfds_error(need, error, source):
-    reason = str(error).strip().strip("'\"").splitlines() or [type(error).__name__]
-    return UserError(f"{need} is needed ({reason[0]}). Received: {source!r}")
-
-
-def _tfds_string(value, feature):
-    if hasattr(feature, "int2str"):
-        return feature.int2str(int(value)) if value >= 0 else ""  # -1: a hidden label
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attn.data import tfds_text
 from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import (
     FORMATS,
@@ -22,7 +23,6 @@ from keras_attn.data.table_formats import (
     format_of,
     is_text,
     json_rows,
-    tfds_rows,
 )
 from keras_attn.errors import UserError
 
@@ -119,7 +119,7 @@ class iterate_rows:
 
     Args:
         source: A file, a glob, a list of them or the same separated by commas,
-            each optionally gzipped; or `tfds:NAME[/CONFIG][:SPLIT]`.
+            each optionally gzipped; or `tfds:NAME[/CONFIG][:VERSION][:SPLIT]`.
         text, text_pair, label: Columns: a name of the header (or JSON field, or
             TFDS feature), or a number from 0.
         encoding: Of the files. A UTF-8 byte order mark is dropped.
@@ -128,6 +128,7 @@ class iterate_rows:
         header: Whether TSV and CSV files start with a line of names. None: they
             do, unless all columns are given as numbers.
         format: One of `FORMATS`; None: from the file's name.
+        split: The split of a TFDS name without one.
 
     Attributes:
         skipped: Counts of rows left out, by reason.
@@ -149,6 +150,7 @@ class iterate_rows:
         on_bad_text="error",
         header=None,
         format=None,
+        split="train",
     ):
         if text is None:
             raise UserError("The name of the text column is needed. Received: text=None")
@@ -164,7 +166,9 @@ class iterate_rows:
         self._on_bad_text = on_bad_text
         self._header = header
         self._sources = [
-            (name, name if name.startswith("tfds:") else format or format_of(name))
+            ("tfds:" + ":".join(tfds_text.parse(name, split)), None)
+            if name.startswith("tfds:")
+            else (name, format or format_of(name))
             for name in find_files(source, tfds=True)
         ]
         self.skipped = collections.Counter()
@@ -197,7 +201,7 @@ class iterate_rows:
         """Yields (line, values of the wanted columns or BadRow)."""
         columns = [column for column in self._columns.values() if column is not None]
         if source.startswith("tfds:"):
-            yield from tfds_rows(source, columns)
+            yield from tfds_text.rows(*tfds_text.parse(source, None), columns)
             return
         lines = Lines(source, self._encoding)
         if format == "jsonl":

@@ -1,12 +1,29 @@
-"""Text of TensorFlow Datasets as documents, one record each."""
+"""Text of TensorFlow Datasets: documents, one record each, or rows of a table."""
 
 import re
 
+from keras_attn.data.table_formats import BadRow, refuse_column
 from keras_attn.errors import UserError
 from keras_attn.text.sentences import split_long, split_sentences
 
 # A version starts with a digit, a split does not.
 _SOURCE = re.compile(r"tfds:(?P<name>[^:]+(?::\d[\d.*]*)?)(?::(?P<split>[^\d].*))?")
+
+
+def parse(source, split):
+    """Returns (name, split) of `tfds:NAME[/CONFIG][:VERSION][:SPLIT]`.
+
+    Args:
+        source: The name.
+        split: The split, if the source names none.
+
+    Raises:
+        UserError: If the source is not of that form.
+    """
+    match = _SOURCE.fullmatch(source)
+    if match is None:
+        raise UserError(f"A source of TFDS is tfds:NAME[/CONFIG][:SPLIT]. Received: {source}")
+    return match["name"], match["split"] or split
 
 
 def look_up(source, split, field):
@@ -23,44 +40,38 @@ def look_up(source, split, field):
     Raises:
         UserError: If there is no such dataset, split or feature.
     """
-    match = _SOURCE.fullmatch(source)
-    if match is None:
-        raise UserError(f"A source of TFDS is tfds:NAME[/CONFIG][:SPLIT]. Received: {source}")
-    name, split = match["name"], match["split"] or split
+    name, split = parse(source, split)
     builder = _builder(name)
-    try:
-        info = builder.info.splits[split]
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            f"The split of {name} must be one of {', '.join(builder.info.splits)}, or a part of it "
-            f"such as {next(iter(builder.info.splits))}[:10%]. Received: {split}"
-        ) from error
+    examples = _count(builder, name, split)
     features = builder.info.features
     texts = sorted(key for key, feature in features.items() if _is_text(feature))
     if field not in texts:
         raise UserError(
             f"The field of {name} must be text, one of {', '.join(texts)}. Received: {field}"
         )
-    if not info.num_examples:
-        raise UserError(f"The split must hold an example. Received: {name}, {split}")
     whole = builder.info.splits[split.partition("[")[0]]
-    size = whole.num_bytes * info.num_examples // whole.num_examples
-    return name, split, int(info.num_examples), int(size)
+    size = whole.num_bytes * examples // whole.num_examples
+    return name, split, examples, int(size)
 
 
 def read_documents(name, split, field, start, stop):
     """Yields the documents of examples [start, stop), lists of str.
 
-    A split that is a part already, such as `train[:10%]`, is read whole.
+    What is no whole split, such as `train[:10%]` or `train+test`, is read from its beginning.
     """
     import tensorflow_datasets as tfds
 
-    examples = _builder(name).as_dataset(
-        split=split if "[" in split else f"{split}[{start}:{stop}]",
+    builder = _builder(name)
+    # TFDS cuts names of splits alone: train+test[0:5] is all of train and a part of test.
+    plain = split in builder.info.splits
+    examples = builder.as_dataset(
+        split=f"{split}[{start}:{stop}]" if plain else split,
         shuffle_files=False,
         read_config=tfds.ReadConfig(interleave_cycle_length=1),
         decoders=tfds.decode.PartialDecoding([field]),
     )
+    if not plain:
+        examples = examples.skip(start).take(stop - start)
     for example in examples.as_numpy_iterator():
         text = example[field].decode("utf-8", "replace")
         document = [
@@ -73,19 +84,68 @@ def read_documents(name, split, field, start, stop):
             yield document
 
 
+def rows(name, split, columns):
+    """Yields the rows of a split as `table_formats` does; class labels become their names."""
+    import tensorflow_datasets as tfds
+
+    builder = _builder(name)
+    _count(builder, name, split)
+    features = builder.info.features
+    keys = [str(column) for column in columns]
+    for key in keys:
+        if key not in features:
+            refuse_column(key, list(features), f"tfds:{name}")
+    examples = builder.as_dataset(
+        split=split, shuffle_files=False, read_config=tfds.ReadConfig(interleave_cycle_length=1)
+    )
+    for number, example in enumerate(examples.as_numpy_iterator(), 1):
+        try:
+            yield number, [_as_string(example[key], features[key]) for key in keys]
+        except UnicodeDecodeError:
+            yield number, BadRow("encoding", "Text in utf-8 is needed")
+
+
 def _builder(name):
     import tensorflow_datasets as tfds
 
     try:
         builder = tfds.builder(name)
+    except Exception as error:
+        raise _refusal("A data set that TFDS knows is needed", name, error) from error
+    try:
         builder.download_and_prepare()
-    except (tfds.core.DatasetNotFoundError, OSError, ValueError, AssertionError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(
-            f"A tfds: source needs a dataset that TFDS knows. Received: {name} ({reason})"
-        ) from error
+    # The code of the data set runs here, and what goes wrong in a download has no common class.
+    except Exception as error:
+        need = "TFDS must be able to prepare the data set; without network, name local files"
+        raise _refusal(need, name, error) from error
     return builder
+
+
+def _refusal(need, name, error):
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return UserError(f"{need}. Received: tfds:{name} ({reason})")
+
+
+def _count(builder, name, split):
+    """Returns how many examples a split has; refuses one that is not there or empty."""
+    known = builder.info.splits
+    try:
+        examples = int(known[split].num_examples)
+    except (KeyError, ValueError, AssertionError, NotImplementedError) as error:
+        raise UserError(
+            f"The split of {name} must be one of {', '.join(known)}, or a part of it such as "
+            f"{next(iter(known))}[:10%]. Received: {split}"
+        ) from error
+    if not examples:
+        raise UserError(f"The split must hold an example. Received: {name}, {split}")
+    return examples
 
 
 def _is_text(feature):
     return not feature.shape and feature.np_dtype in (str, bytes, object)
+
+
+def _as_string(value, feature):
+    if hasattr(feature, "int2str"):
+        return feature.int2str(int(value)) if value >= 0 else ""  # -1: a hidden label
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)

@@ -139,7 +139,7 @@ def _read(data, task, split):
         columns = {"text": "text", "text_pair": None, "label": "label"}
     return read_table(
         source, **columns, format=data.format, header=data.header, encoding=data.encoding,
-        on_bad_text=data.on_bad_text,
+        on_bad_text=data.on_bad_text, split=split,
     )
 
 

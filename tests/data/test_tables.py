@@ -4,10 +4,13 @@ import csv
 import gzip
 import json
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from keras_attn.data.sources import plan_source, read_task
+from keras_attn.data.table_formats import header_names
 from keras_attn.data.tables import iterate_rows, read_table
 from keras_attn.errors import UserError
 
@@ -105,6 +108,15 @@ def test_numbered_columns_mean_no_header(tmp_path):
     assert read_table(path, text=2, header=True).texts == ["two"]
     _refused("numbers in a file without a header", path, text="s", header=False)
     _refused("at least 4 fields", path, text=3)
+
+
+def test_the_names_of_a_header_are_those_of_the_first_line(tmp_path):
+    path = _write(tmp_path / "t.tsv.gz", "\ufeff\n index\ta \"b\r\n1\t2\n")
+    assert header_names(path, "tsv", "utf-8") == ["index", 'a "b']
+    assert header_names(_write(tmp_path / "t.csv", '"a,b",c\n'), "csv", "utf-8") == ["a,b", "c"]
+    assert header_names(_write(tmp_path / "t.csv", '"a\n'), "csv", "utf-8") == []
+    assert header_names(_write(tmp_path / "t.csv", ""), "csv", "utf-8") == []
+    assert header_names("not read", "lines", "utf-8") == []
 
 
 def test_a_header_may_hold_numbers_as_names(tmp_path):
@@ -250,7 +262,8 @@ def test_broken_gzip_files_are_an_error(tmp_path):
     _refused("whole .gz", str(plain))
 
 
-def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
+def _store(folder, name, **splits):
+    """A TFDS data set of texts and labels; -1 is a hidden label."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -259,23 +272,99 @@ def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
         return tf.data.Dataset.from_tensor_slices(columns)
 
     tfds.dataset_builders.store_as_tfds_dataset(
-        name="toy_reviews",
+        name=name,
         version="1.0.0",
-        data_dir=tmp_path,
+        data_dir=folder,
         features=tfds.features.FeaturesDict(
             {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=["no", "yes"])}
         ),
-        split_datasets={"train": split(["a", "é\tü", "c"], [0, 1, 1]), "test": split(["x"], [-1])},
+        split_datasets={key: split(*columns) for key, columns in splits.items()},
     )
-    tfds.core.add_data_dir(str(tmp_path))
+    tfds.core.add_data_dir(str(folder))
+
+
+def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
+    _store(tmp_path, "toy_reviews", train=(["a", "é\tü", "c"], [0, 1, 1]), test=(["x"], [-1]))
     columns = {"text": "text", "label": "label"}
-    table = read_table("tfds:toy_reviews", **columns)
-    assert sorted(zip(table.texts, table.labels, strict=True)) == [
-        ("a", "no"), ("c", "yes"), ("é\tü", "yes")
-    ]  # fmt: skip
+    for source in ("tfds:toy_reviews", "tfds:toy_reviews:1.0.0", "tfds:toy_reviews:1.0.0:train"):
+        table = read_table(source, **columns)
+        assert sorted(zip(table.texts, table.labels, strict=True)) == [
+            ("a", "no"), ("c", "yes"), ("é\tü", "yes")
+        ]  # fmt: skip
     assert len(read_table("tfds:toy_reviews:train[1:]", **columns)) == 2
+    assert len(read_table("tfds:toy_reviews:train+test", text="text")) == 4
     assert read_table("tfds:toy_reviews:test", text="text").texts == ["x"]
     assert "example 1" in _refused("label", "tfds:toy_reviews:test", label="label")
-    _refused("split", "tfds:toy_reviews:tran")
+    _refused("one of train, test.*Received: tran", "tfds:toy_reviews:tran")
+    _refused("one of train, test.*Received: all", "tfds:toy_reviews:all[0:7]")
+    _refused("must hold an example", "tfds:toy_reviews:train[0:0]")
     _refused("did you mean text", "tfds:toy_reviews", text="texts")
     _refused("not found", "tfds:toy_revue")
+    _refused("not found", "tfds:toy_reviews:2.0.0")
+    _refused(r"tfds:NAME\[/CONFIG\]", "tfds:")
+
+
+def test_a_tfds_name_without_a_split_is_that_of_the_split_asked_for(tmp_path):
+    _store(tmp_path, "two_splits", train=(["a"], [0]), validation=(["v"], [1]))
+    table = read_table("tfds:two_splits", text="text", split="validation")
+    assert table.texts == ["v"]
+    assert table.where(0) == "tfds:two_splits:validation, example 1"
+    assert read_table("tfds:two_splits:train", text="text", split="validation").texts == ["a"]
+    _refused("one of train, validation, .*Received: test", "tfds:two_splits", split="test")
+
+
+def test_every_split_that_tfds_can_name_is_read_once(tmp_path):
+    texts = [sign * 40 for sign in "abcdxyz"]
+    _store(tmp_path, "split_texts", train=(texts[:4], [0] * 4), test=(texts[4:], [1] * 3))
+    for split, number in (("train+test", 7), ("all", 7), ("train[:2]+test", 5), ("test", 3)):
+        table = read_table(f"tfds:split_texts:{split}", text="text")
+        assert len(table) == len(set(table.texts)) == number
+        plan = plan_source(f"tfds:split_texts:{split}", tokens_per_shard=1)
+        read = [read_task(plan, task, Counter()) for task in range(len(plan["tasks"]))]
+        found = [text for documents in read for (text,) in documents]
+        assert len(found) == len(set(found)) == number and set(found) <= set(texts)
+
+
+def test_undecodable_tfds_text_is_an_error_or_counted(tmp_path):
+    _store(tmp_path, "latin_reviews", train=([b"na\xefve", b"fine"], [0, 1]))
+    assert "example" in _refused("utf-8.*on_bad_text=skip", "tfds:latin_reviews")
+    table = read_table("tfds:latin_reviews", text="text", on_bad_text="skip")
+    assert (table.texts, table.skipped) == (["fine"], {"encoding": 1})
+
+
+def _failures():
+    from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
+    from tensorflow_datasets.core.download.util import DownloadError
+
+    return [
+        DownloadError("Failed to get url http://x. HTTP code: 404."),
+        NonMatchingChecksumError("Artifact http://x has wrong checksum:\n* Expected: 1\n* Got: 2"),
+        ConnectionError("Max retries exceeded"),
+        AssertionError("Manual directory x does not exist or is empty. Create it\nand download"),
+        ModuleNotFoundError("No module named 'mwparserfromhell'"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_download_that_fails_is_an_error_in_one_line(tmp_path, monkeypatch, number):
+    import tensorflow_datasets as tfds
+
+    failure = _failures()[number]
+    name = f"unreachable_reviews{number}"
+
+    def split_generators(self, manager):
+        raise failure
+
+    members = {
+        "VERSION": tfds.core.Version("1.0.0"),
+        "_info": lambda self: tfds.core.DatasetInfo(
+            builder=self, features=tfds.features.FeaturesDict({"text": tfds.features.Text()})
+        ),
+        "_split_generators": split_generators,
+        "_generate_examples": lambda self: iter(()),
+        "__module__": __name__,
+    }
+    type(f"UnreachableReviews{number}", (tfds.core.GeneratorBasedBuilder,), members)
+    monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
+    message = _refused("name local files. Received: tfds:unreachable", f"tfds:{name}")
+    assert str(failure).splitlines()[0] in message
