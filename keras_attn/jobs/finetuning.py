@@ -48,9 +48,10 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         architecture = choose_architecture(run)
         task = _task(config.data)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
+        labels = _label_set(tables["train"], task)  # of all rows: a draw may miss a class
         rows = rows_drawn(len(tables["train"]), config.data.limit, config.train.seed)
         tables["train"] = tables["train"].take(rows)
-        targets = _targets(tables, task)
+        targets = _targets(tables, task, labels)
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         train, validation = (
@@ -158,13 +159,15 @@ def rows_drawn(count, limit, seed):
     return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
 
 
-def _targets(tables, task):
-    train = tables["train"]
+def _label_set(table, task):
+    """The classes of the training data; None for regression."""
     if task.regression:
-        encode, names = encode_scores, ()
-    else:
-        labels = task.glue.label_set() if task.glue else LabelSet.from_labels(train.labels)
-        encode, names = labels.encode, labels.names
+        return None
+    return task.glue.label_set() if task.glue else LabelSet.from_labels(table.labels)
+
+
+def _targets(tables, task, labels):
+    encode, names = (labels.encode, labels.names) if labels else (encode_scores, ())
     encoded = {split: encode(table.labels, table.where)
                for split, table in tables.items() if table}
     return _Targets(tuple(names), task.metrics, encoded)
