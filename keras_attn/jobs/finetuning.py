@@ -62,8 +62,9 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         _report(run, tables["train"], targets, train)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        run.start(architecture, _hashes(run, tables))
+        # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
+        run.start(architecture, _hashes(run, tables))
 
         def make_model():
             backbone = BertEncoder(**architecture, dtype=config.train.precision,

@@ -1,17 +1,24 @@
 """From text to predictions by the commands, and the same from Python."""
 
 import csv
+import hashlib
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
 from started_commands import ROOT, results, run, steps_recorded
 
 import keras_attn
+from keras_attn.data.table_formats import FORMATS
 from keras_attn.errors import UserError
-from keras_attn.jobs.predicting import predict_file
+from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.jobs.predicting import predict_file, predict_texts
+from keras_attn.workdir import Workdir
 
 
 def test_pretraining_leaves_a_workdir_with_its_results(pretrained):
@@ -76,6 +83,97 @@ def test_no_rows_give_no_rows(finetuned, tmp_path, name, content):
     assert (tmp_path / name).read_text() == content
 
 
+def _finetune(workdir, finetuned, **fields):
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.length": 16, "data.vocab": str(finetuned / "vocab.txt"), "train.steps": 2,
+        "train.batch_size": 8, **fields})
+    return keras_attn.finetune(config, workdir=str(workdir))
+
+
+def _assert_predicted(workdir, source, texts, folder, **options):
+    """The file's predictions are those of its texts, given from Python."""
+    predict_file(workdir, str(source), str(folder / "out.jsonl"), **options)
+    found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    for row, known in zip(found, keras_attn.load(workdir).predict(texts), strict=True):
+        assert row["label"] == known["label"]
+        np.testing.assert_allclose(list(row["probabilities"].values()),
+                                   list(known["probabilities"].values()), atol=1e-6)
+
+
+def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned, tmp_path):
+    texts = ["bas ben", "tas kon ten lun"]
+    (tmp_path / "rows.all").write_text("good bas ben\nbad tas kon ten lun\n")
+    (tmp_path / "new.all").write_text("? bas ben\n? tas kon ten lun\n")
+    (tmp_path / "new.txt").write_text("bas ben\ntas kon ten lun\n")
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    workdir = tmp_path / "spaced"
+    _finetune(workdir, finetuned, **{"data.train": str(tmp_path / "rows.all"),
+                                     "data.format": "label_text"})
+    for name in ("new.all", "new.txt", "new.jsonl"):
+        _assert_predicted(workdir, tmp_path / name, texts, tmp_path)
+    both = f"{tmp_path / 'new.all'},{tmp_path / 'new.txt'}"
+    _assert_predicted(workdir, both, texts * 2, tmp_path)
+    # An ending means what it meant in training.
+    (tmp_path / "rows.txt").write_text("label\ttext\ngood\tbas ben\nbad\ttas kon ten lun\n")
+    workdir = tmp_path / "table"
+    _finetune(workdir, finetuned, **{"data.train": str(tmp_path / "rows.txt"), "data.format": "tsv",
+                                     "data.text": "text", "data.label": "label"})
+    _assert_predicted(workdir, tmp_path / "rows.txt", texts, tmp_path)
+    _assert_predicted(workdir, tmp_path / "new.jsonl", texts, tmp_path)
+    _assert_predicted(workdir, tmp_path / "new.txt", texts, tmp_path, format="lines")
+
+
+def test_flags_say_how_to_read_a_file(finetuned, tmp_path):
+    (tmp_path / "in.data").write_bytes(b"id,review\n1,bas ben\n2,na\xefve\n3,tas ten\n")
+    flags = [f"--workdir={finetuned}", f"--input={tmp_path / 'in.data'}", "--format=csv",
+             "--text_column=review"]
+    out, err = run("finetune.predict", *flags, "--on_bad_text=skip")
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["label", "good", "bad"]
+    assert "2 rows predicted, 1 skipped" in err
+    _, err = run("finetune.predict", *flags, status=2)
+    assert re.fullmatch("error: Text in utf-8 is needed.*line 3\n", err)
+    with pytest.raises(UserError, match="single texts.*Received: text_pair=id"):
+        predict_file(finetuned, str(tmp_path / "in.data"), format="csv", text_pair="id")
+
+
+def test_the_formats_of_the_flag_are_those_of_tables():
+    out, _ = run("finetune.predict", "--help")
+    assert f"--format  <{'|'.join(FORMATS)}>" in out
+
+
+def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_path):
+    texts = ["Bas ben bin.", "tas \"kon ten", "lun"]
+    rows = [f"gj04\t{i % 2}\t{'' if i % 2 else '*'}\t{text}" for i, text in enumerate(texts)]
+    (tmp_path / "dev.tsv").write_text("\n".join(rows) + "\n")
+    rows = ["index\tsentence", *(f"{i}\t{text}" for i, text in enumerate(texts))]
+    (tmp_path / "test.tsv").write_text("\n".join(rows) + "\n")
+    train = str(tmp_path / "dev.tsv")
+    _finetune(tmp_path / "run", finetuned, **{"data.task": "cola", "data.train": train})
+    for name in ("dev.tsv", "test.tsv"):
+        _assert_predicted(tmp_path / "run", tmp_path / name, texts, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [("gone/out.tsv", "can be written"), ("out.csv.gz", "ends in"), ("folder", "ends in"),
+     ("folder.tsv", "ends in"), ("out", "ends in"), ("in.tsv/out.tsv", "can be written")],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, output, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.tsv").mkdir()
+    (tmp_path / "in.tsv").write_text("text\nbas\n")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=f"--output.*{message}.*{output}") as caught:
+        predict_file("no run", str(tmp_path / "in.tsv"), str(tmp_path / output))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match=f"--output.*{message}.*{output}"):
+        predict_texts("no run", ["bas"], output=str(tmp_path / output))
+    with pytest.raises(UserError, match="config.json. Received: no run"):
+        predict_file("no run", str(tmp_path / "in.tsv"), str(tmp_path / "out.tsv"))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_predict_takes_texts_or_a_file(finetuned):
     _, err = run("finetune.predict", f"--workdir={finetuned}", "--text=bas", "--input=in.tsv",
                  status=2)
@@ -93,6 +191,49 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         keras_attn.load(pretrained)
     with pytest.raises(UserError, match="config.json. Received: nowhere"):
         keras_attn.load("nowhere")
+
+
+def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path):
+    rows = ["text\tlabel", *["bas\tmany"] * 40, "ben\tfew"]
+    (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n")
+    for seed in range(2):
+        _finetune(tmp_path / str(seed), finetuned, **{
+            "data.train": str(tmp_path / "rows.tsv"), "data.validation": str(tmp_path / "rows.tsv"),
+            "data.text": "text", "data.label": "label", "data.limit": 3, "train.seed": seed})
+        assert keras_attn.load(tmp_path / str(seed)).labels == ["few", "many"]
+
+
+def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
+    splits = {"train": [["bas", "tas"], ["good", "bad"]], "validation": [["ben"], ["good"]]}
+    for name, kept in (("two_parts", splits), ("one_part", {"train": splits["train"]})):
+        columns = {split: tf.data.Dataset.from_tensor_slices({"text": texts, "label": labels})
+                   for split, (texts, labels) in kept.items()}
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name=name, version="1.0.0", data_dir=tmp_path / "tfds", split_datasets=columns,
+            features=tfds.features.FeaturesDict({"text": tf.string, "label": tf.string}))
+    tfds.core.add_data_dir(str(tmp_path / "tfds"))
+    fields = {"data.text": "text", "data.label": "label", "data.train": "tfds:two_parts"}
+    found = _finetune(tmp_path / "run", finetuned, **fields,
+                      **{"data.validation": "tfds:two_parts:1.0.0"})
+    of_rows = hashlib.sha256(b"ben\0\1" + b"\1" + b"good\0\1").hexdigest()
+    assert found["data_sha256"]["validation rows"] == of_rows
+    with pytest.raises(UserError, match="one of train, or .*Received: validation"):
+        _finetune(tmp_path / "none", finetuned, **fields, **{"data.validation": "tfds:one_part"})
+
+
+def test_a_kill_as_the_run_begins_leaves_its_labels(finetuned, tmp_path, monkeypatch):
+    start = Workdir.start
+
+    def killed(self, *arguments):
+        start(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workdir, "start", killed)
+    (tmp_path / "rows.tsv").write_text("text\tlabel\nbas\tgood\ntas\tbad\n")
+    with pytest.raises(KeyboardInterrupt):
+        _finetune(tmp_path / "run", finetuned, **{
+            "data.train": str(tmp_path / "rows.tsv"), "data.text": "text", "data.label": "label"})
+    assert Workdir(tmp_path / "run").read_json("labels.json")["names"] == ["bad", "good"]
 
 
 def test_the_import_brings_neither_tensorflow_nor_keras():
