@@ -11,7 +11,6 @@
     model.keras      the trained model
 """
 
-import hashlib
 import json
 import os
 import platform
@@ -210,12 +209,3 @@ def versions():
         except importlib.metadata.PackageNotFoundError:
             found[name] = None
     return found
-
-
-def file_sha256(path):
-    """SHA-256 of a file, read in pieces."""
-    sha = hashlib.sha256()
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while piece := file.read(1 << 22):
-            sha.update(piece)
-    return sha.hexdigest()

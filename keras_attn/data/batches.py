@@ -25,6 +25,8 @@ class StreamBatches:
         limit: With `once`: only that many rows, spread evenly over the epoch.
     """
 
+    one_length = True
+
     def __init__(self, source, batch_size, once=False, limit=None):
         self.source = source
         self.batch_size = batch_size
@@ -61,6 +63,7 @@ class TableBatches:
         self.batch_size = source.batch_size
         self.num_examples = source.num_examples
         self.num_batches = source.num_batches
+        self.one_length = len(source.buckets) == 1
         self._newest = (None, None)
 
     def batch(self, index, first, last):
@@ -151,6 +154,5 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
 
 def _static(array, leading, accumulate, share, batches):
     rows = (share,) if leading == 1 else (accumulate, share // accumulate)
-    # Lengths of bucketed batches differ; those of a stream do not.
-    inner = array.shape[1:] if isinstance(batches, StreamBatches) else (None,) * (array.ndim - 1)
+    inner = array.shape[1:] if batches.one_length else (None,) * (array.ndim - 1)
     return rows + tuple(inner)

@@ -1,5 +1,6 @@
-"""Which files a source names."""
+"""Which files a source names, and what they hold."""
 
+import hashlib
 import os
 
 import tensorflow as tf
@@ -30,6 +31,15 @@ def find_files(source, tfds=False):
     if not files:
         raise UserError("At least one file is needed. Received: none")
     return list(dict.fromkeys(files))
+
+
+def file_sha256(path):
+    """SHA-256 of a file, read in pieces."""
+    sha = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while piece := file.read(1 << 22):
+            sha.update(piece)
+    return sha.hexdigest()
 
 
 def _matches(pattern):

@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.files import file_sha256
 from keras_attn.data.processes import available_cores
 from keras_attn.data.shard_processes import write_tasks
 from keras_attn.data.shard_writer import task_file, write_task
@@ -227,6 +228,8 @@ def _do_tasks(plan, tokenizer, folder, processes, log):
 def _finish(folder, plan, tasks, seconds):
     """Writes the index, and reads it back."""
     shards = [shard for task in tasks for shard in task["shards"]]
+    for file in plan["source"].get("files", ()):
+        file["sha256"] = file_sha256(file["file"])
     index = {
         "vocabulary_sha256": plan["vocabulary_sha256"],
         "lowercase": plan["lowercase"],

@@ -34,7 +34,9 @@ _LABELLED = {
     "task": (str, "a GLUE task, which sets columns, labels and metrics"),
     "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
                    "data.task; without: data.task in TFDS"),
-    "validation": (str, "as data.train; without: that of docstrings or data.task, else none"),
+    "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
+                        "that of docstrings, or of data.task where data.train is a folder or "
+                        "left out; else none"),
     "text": (str, "column of the text: a name, or a number from 0"),
     "text_pair": (str, "column of the second text"),
     "label": (str, "column of the label"),

@@ -10,6 +10,7 @@ from keras_attn.data import glue
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples, LabelSet, encode_scores
 from keras_attn.data.docstrings import labelled_docstrings
+from keras_attn.data.files import file_sha256
 from keras_attn.data.tables import Table, read_table
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
@@ -18,7 +19,6 @@ from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.metrics import classification_metrics
-from keras_attn.workdir import file_sha256
 
 
 def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
@@ -184,6 +184,8 @@ def _examples(run, table, labels, tokenizer, shuffle):
     return ClassificationExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
+        # A TPU is compiled for one shape.
+        buckets=() if isinstance(run.strategy, tf.distribute.TPUStrategy) else None,
         seed=config.train.seed, shuffle=shuffle,
     )
 

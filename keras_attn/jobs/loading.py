@@ -8,12 +8,13 @@ import tensorflow as tf
 
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
+from keras_attn.data.files import file_sha256
 from keras_attn.errors import UserError
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.checkpoints import Checkpoints, assign_values, variables_by_path
 from keras_attn.training.strategies import check_backend
-from keras_attn.workdir import Workdir, file_sha256
+from keras_attn.workdir import Workdir
 
 
 class Saved:

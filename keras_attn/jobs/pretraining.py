@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
-from keras_attn.data.files import find_files
+from keras_attn.data.files import file_sha256, find_files
 from keras_attn.data.prepare import prepare
-from keras_attn.data.pretraining import PretrainingExamples
+from keras_attn.data.pretraining import PretrainingExamples, check_options
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.data.tfrecords import TFRecordExamples
 from keras_attn.errors import UserError
@@ -19,7 +19,6 @@ from keras_attn.jobs.preparing import vocabulary_of
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.text.vocabulary import read_vocabulary
-from keras_attn.workdir import file_sha256
 
 DEFAULT_MINUTES = 5.0
 ROWS_COUNTED = 16_384
@@ -49,13 +48,15 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
     run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": DEFAULT_MINUTES}, strategy, virtual_devices, tpu)
     with run.locked():
-        config = run.config
+        config, data = run.config, run.config.data
+        check_options(data.length, _max_predictions(data), data.masked_fraction,
+                      data.short_fraction, config.train.seed)
         architecture = choose_architecture(run)
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
-        validation = _examples(run, "validation", _validation(config.data), tokenizer)
-        train = _examples(run, "train", config.data.train, tokenizer)
+        validation = _examples(run, "validation", _validation(data), tokenizer)
+        train = _examples(run, "train", data.train, tokenizer)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
         run.start(architecture, _hashes(run))
@@ -127,10 +128,14 @@ def _examples(run, split, source, tokenizer):
     run.meet()
     return PretrainingExamples(
         folder, tokenizer, length=data.length,
-        max_predictions=data.max_predictions or math.ceil(data.masked_fraction * data.length),
+        max_predictions=_max_predictions(data),
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
         whole_words=data.whole_words, seed=run.config.train.seed, exact=exact,
     )
+
+
+def _max_predictions(data):
+    return data.max_predictions or math.ceil(data.masked_fraction * data.length)
 
 
 def _folder(run, split, source):
@@ -149,7 +154,7 @@ def _log_frequencies(examples, tokenizer):
 
 
 def _hashes(run):
-    """SHA-256 of the vocabulary and of each split's shards or TFRecords."""
+    """SHA-256 of the vocabulary, of each split's files and of the shards made from them."""
     hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
     data = run.config.data
     for split, source in (("train", data.train), ("validation", _validation(data))):
@@ -158,6 +163,9 @@ def _hashes(run):
         if _is_tfrecord(data, source):
             hashes.update({name: file_sha256(name) for name in find_files(source)})
         else:
-            for shard in read_index(_folder(run, split, source))["shards"]:
+            index = read_index(_folder(run, split, source))
+            for file in index["source"]["source"].get("files", ()):
+                hashes[file["file"]] = file["sha256"]
+            for shard in index["shards"]:
                 hashes[f"{split}/{shard['file']}"] = shard["sha256"]
     return hashes

@@ -21,13 +21,16 @@ from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.workdir import Workdir
 
 
-def test_pretraining_leaves_a_workdir_with_its_results(pretrained):
+def test_pretraining_leaves_a_workdir_with_its_results(pretrained, texts):
     found = results(pretrained)
     assert found["steps"] == 20 and found["examples"] == 160
     assert {"mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds",
             "examples_per_second", "weights_sha256"} <= set(found)
     assert {"keras", "tensorflow", "numpy", "python", "keras_attn"} <= set(found["versions"])
     assert {"vocab.txt", "train/shard-00000-000.npz"} <= set(found["data_sha256"])
+    for name in ("train.txt", "valid.txt"):
+        sha = hashlib.sha256((texts / name).read_bytes()).hexdigest()
+        assert found["data_sha256"][str(texts / name)] == sha
     assert steps_recorded(pretrained) == list(range(1, 21))
     names = {path.name for path in pretrained.iterdir()}
     assert names >= {"config.json", "vocab.txt", "checkpoints", "metrics.jsonl", "results.json",

@@ -24,6 +24,7 @@ class Tables:
     """Whole batches whose width differs."""
 
     batch_size, num_examples, num_batches = 4, 8, 2
+    buckets = (1, 2)
 
     def batch(self, index):
         first = 4 * index
@@ -51,6 +52,14 @@ def test_slices_of_replicas_and_micro_batches_tile_the_global_batch(replicas, ac
             replicas)
         rows = np.concatenate([part.reshape(-1) for part in parts])
         np.testing.assert_array_equal(rows, np.arange(8 * index, 8 * index + 8))
+
+
+def test_tables_of_one_width_have_static_shapes():
+    one, strategy = Tables(), _strategy(1)
+    for buckets, width in (((1, 2), None), ((2,), 2)):
+        one.buckets, one.batch = buckets, lambda index: {"grid": np.zeros((4, 2), np.int32)}
+        feed = distributed_batches(TableBatches(one), strategy, start=0, accumulate=2)
+        assert feed.dataset.element_spec["grid"].shape.as_list() == [2, 2, width]
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
