@@ -25,7 +25,7 @@ demo: $(VENV)/installed-report
 	$(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv --durations=0
