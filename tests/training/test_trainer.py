@@ -51,7 +51,7 @@ class FakeStep:
 
 
 class FakeBatches:
-    batch_size = 4
+    batch_size, one_length = 4, True
 
     def batch(self, index, first, last):
         return {"x": np.zeros((last - first, 1), np.float32)}
