@@ -21,8 +21,12 @@ _REPEATS = flags.DEFINE_integer("repeats", 7, "Times each is measured, in turn."
 
 
 def main(_):
-    texts = list(sample_texts(_INPUT.value, limit_bytes=int(_MEGABYTES.value * 1e6)))
-    megabytes = sum(len(text.encode()) for text in texts) / 1e6
+    texts, megabytes = [], 0.0
+    for text in sample_texts(_INPUT.value):
+        texts.append(text)
+        megabytes += len(text.encode()) / 1e6
+        if megabytes >= _MEGABYTES.value:
+            break
     cores = available_cores()
     ours = WordPieceTokenizer.from_file(_VOCABULARY.value, _LOWERCASE.value)
     peer = BertWordPieceTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
