@@ -35,7 +35,9 @@ def make_environment(folder):
 def install(python, *arguments):
     """Runs `pip install`; fails with what pip said."""
     command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    # pip takes what lies on PYTHONPATH for installed.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=kept)
     assert done.returncode == 0, f"pip install {arguments}:\n{done.stderr[-3000:]}"
 
 
