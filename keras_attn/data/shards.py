@@ -8,14 +8,13 @@ import hashlib
 import io
 import json
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.npz import parse_npz
 from keras_attn.whole_files import write_whole
 
 FORMAT = 1
@@ -90,16 +89,13 @@ def read_arrays(path, *names):
     """Returns the named arrays of a shard file, as stored."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            content = io.BytesIO(file.read())
-        with np.load(content, allow_pickle=False) as arrays:
-            return [arrays[name] for name in names]
+            arrays = parse_npz(file.read(), names)
+        return [arrays[name] for name in names]
     except tf.errors.NotFoundError as error:
         raise UserError(
             f"The shard must exist; prepare the text again. Received: {path}"
         ) from error
-    except (
-        zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, OSError, RuntimeError,
-    ) as error:  # fmt: skip
+    except ValueError as error:
         raise _damaged(path) from error
 
 

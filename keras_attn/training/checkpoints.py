@@ -6,17 +6,15 @@ killed while writing leaves nothing that a restart would take for whole.
 """
 
 import hashlib
-import io
 import json
 import posixpath
 import re
-import zipfile
-import zlib
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.npz import parse_npz
 from keras_attn.training.step import is_seed
 from keras_attn.whole_files import whole
 
@@ -78,8 +76,7 @@ def digest(values):
 
 
 # Of the content. An error of the disk or the network is none: it may pass.
-DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, NotImplementedError,
-          tf.errors.NotFoundError)
+DAMAGE = (ValueError, KeyError, tf.errors.NotFoundError)
 
 
 class Checkpoints:
@@ -119,7 +116,9 @@ class Checkpoints:
         """Writes the arrays and a small JSON-able `state` of one step."""
         tf.io.gfile.makedirs(self.folder)
         steps = sorted({*self.steps(), step})
-        state = np.frombuffer(json.dumps({**state, "step": step}).encode(), np.uint8)
+        # The count: a wrong bit in the file's directory can hide arrays, and checksums see none.
+        state = json.dumps({**state, "step": step, "arrays": len(values)})
+        state = np.frombuffer(state.encode(), np.uint8)
         with whole(self._path(f"step-{step}.npz")) as temporary, \
                 tf.io.gfile.GFile(temporary, "wb") as file:
             appended = _Append(file)
@@ -169,12 +168,11 @@ class Checkpoints:
 
 
 def _parse(content, step):
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            values = {name: arrays[name] for name in arrays.files}
-        state = json.loads(values.pop("state").tobytes())
-    except OSError as error:  # NumPy's for what is no zip file; none is read here
-        raise ValueError(str(error)) from error
+    values = parse_npz(content)
+    state = json.loads(values.pop("state").tobytes())
+    arrays = state.pop("arrays")
+    if len(values) != arrays:
+        raise ValueError(f"{len(values)} of {arrays} arrays")
     if state["step"] != step:
         raise ValueError(f"step {state['step']} in the file of step {step}")
     return values, state

@@ -102,6 +102,21 @@ def test_one_wrong_byte_anywhere_in_the_arrays_is_found(tmp_path):
     assert checkpoints.read_newest()[1]["step"] == 1 and len(warnings) == 1
 
 
+@pytest.mark.parametrize("bit", [1, 8, 128])
+def test_with_a_wrong_bit_a_checkpoint_is_the_same_or_skipped(tmp_path, bit):
+    checkpoints, warnings = _saved(tmp_path, 1, 2)
+    content = (tmp_path / "step-2.npz").read_bytes()
+    skipped = 0
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= bit
+        (tmp_path / "step-2.npz").write_bytes(changed)
+        values, state = checkpoints.read_newest()
+        skipped += state["step"] == 1
+        assert digest(values) == digest(_values(state["step"]))
+    assert skipped == len(warnings) > len(content) / 2
+
+
 def test_a_checkpoint_that_is_gone_or_another_steps_is_skipped(tmp_path):
     checkpoints, warnings = _saved(tmp_path, 1, 2, 3, keep=3)
     os.remove(tmp_path / "step-3.npz")
