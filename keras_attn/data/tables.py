@@ -9,6 +9,7 @@ can say where it is.
 import codecs
 import collections
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -166,18 +167,16 @@ class iterate_rows:
         self._on_bad_text = on_bad_text
         self._header = header
         self._sources = [
-            ("tfds:" + ":".join(tfds_text.parse(name, split)), None)
-            if name.startswith("tfds:")
-            else (name, format or format_of(name))
-            for name in find_files(source, tfds=True)
+            self._source(name, format, split) for name in find_files(source, tfds=True)
         ]
         self.skipped = collections.Counter()
 
     def __iter__(self):
         self.skipped.clear()
         wanted = [name for name, column in self._columns.items() if column is not None]
-        for source, format in self._sources:
-            for line, values in self._read(source, format):
+        columns = [self._columns[name] for name in wanted]
+        for source, read in self._sources:
+            for line, values in read(columns):
                 if isinstance(values, BadRow):
                     self._refuse(values, source, line)
                     continue
@@ -197,12 +196,15 @@ class iterate_rows:
             )
         self.skipped[bad.reason] += 1
 
-    def _read(self, source, format):
-        """Yields (line, values of the wanted columns or BadRow)."""
-        columns = [column for column in self._columns.values() if column is not None]
-        if source.startswith("tfds:"):
-            yield from tfds_text.rows(*tfds_text.parse(source, None), columns)
-            return
+    def _source(self, name, format, split):
+        """Returns its name and a function: columns -> (line, their values or BadRow) of rows."""
+        if name.startswith("tfds:"):
+            parts = tfds_text.parse(name, split)
+            return "tfds:" + ":".join(parts), functools.partial(tfds_text.rows, *parts)
+        format = format or format_of(name)
+        return name, functools.partial(self._file_rows, name, format)
+
+    def _file_rows(self, source, format, columns):
         lines = Lines(source, self._encoding)
         if format == "jsonl":
             rows = json_rows(lines, columns, source)
