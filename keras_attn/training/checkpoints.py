@@ -170,7 +170,7 @@ class Checkpoints:
 def _parse(content, step):
     values = parse_npz(content)
     state = json.loads(values.pop("state").tobytes())
-    arrays = state.pop("arrays")
+    arrays = state.pop("arrays", len(values))
     if len(values) != arrays:
         raise ValueError(f"{len(values)} of {arrays} arrays")
     if state["step"] != step:

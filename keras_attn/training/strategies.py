@@ -69,6 +69,7 @@ def _split_cpu(number):
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration() for _ in range(number)],
         )
+        tf.config.set_visible_devices([], "GPU")  # the multi-worker strategy takes what it sees
     except RuntimeError:
         if len(tf.config.list_logical_devices("CPU")) != number:
             raise UserError(

@@ -227,8 +227,15 @@ class Trainer:
         return (self.total_steps - self.step) * self.seconds / max(1, self.step)
 
     def restore(self):
-        """Goes to the newest whole checkpoint; the chief chooses which."""
+        """Goes to the newest whole checkpoint; the chief chooses which.
+
+        Raises:
+            UserError: If there are checkpoints, but none is whole.
+        """
         found = self.checkpoints.read_newest() if self.chief else None
+        if self.chief and not found and self.checkpoints.steps():
+            raise UserError("One of the checkpoints must be whole; to train anew, remove the "
+                            f"folder. Received: {self.checkpoints.folder}, where none is")
         step = int(agree(self.strategy, [found[1]["step"] if found else -1])[0])
         if self.chief:
             self.checkpoints.go_back_to(step)

@@ -206,11 +206,16 @@ def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
     assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
 
 
-def test_without_a_whole_checkpoint_a_run_begins_as_it_did(trained):
+def test_without_a_whole_checkpoint_a_run_begins_only_when_told_to(trained):
     config, workdir = trained
     before = json.loads((workdir / "results.json").read_text())["weights_sha256"]
     for path in (workdir / "checkpoints").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:100])
+    left = sorted(path.name for path in (workdir / "checkpoints").iterdir())
+    with pytest.raises(UserError, match="to train anew, remove the folder"):
+        pretrain(config, workdir=str(workdir))
+    assert sorted(path.name for path in (workdir / "checkpoints").iterdir()) == left
+    shutil.rmtree(workdir / "checkpoints")
     assert pretrain(config, workdir=str(workdir))["weights_sha256"] == before
 
 
