@@ -9,8 +9,8 @@ from keras_attn.errors import UserError
 def lock_file(path, needed):
     """Locks a file until what is returned is closed or this process ends, however it ends.
 
-    The kernel releases the lock of a killed process, so it never goes stale. Remote filesystems
-    have no such lock and are not guarded.
+    The kernel releases the lock of a killed process, so it never goes stale. Filesystems
+    without such locks are not guarded.
 
     Args:
         path: The file; made if it is not there. Its holder may remove it.
@@ -32,11 +32,14 @@ def lock_file(path, needed):
         file = open(path, "a+")  # noqa: SIM115 - held until it is closed
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.seek(0)
             holder = file.read().strip() or "another process"
             file.close()
             raise UserError(f"{needed}, in use by {holder}") from None
+        except OSError:  # a filesystem without locks, such as some of NFS and Lustre
+            file.close()
+            return None
         if _is_at(file, path):
             break
         file.close()  # removed by its holder after it was opened here

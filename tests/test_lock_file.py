@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -52,6 +53,16 @@ def test_a_file_removed_by_its_holder_keeps_nobody_out_and_lets_one_in(tmp_path,
     with pytest.raises(UserError, match="in use"):
         lock_file(path, "")
     ours.close()
+
+
+def test_a_filesystem_without_locks_has_none(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def without_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    assert lock_file(str(tmp_path / "lock"), "") is None
 
 
 def test_a_remote_folder_has_no_lock():
