@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_attn.data.text_lines import is_gzip
 from keras_attn.errors import UserError, nearest
 
 FORMATS = {
@@ -36,6 +37,9 @@ class BadRow(NamedTuple):
 
     reason: str  # the name it is counted under
     need: str  # what the row should have been
+
+
+EMPTY = BadRow("empty line", "A row is needed")  # no fault, but counted
 
 
 def told_format(name):
@@ -102,7 +106,7 @@ class Lines:
         try:
             with contextlib.ExitStack() as stack:
                 stream = stack.enter_context(io.BufferedReader(_RawFile(self.path), 1 << 20))
-                if self.path.endswith(".gz"):
+                if is_gzip(self.path):
                     stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
                 # Only \n ends a line: texts may hold \r, \x0b or U+2028.
                 text = io.TextIOWrapper(
@@ -124,20 +128,21 @@ def _without_end(line):
 
 
 def _split_rows(lines, format):
-    """Yields (line number, fields or BadRow); empty lines of tables are passed over."""
+    """Yields (line number, fields or BadRow)."""
     if format == "csv":
         yield from _csv_rows(lines)
         return
     for number, line in enumerate(map(_without_end, lines), 1):
-        if line or format == "lines":  # an empty text is a text
-            if format == "tsv":
-                fields = line.split("\t")
-            elif format == "label_text":
-                fields = line.split(None, 1) if line[0].strip() else ["", line]
-                fields += [""] * (2 - len(fields))
-            else:
-                fields = [line]
-            yield number, fields
+        if format == "lines":
+            fields = [line]  # an empty text is a text
+        elif not line:
+            fields = EMPTY
+        elif format == "tsv":
+            fields = line.split("\t")
+        else:
+            fields = line.split(None, 1) if line[0].strip() else ["", line]
+            fields += [""] * (2 - len(fields))
+        yield number, fields
 
 
 def _csv_rows(lines):
@@ -152,8 +157,7 @@ def _csv_rows(lines):
         except csv.Error as error:
             yield number, BadRow("csv", f"Well-formed CSV is needed ({error})")
             continue
-        if fields:
-            yield number, fields
+        yield number, fields or EMPTY
 
 
 def delimited_rows(lines, format, columns, header, path):
@@ -161,7 +165,7 @@ def delimited_rows(lines, format, columns, header, path):
     numbers = [int(c) if str(c).isascii() and str(c).isdigit() else None for c in columns]
     names = _FIXED_COLUMNS.get(format)
     if names is None and (header or (header is None and None in numbers)):
-        first = next(rows, None)
+        first = next((row for row in rows if row[1] is not EMPTY), None)
         if first is None:
             return
         if isinstance(first[1], BadRow):
@@ -190,7 +194,8 @@ def header_names(path, format, encoding):
     if format not in ("tsv", "csv"):
         return []
     for _, fields in _split_rows(Lines(path, encoding), format):
-        return [] if isinstance(fields, BadRow) else [name.strip() for name in fields]
+        if fields is not EMPTY:
+            return [] if isinstance(fields, BadRow) else [name.strip() for name in fields]
     return []
 
 
@@ -219,6 +224,7 @@ def json_rows(lines, columns, path):
     keys = [str(column) for column in columns]
     for number, line in enumerate(lines, 1):
         if not line.strip():
+            yield number, EMPTY
             continue
         try:
             record = json.loads(line)

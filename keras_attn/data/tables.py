@@ -17,6 +17,7 @@ import numpy as np
 from keras_attn.data import tfds_text
 from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import (
+    EMPTY,
     FORMATS,
     BadRow,
     Lines,
@@ -132,7 +133,7 @@ class iterate_rows:
         split: The split of a TFDS name without one.
 
     Attributes:
-        skipped: Counts of rows left out, by reason.
+        skipped: Counts of rows left out, by reason; empty lines among them.
 
     Raises:
         UserError: At once for a missing file, an empty glob or an unknown
@@ -189,7 +190,7 @@ class iterate_rows:
                 yield row
 
     def _refuse(self, bad, source, line):
-        if self._on_bad_text == "error":
+        if self._on_bad_text == "error" and bad is not EMPTY:
             raise UserError(
                 f"{bad.need}; on_bad_text=skip leaves such rows out. "
                 f"Received: {_place(source, line)}"

@@ -80,9 +80,24 @@ def test_jsonl_values_become_strings(tmp_path):
 def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
     for name in ("t.tsv", "t.csv"):
         path = _write(tmp_path / name, "\ufefftext\r\na b\r\n\r\nc\r\n\r\n")
-        assert read_table(path, text="text").texts == ["a b", "c"]
-    path = _write(tmp_path / "t.jsonl", '\ufeff{"text": "a"}\r\n')
-    assert read_table(path, text="text").texts == ["a"]
+        table = read_table(path, text="text")
+        assert (table.texts, table.skipped) == (["a b", "c"], {"empty line": 2})
+    path = _write(tmp_path / "t.jsonl", '\ufeff{"text": "a"}\r\n\r\n{"text": "b"}')
+    table = read_table(path, text="text")
+    assert (table.texts, table.skipped) == (["a", "b"], {"empty line": 1})
+
+
+def test_empty_lines_before_a_header_are_passed_over(tmp_path):
+    for name in ("t.tsv", "t.csv"):
+        path = _write(tmp_path / name, "\n\ntext\na\n")
+        assert read_table(path, text="text").texts == ["a"]
+        assert header_names(path, name[2:], "utf-8") == ["text"]
+
+
+def test_the_ending_of_a_name_counts_in_capitals_too(tmp_path):
+    path = tmp_path / "T.TSV.GZ"
+    path.write_bytes(gzip.compress(b"text\na\n"))
+    assert read_table(str(path), text="text").texts == ["a"]
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path):
