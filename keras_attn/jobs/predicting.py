@@ -95,8 +95,10 @@ def _reading(data, name, format, asked):
         columns["text"] = "text"
     reading = {**columns, "on_bad_text": data["on_bad_text"]}
     reading.update((key, value) for key, value in asked.items() if value is not None)
-    # That there is none was said of numbered columns, which need none in any case.
-    header = data["header"] or None
+    # Files of named columns have a header. That there is none was said of numbered ones.
+    trained = (data[column] for column in ("text", "text_pair", "label"))
+    named = any(column and not str(column).isdigit() for column in trained)
+    header = data["header"] or (named and asked["text"] is None) or None
     return {**reading, "format": format, "encoding": data["encoding"], "header": header}
 
 

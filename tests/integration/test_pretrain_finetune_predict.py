@@ -157,6 +157,15 @@ def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_pa
         _assert_predicted(tmp_path / "run", tmp_path / name, texts, tmp_path)
 
 
+def test_a_numbered_text_beside_a_named_label_has_a_header_in_predicting_too(finetuned, tmp_path):
+    texts = ["bas ben", "tas tin", "lun"]
+    rows = ["label,text", *(f"{i % 2},{text}" for i, text in enumerate(texts))]
+    (tmp_path / "in.csv").write_text("\n".join(rows) + "\n")
+    columns = {"data.text": "1", "data.label": "label", "data.train": str(tmp_path / "in.csv")}
+    _finetune(tmp_path / "run", finetuned, **columns)
+    _assert_predicted(tmp_path / "run", tmp_path / "in.csv", texts, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("output", "message"),
     [("gone/out.tsv", "can be written"), ("out.csv.gz", "ends in"), ("folder", "ends in"),
