@@ -5,6 +5,7 @@ import fnmatch
 import os
 import time
 from collections import Counter
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import tensorflow as tf
@@ -87,7 +88,7 @@ def prepare(
         tasks = _do_tasks(plan, tokenizer, folder, processes, log)
         if not any(task["shards"] for task in tasks):
             raise UserError(f"The text must hold at least one word. Received: {source}")
-        index = _finish(folder, plan, tasks, time.monotonic() - started)
+        index = _finish(folder, plan, tasks, started)
     log(report_line(index["report"]))
     return index
 
@@ -225,17 +226,24 @@ def _do_tasks(plan, tokenizer, folder, processes, log):
     return tasks
 
 
-def _finish(folder, plan, tasks, seconds):
+def _finish(folder, plan, tasks, started):
     """Writes the index, and reads it back."""
     shards = [shard for task in tasks for shard in task["shards"]]
-    for file in plan["source"].get("files", ()):
-        file["sha256"] = file_sha256(file["file"])
+    files = plan["source"].get("files", [])
+    with ThreadPool(available_cores()) as pool:
+        hashes = pool.map(file_sha256, [file["file"] for file in files], chunksize=1)
+    for file, found in zip(files, hashes, strict=True):
+        stat = tf.io.gfile.stat(file["file"])
+        if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
+            raise UserError("The text must stay as it is while it is prepared. "
+                            f"Received: {file['file']}, which has changed")  # fmt: skip
+        file["sha256"] = found
     index = {
         "vocabulary_sha256": plan["vocabulary_sha256"],
         "lowercase": plan["lowercase"],
         "source": {key: plan[key] for key in ("kind", "format", "source") if key in plan},
         "shards": shards,
-        "report": _report(folder, shards, tasks, seconds),
+        "report": _report(folder, shards, tasks, time.monotonic() - started),
     }
     names = tf.io.gfile.listdir(folder)
     for pattern in _UNFINISHED:

@@ -17,7 +17,7 @@ from keras_attn.errors import UserError
 from keras_attn.npz import parse_npz
 from keras_attn.whole_files import write_whole
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "index.json"
 
 

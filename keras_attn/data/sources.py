@@ -130,7 +130,7 @@ def _plan_files(source, format, encoding, tasks_for):
 
 def _plan_tfds(source, split, field, tasks_for):
     name, split, examples, size = tfds_text.look_up(source, split, field)
-    # A part of a split, such as train[:10%], cannot be cut again.
+    # A part of a split, such as train[:10%], is read from its beginning: by one task.
     number = 1 if "[" in split else min(examples, tasks_for(size))
     bounds = [examples * n // number for n in range(number + 1)]
     return {

@@ -132,6 +132,22 @@ def test_bad_text_is_named_by_file_and_line_or_counted(tmp_path, processes):
     assert report["documents"] == sum(len(files[name]) for name in files if "02" not in name) + 2
 
 
+def test_text_that_changes_while_it_is_prepared_is_an_error(tmp_path, monkeypatch):
+    source, _ = write_files(tmp_path / "text", files=1)
+
+    def write_and_append(*arguments, **options):
+        with open(tmp_path / "text/00.txt", "a") as file:
+            file.write("\n\nak .\n")
+        return shard_writer.write_task(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_module, "write_task", write_and_append)
+        with pytest.raises(UserError, match=r"stay as it is.*00\.txt"):
+            run(source, tmp_path / "shards")
+    assert not is_prepared(tmp_path / "shards")
+    assert run(source, tmp_path / "shards")["report"]["documents"] == 26
+
+
 def test_a_process_that_dies_is_an_error(tmp_path, monkeypatch):
     source, _ = write_files(tmp_path / "text")
     monkeypatch.setattr(sys, "executable", "/bin/false")
