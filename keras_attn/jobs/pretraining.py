@@ -69,10 +69,13 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             return model
 
         def first_weights(model):
-            if config.model.initial_bias == "frequencies":
+            start = run.pretrained
+            if start:
+                start.assign(model)
+            # A classifier's workdir has no bias of the masked-LM output.
+            if config.model.initial_bias == "frequencies" and not (
+                    start and start.kind == "pretraining"):
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
-            if run.pretrained:
-                run.pretrained.assign(model)  # the bias too, unless it is a classifier's workdir
 
         return run.finish(run.train(
             make_model,
@@ -135,7 +138,9 @@ def _examples(run, split, source, tokenizer):
 
 
 def _max_predictions(data):
-    return data.max_predictions or math.ceil(data.masked_fraction * data.length)
+    if data.max_predictions is None:
+        return math.ceil(data.masked_fraction * data.length)
+    return data.max_predictions
 
 
 def _folder(run, split, source):
