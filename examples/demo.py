@@ -4,7 +4,7 @@
 
 A classifier that tells which package a docstring comes from is finetuned from the pretrained
 weights and from random ones, several times with other seeds and other labelled rows. What a run
-has done it does not do again; after other packages were installed it needs another --workdir.
+has done it does not do again, until other packages are installed: then it begins anew.
 """
 
 import contextlib
@@ -19,14 +19,17 @@ from absl import flags
 from keras_attn.jobs.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("workdir", "runs/docstrings", "Folder for all results.")
+flags.DEFINE_string("workdir", None, "Folder for all results; one in runs/ for what is installed.")
 flags.DEFINE_float("minutes", 4.0, "Minutes of pretraining.")
 flags.DEFINE_integer("labels", 200, "Labelled rows to finetune on.")
 flags.DEFINE_integer("seeds", 5, "Classifiers of each kind.", lower_bound=2)
 
 
 def main():
+    from keras_attn.data.docstrings import fingerprint
+
     begin = time.monotonic()
+    FLAGS.workdir = FLAGS.workdir or f"runs/docstrings-{fingerprint()[:6]}"
     print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
     pretrained = pretrain()
     print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind on {FLAGS.labels} labels\n")
