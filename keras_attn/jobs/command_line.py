@@ -88,8 +88,9 @@ def _fail_if_known(error):
         _fail("Free disk space is needed; what was saved before is whole. "
               f"Received: {_first(text)}")
     if isinstance(error, MemoryError) or name == "ResourceExhaustedError":
-        _fail("More memory is needed: lower train.batch_size, or raise train.accumulate, which "
-              f"splits the batch. Received: {_first(text)}")
+        _fail("More memory is needed: lower the batch size of what was going on (of training, "
+              "validation or prediction), or raise train.accumulate, which splits a batch of "
+              f"training. Received: {_first(text)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         _fail(f"Permission is needed. Received: {_first(text)}")
     lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
