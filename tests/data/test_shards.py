@@ -85,6 +85,6 @@ def test_a_folder_is_prepared_once_it_has_an_index(tmp_path):
     write_index(tmp_path, {"shards": [{"file": "é"}]})
     assert is_prepared(tmp_path)
     assert read_index(tmp_path) == {"format": 2, "shards": [{"file": "é"}]}
-    (tmp_path / "index.json").write_text(json.dumps({"format": 2, "shards": []}))
-    with pytest.raises(UserError, match="of format 2"):
+    (tmp_path / "index.json").write_text(json.dumps({"format": 1, "shards": []}))
+    with pytest.raises(UserError, match="of format 1"):
         read_index(tmp_path)
