@@ -14,12 +14,13 @@ SUITES = ("tests/ops", "tests/layers", "tests/models")
 @pytest.fixture(scope="module")
 def python():
     keras = next(name for name in PROJECT["dependencies"] if name.startswith("keras"))
-    return environment("backends", [keras, "jax", TORCH, "pytest>=8"])
+    return environment("backends", [keras, "jax", TORCH, "pytest>=8", "pytest-xdist>=3.5"])
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_ops_layers_and_models_pass_on(backend, python):
-    print(run([python, "-m", "pytest", *SUITES], ROOT, timeout=1800, KERAS_BACKEND=backend))
+    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *SUITES]
+    print(run(command, ROOT, timeout=1800, KERAS_BACKEND=backend))
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
