@@ -56,6 +56,11 @@ class BertClassifier(Task, keras.Model):
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
         if pooling not in ("cls", "mean"):
             raise ValueError(f"pooling must be 'cls' or 'mean'. Received: pooling={pooling!r}")
+        if pooling == "cls" and not backbone.use_pooler:
+            raise ValueError(
+                "pooling='cls' needs a backbone with a pooler. "
+                f"Received: pooling={pooling!r}, use_pooler={backbone.use_pooler}"
+            )
         self.num_classes = num_classes
         self.dropout = dropout
         self.pooling = pooling

@@ -46,6 +46,7 @@ class BertEncoder(keras.Model):
         initial_attention: `"uniform"`, as BERT; `"neighbours"`: each head starts
             by looking at the token one, two, … places before or after, which
             shortens pretraining on little text (see layers/neighbours.py).
+        use_pooler: Whether there is a `pooled_output`; a masked-LM alone has no use for it.
         seed: Integer for initial weights and dropout.
 
     Call arguments:
@@ -60,7 +61,7 @@ class BertEncoder(keras.Model):
 
     Returns:
         Dictionary of `sequence_output` `(B, T, D)` and `pooled_output`
-        `(B, D)`, a dense layer with tanh on the first token.
+        `(B, D)`, a dense layer with tanh on the first token (with `use_pooler`).
 
     Raises:
         ValueError: If an argument is out of range, D is no multiple of H, or T
@@ -90,6 +91,7 @@ class BertEncoder(keras.Model):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         initial_attention="uniform",
+        use_pooler=True,
         seed=None,
         name="bert_encoder",
         **kwargs,
@@ -134,6 +136,7 @@ class BertEncoder(keras.Model):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.initial_attention = initial_attention
+        self.use_pooler = use_pooler
         self.seed = seed
 
     @classmethod
@@ -206,19 +209,22 @@ class BertEncoder(keras.Model):
             for i, seed in enumerate(seeds)
         ]
         self.final_norm = _norm(self, "final_norm") if self.norm_first else None
-        self.pooler = keras.layers.Dense(
-            self.hidden_dim,
-            activation="tanh",
-            kernel_initializer=seeded_initializer(initializer, pooler_seed),
-            dtype=self.dtype_policy,
-            name="pooler",
-        )
+        self.pooler = None
+        if self.use_pooler:
+            self.pooler = keras.layers.Dense(
+                self.hidden_dim,
+                activation="tanh",
+                kernel_initializer=seeded_initializer(initializer, pooler_seed),
+                dtype=self.dtype_policy,
+                name="pooler",
+            )
         hidden = (None, None, self.hidden_dim)
         for layer in (self.position_embedding, self.norm, *self.encoder_layers):
             layer.build(hidden)
         if self.norm_first:
             self.final_norm.build(hidden)
-        self.pooler.build((None, self.hidden_dim))
+        if self.use_pooler:
+            self.pooler.build((None, self.hidden_dim))
         self.built = True
 
     def call(self, inputs, training=None):
@@ -229,7 +235,10 @@ class BertEncoder(keras.Model):
             x = layer(x, attention_mask=mask, training=training)
         if self.norm_first:
             x = self.final_norm(x)
-        return {"sequence_output": x, "pooled_output": self.pooler(x[:, 0])}
+        outputs = {"sequence_output": x}
+        if self.use_pooler:
+            outputs["pooled_output"] = self.pooler(x[:, 0])
+        return outputs
 
     def _embed(self, token_ids, segment_ids, position_ids):
         x = ops.take(self.token_embedding, token_ids, axis=0)
@@ -264,6 +273,7 @@ class BertEncoder(keras.Model):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "initial_attention": self.initial_attention,
+            "use_pooler": self.use_pooler,
             "seed": self.seed,
         }
 

@@ -13,13 +13,15 @@ class BertPretrainer(Task, keras.Model):
     """BERT with its two pretraining tasks.
 
     Masked language model: a dense layer, activation and norm on the masked
-    positions alone, then the product with the token table (tied) plus a bias.
+    positions alone, then the product with the token table plus a bias.
     Next sentence: a dense layer on the pooled output; label 0 is the true next
     segment, 1 a random one.
 
     Args:
         backbone: `BertEncoder`.
-        next_sentence: Whether the next-sentence task is learned.
+        next_sentence: Whether the next-sentence task is learned; the backbone needs its pooler.
+        tie_embeddings: Whether the masked-LM output shares the token table, as BERT's, or has a
+            table of its own.
         seed: Integer for initial weights; the backbone's if None.
 
     Call arguments:
@@ -43,13 +45,27 @@ class BertPretrainer(Task, keras.Model):
         Devlin et al., BERT, 2018, section 3.1.
     """
 
-    def __init__(self, backbone, next_sentence=True, seed=None, name="bert_pretrainer", **kwargs):
+    def __init__(
+        self,
+        backbone,
+        next_sentence=True,
+        tie_embeddings=True,
+        seed=None,
+        name="bert_pretrainer",
+        **kwargs,
+    ):
         super().__init__(backbone, seed, name=name, **kwargs)
+        if next_sentence and not backbone.use_pooler:
+            raise ValueError(
+                "The next-sentence task needs a backbone with a pooler. "
+                f"Received: next_sentence={next_sentence}, use_pooler={backbone.use_pooler}"
+            )
         self.next_sentence = next_sentence
+        self.tie_embeddings = tie_embeddings
 
     def build(self, input_shape=None):
         backbone = self.build_backbone()
-        seeds = split_seed(self.head_seed, 2, stream=1)
+        seeds = split_seed(self.head_seed, 3, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
         self.mlm_dense = keras.layers.Dense(
             backbone.hidden_dim,
@@ -69,6 +85,14 @@ class BertPretrainer(Task, keras.Model):
             initializer="zeros",
             autocast=False,
         )
+        self.mlm_embedding = None
+        if not self.tie_embeddings:
+            self.mlm_embedding = self.add_weight(
+                name="mlm_embedding",
+                shape=(backbone.vocabulary_size, backbone.hidden_dim),
+                initializer=seeded_initializer(initializer, seeds[2]),
+                autocast=False,
+            )
         self.nsp_dense = None
         if self.next_sentence:
             # In float32 whatever the policy: the loss is.
@@ -97,7 +121,8 @@ class BertPretrainer(Task, keras.Model):
         rows = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
         x = ops.take(ops.reshape(hidden, (-1, depth)), rows, axis=0)
         x = self.mlm_norm(self.mlm_dense(x))
-        table = ops.cast(self.backbone.token_embedding, x.dtype)
+        tied = self.tie_embeddings
+        table = ops.cast(self.backbone.token_embedding if tied else self.mlm_embedding, x.dtype)
         # (B P, D) x (V, D) -> (B P, V)
         logits = ops.matmul(x, ops.transpose(table))
         logits = ops.cast(logits, "float32") + ops.cast(self.mlm_bias, "float32")
@@ -138,4 +163,8 @@ class BertPretrainer(Task, keras.Model):
         return ops.cast(batch["mask_weights"], "float32") * ops.expand_dims(rows, 1)
 
     def get_config(self):
-        return {**super().get_config(), "next_sentence": self.next_sentence}
+        return {
+            **super().get_config(),
+            "next_sentence": self.next_sentence,
+            "tie_embeddings": self.tie_embeddings,
+        }
