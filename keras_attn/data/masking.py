@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Of SpanBERT: a span ends after each word with this chance, at the latest after so many.
+_SPAN_STOP, _SPAN_WORDS = 0.2, 10
+
 
 class Masker:
     """Chooses tokens to predict and hides them, as BERT does.
@@ -18,16 +21,28 @@ class Masker:
         fraction: Fraction of tokens to predict.
         whole_words: Predict all pieces of a word or none. A word that would
             exceed the number to predict is passed over.
+        spans: Predict spans of whole words, of a length drawn from a geometric distribution (0.2,
+            at most 10), all of whose tokens are hidden in the same of the three ways.
 
     Reference:
-        Devlin et al., BERT, 2018, section 3.1, task 1.
+        Devlin et al., BERT, 2018, section 3.1, task 1. Joshi et al., SpanBERT, 2020, section 3.1.
     """
 
-    def __init__(self, tokenizer, *, length, max_predictions, fraction=0.15, whole_words=False):
+    def __init__(
+        self,
+        tokenizer,
+        *,
+        length,
+        max_predictions,
+        fraction=0.15,
+        whole_words=False,
+        spans=False,
+    ):
         self.length = length
         self.max_predictions = max_predictions
         self.fraction = fraction
         self.whole_words = whole_words
+        self.spans = spans
         self.mask_id = tokenizer.mask_id
         size = tokenizer.vocabulary_size
         self.ordinary = np.ones(size, bool)
@@ -36,7 +51,8 @@ class Masker:
         self.continuation = np.asarray(tokenizer.continuation, bool)
         self._key_words = -(-length // 2)
         # Philox makes blocks of four 64-bit numbers; a row takes whole blocks.
-        self._blocks = -(-(self._key_words + max_predictions) // 4)
+        self._words = self._key_words + max_predictions
+        self._blocks = -(-(self._words + (self._key_words if spans else 0)) // 4)
         self._column_bits = max(1, (length - 1).bit_length())
 
     def __call__(self, token_ids, tokens, seed, first_row):
@@ -63,7 +79,12 @@ class Masker:
         candidates = self.ordinary[token_ids] & real
         budget = np.maximum(np.rint(tokens * self.fraction).astype(np.int64), 1)
         budget = np.minimum(budget, self.max_predictions)
-        if self.whole_words:
+        spans = None
+        if self.spans:
+            drawn = random[:, self._words : self._words + self._key_words]
+            drawn = drawn.view(np.uint32)[:, : self.length]
+            chosen, spans = self._choose_spans(token_ids, candidates, budget, keys, drawn)
+        elif self.whole_words:
             chosen = self._choose_words(token_ids, candidates, budget, keys)
         else:
             chosen = self._choose(candidates, budget, keys)
@@ -73,7 +94,12 @@ class Masker:
         slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         original = token_ids[row, column]
         masked = token_ids.copy()
-        masked[row, column] = self._replace(original, random[row, self._key_words + slot])
+        numbers = random[row, self._key_words + slot]
+        ways = numbers
+        if spans is not None:  # the way of a span is that of its first token
+            _, first = np.unique(row * self.length + spans[row, column], return_index=True)
+            ways = np.repeat(numbers[first], np.diff(first, append=len(row)))
+        masked[row, column] = self._replace(original, numbers, ways)
         positions = np.zeros((batch, self.max_predictions), np.int32)
         positions[row, slot] = column
         ids = np.zeros_like(positions)
@@ -98,12 +124,54 @@ class Masker:
         last = np.sort(keys, axis=1)[np.arange(len(keys)), np.minimum(budget, self.length) - 1]
         return (keys <= last[:, None]) & candidates
 
-    def _choose_words(self, token_ids, candidates, budget, keys):
-        columns = np.arange(self.length)
+    def _word_starts(self, token_ids, candidates):
+        """The column at which the word of each token starts."""
         # A piece after a special continues nothing: a cut can leave one at a segment's start.
         follows = self.continuation[token_ids]
         follows[:, 1:] &= candidates[:, :-1]
-        start = np.maximum.accumulate(np.where(follows, 0, columns), axis=1)
+        return np.maximum.accumulate(np.where(follows, 0, np.arange(self.length)), axis=1)
+
+    def _choose_spans(self, token_ids, candidates, budget, keys, drawn):
+        """Chooses spans of words, one of each row at a time, that do not touch a chosen one's
+        tokens; one that exceeds the budget is cut after a word.
+
+        Returns:
+            (chosen tokens, the column at which the span of each of them starts).
+        """
+        columns = np.arange(self.length)
+        start = self._word_starts(token_ids, candidates)
+        first = (start == columns) & candidates
+        order = np.sort(self._sortable(keys, first), axis=1) & ((1 << self._column_bits) - 1)
+        words = np.count_nonzero(first, axis=1)
+        # Geometric: P(length > k) = (1 - p)^k.
+        lengths = np.log((drawn + 0.5) * 2.0**-32) / np.log(1 - _SPAN_STOP)
+        lengths = np.minimum(lengths.astype(np.int64) + 1, _SPAN_WORDS)
+        number = np.cumsum(first, axis=1)  # of the word that a token belongs to, from 1
+        # A span ends before the next special.
+        segment = np.cumsum(~candidates, axis=1)
+        spans, left = np.full(token_ids.shape, -1), budget.copy()
+        rows = np.arange(len(keys))
+        for rank in range(words.max(initial=0)):
+            at = np.minimum(order[:, rank], self.length - 1).astype(np.int64)
+            word = number[rows, at][:, None]
+            inside = (number >= word) & (number < word + lengths[rows, at][:, None]) & candidates
+            inside &= segment == segment[rows, at][:, None]
+            inside &= ((rank < words) & (left > 0))[:, None]
+            inside &= np.logical_and.accumulate((spans < 0) | (columns < at[:, None]), axis=1)
+            # Whole words within what is left: those whose last token is.
+            total = np.cumsum(inside, axis=1)
+            ends = np.ones_like(first)
+            ends[:, :-1] = start[:, 1:] == columns[1:]
+            fits = np.where(inside & ends & (total <= left[:, None]), total, 0).max(axis=1)
+            inside &= total <= fits[:, None]
+            spans[inside] = np.broadcast_to(at[:, None], spans.shape)[inside]
+            left -= fits
+            if not left.any():
+                break
+        return spans >= 0, spans
+
+    def _choose_words(self, token_ids, candidates, budget, keys):
+        start = self._word_starts(token_ids, candidates)
         flat = start + np.arange(len(keys))[:, None] * self.length
         sizes = np.bincount(flat[candidates], minlength=flat.size).reshape(flat.shape)
 
@@ -124,8 +192,8 @@ class Masker:
         picked[row, order[row, rank]] = True
         return picked.reshape(-1)[flat] & candidates
 
-    def _replace(self, original, random):
-        low, high = random & np.uint64(0xFFFFFFFF), random >> np.uint64(32)
+    def _replace(self, original, random, ways):
+        low, high = random & np.uint64(0xFFFFFFFF), ways >> np.uint64(32)
         result = original.copy()
         share = high.astype(np.float64) * 2.0**-32
         result[share < 0.8] = self.mask_id

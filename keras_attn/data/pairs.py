@@ -80,11 +80,9 @@ def make_pairs(shard, *, length, short_fraction, rng):
     Reference:
         Devlin et al., BERT, 2018, appendix A.2.
     """
-    sentences = _sentences(shard)
+    sentences = sentences_of(shard)
     count = len(sentences.start)
-    target = np.full(count, length - 3, np.int64)
-    short = rng.random(count) < short_fraction
-    target[short] = rng.integers(2, length - 2, short.sum())
+    target = chunk_targets(count, length, short_fraction, rng)
 
     first = np.arange(count)
     chunk_end = np.maximum(sentences.end_of_chunk(first, target), first + 2)
@@ -106,10 +104,19 @@ def make_pairs(shard, *, length, short_fraction, rng):
     b_start[random], b_length[random] = _random_segments(
         sentences, path[random], chunk_end[random], (target - a_length)[random], rng
     )
-    return _cut(a_start, a_length, b_start, b_length, label, length - 3, rng)
+    return cut(a_start, a_length, b_start, b_length, label, length - 3, rng)
 
 
-def _sentences(shard):
+def chunk_targets(count, length, short_fraction, rng):
+    """Tokens that each of `count` chunks is to have."""
+    target = np.full(count, length - 3, np.int64)
+    short = rng.random(count) < short_fraction
+    target[short] = rng.integers(2, length - 2, short.sum())
+    return target
+
+
+def sentences_of(shard):
+    """The sentences of a shard with their documents."""
     end = np.asarray(shard.sentence_ends, np.int64)
     document_end = np.asarray(shard.document_ends, np.int64)
     sizes = np.diff(document_end, prepend=0)
@@ -159,7 +166,7 @@ def _random_segments(sentences, first, chunk_end, tokens, rng):
     return b_start, sentences.end[end - 1] - b_start
 
 
-def _cut(a_start, a_length, b_start, b_length, label, room, rng):
+def cut(a_start, a_length, b_start, b_length, label, room, rng):
     """Cuts pairs to `room` tokens.
 
     Removing single tokens from the longer segment (from B where both are

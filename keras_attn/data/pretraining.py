@@ -9,14 +9,17 @@ from collections import OrderedDict
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.full_sentences import make_full_rows
 from keras_attn.data.masking import Masker
 from keras_attn.data.pairs import make_pairs
+from keras_attn.data.sentence_order import make_ordered_pairs
 from keras_attn.data.shards import read_index, read_json, read_shard, write_json
 from keras_attn.errors import UserError
 
 # Part of the name of the cached counts: raise it when make_pairs gives other pairs.
 _PAIRS_VERSION = 1
 _ORDER, _PAIRS, _MASKS = 0, 1, 2
+SEGMENTS = ("next_sentence", "sentence_order", "full_sentences")
 
 
 class PretrainingExamples:
@@ -35,6 +38,10 @@ class PretrainingExamples:
         masked_fraction: Fraction of a row's tokens to predict, in (0, 1].
         short_fraction: Fraction of pairs drawn shorter than `length`, in [0, 1].
         whole_words: Mask all pieces of a word or none.
+        spans: Mask spans of words; see `Masker`.
+        segments: What a row holds: "next_sentence", two segments, the second random half of the
+            time; "sentence_order", two in a row, swapped half of the time; "full_sentences", one,
+            without `next_sentence_label`.
         seed: Non-negative int.
         exact: For evaluation. Every epoch is the first one, in the order
             of the shards, so rows `[0, num_examples)` are each pair once.
@@ -58,6 +65,8 @@ class PretrainingExamples:
         masked_fraction=0.15,
         short_fraction=0.1,
         whole_words=False,
+        spans=False,
+        segments="next_sentence",
         seed=0,
         exact=False,
     ):
@@ -66,6 +75,7 @@ class PretrainingExamples:
         _check_vocabulary(folder, index, tokenizer)
         self.length = length
         self.short_fraction = short_fraction
+        self.segments = segments
         self.seed = seed
         self.exact = exact
         self._tokenizer = tokenizer
@@ -75,6 +85,7 @@ class PretrainingExamples:
             max_predictions=max_predictions,
             fraction=masked_fraction,
             whole_words=whole_words,
+            spans=spans,
         )
         self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
         self._shards = Recent(lambda shard: read_shard(self._files[shard]))
@@ -83,8 +94,8 @@ class PretrainingExamples:
         self.num_examples = int(self._counts.sum())
         if not self.num_examples:
             raise UserError(
-                "Next-sentence prediction needs a text of at least two sentences. "
-                f"Received: folder={folder}"
+                "Two segments need a text of at least two sentences. "
+                f"Received: folder={folder}, segments={segments}"
             )
 
     def rows(self, start, stop):
@@ -103,10 +114,11 @@ class PretrainingExamples:
     def _rows(self, epoch, shard, start, stop):
         ids, pairs = self._pairs(epoch, shard)
         pairs = pairs[start:stop]
-        batch = pack_pairs(ids, pairs, self._tokenizer, self.length)
+        pack = pack_rows if self.segments == "full_sentences" else pack_pairs
+        batch = pack(ids, pairs, self._tokenizer, self.length)
         masked = self._masker(
             batch["token_ids"],
-            pairs.a_length + pairs.b_length + 3,
+            batch["padding_mask"].sum(axis=1),
             epoch_seed(self.seed, epoch, _MASKS, shard),
             start,
         )
@@ -115,18 +127,25 @@ class PretrainingExamples:
     def _shard_pairs(self, epoch, shard):
         data = self._shards(shard)
         rng = np.random.Generator(np.random.Philox(epoch_seed(self.seed, epoch, _PAIRS, shard)))
-        pairs = make_pairs(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
-        return data, pairs, rng
+        if self.segments == "full_sentences":
+            separator = self._tokenizer.sep_id
+            ids, pairs = make_full_rows(data, length=self.length, separator=separator, rng=rng)
+            return ids, pairs, rng
+        make = make_pairs if self.segments == "next_sentence" else make_ordered_pairs
+        pairs = make(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
+        return data.ids, pairs, rng
 
     def _ordered_pairs(self, epoch, shard):
-        data, pairs, rng = self._shard_pairs(epoch, shard)
+        ids, pairs, rng = self._shard_pairs(epoch, shard)
         if not self.exact:
             pairs = pairs[_permutation(len(pairs), self._counts[shard], rng)]
-        return data.ids, pairs
+        return ids, pairs
 
     def _count_pairs(self, folder, index):
         """Pairs of each shard in the first epoch, remembered beside the shards."""
         options = [self.length, self.short_fraction, self.seed]
+        if self.segments != "next_sentence":
+            options.append(self.segments)
         made_of = json.dumps([_PAIRS_VERSION, options, index["shards"]], sort_keys=True)
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
         path = tf.io.gfile.join(folder, name)
@@ -250,6 +269,31 @@ def pack_pairs(ids, pairs, tokenizer, length):
         "segment_ids": (second & real).astype(np.int32),
         "padding_mask": real.astype(np.int32),
         "next_sentence_label": pairs.label.copy(),
+    }
+
+
+def pack_rows(ids, rows, tokenizer, length):
+    """Lays spans out as `[CLS] tokens [SEP]` and padding, all of segment 0.
+
+    Args:
+        ids: Flat token ids that the rows are spans of.
+        rows: `Rows`, B of them.
+        tokenizer, length: As those of `pack_pairs`.
+
+    Returns:
+        `dict` of `token_ids`, `segment_ids`, `padding_mask` `(B, T)`, int32.
+    """
+    column = np.arange(length, dtype=np.int32)
+    end = rows.length[:, None] + 1
+    token_ids = np.take(ids, column + rows.start[:, None] - 1, mode="clip")
+    token_ids = token_ids.astype(np.int32, copy=False)
+    token_ids[column > end] = tokenizer.pad_id
+    token_ids[:, 0] = tokenizer.cls_id
+    token_ids[np.arange(len(rows)), end[:, 0]] = tokenizer.sep_id
+    return {
+        "token_ids": token_ids,
+        "segment_ids": np.zeros_like(token_ids),
+        "padding_mask": (column <= end).astype(np.int32),
     }
 
 

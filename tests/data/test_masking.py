@@ -184,3 +184,65 @@ def test_words_of_one_size_are_chosen_uniformly():
     # Two of 14: one pair, or the lone piece at 8 and nothing else beside it.
     np.testing.assert_array_equal(chosen[1:7:2], chosen[2:7:2])
     assert all(near(chosen[column], 1 / 6, 20_000) for column in (1, 3, 5, 8, 9, 11))
+
+
+def spans_of(row, positions, weights, continuation):
+    """Lengths in words of the runs of chosen tokens, and whether each is of whole words."""
+    chosen = np.zeros(len(row), bool)
+    chosen[positions[weights > 0]] = True
+    lengths, whole = [], True
+    words = np.cumsum(~continuation[row])
+    places = np.flatnonzero(chosen)
+    for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+        if len(run):
+            lengths.append(int(words[run[-1]] - words[run[0]] + 1))
+    for word in np.unique(words[chosen]):
+        inside = (words == word) & (row >= 5)
+        # A word ends at a special.
+        whole &= bool(chosen[inside].all())
+    return lengths, whole
+
+
+def test_spans_are_of_whole_words_of_geometric_length_inside_one_segment():
+    tokenizer = make_tokenizer(size=60, whole_from=50)
+    rows = make_rows(2000, 128, full=True)
+    out = mask(rows, tokenizer=tokenizer, spans=True, max_predictions=20)
+    counts = out["mask_weights"].sum(axis=1)
+    assert (counts <= 19).all() and counts.mean() > 18.5
+    lengths = []
+    for row, positions, weights in zip(
+        rows[0], out["mask_positions"], out["mask_weights"], strict=True
+    ):
+        used = positions[weights > 0]
+        assert (row[used] >= 5).all() and (np.diff(used) > 0).all()
+        found, whole = spans_of(row, positions, weights, tokenizer.continuation)
+        assert whole
+        lengths += found
+    # Of min(geometric(0.2), 10): 4.46. Runs that touch add to it, cut last ones take away.
+    assert 3.0 < np.mean(lengths) < 4.6
+    assert np.mean(np.array(lengths) == 1) < 0.35
+
+
+def test_the_tokens_of_a_span_are_hidden_in_one_way():
+    rows = make_rows(3000, 64, full=True)
+    out = mask(rows, spans=True, max_predictions=3, fraction=0.05)
+    used = out["mask_weights"] > 0
+    hidden = np.take_along_axis(out["token_ids"], out["mask_positions"], 1)
+    ways = np.where(hidden == MASK, 0, np.where(hidden == out["mask_ids"], 2, 1))
+    neighbours = used[:, 1:] & (np.diff(out["mask_positions"], axis=1) == 1)
+    same = ways[:, 1:][neighbours] == ways[:, :-1][neighbours]
+    # But for two spans that touch, and a random token that is the old one.
+    assert neighbours.sum() > 2000 and same.mean() > 0.9
+    count = used.sum()
+    for way, share in ((0, 0.8), (1, 0.1), (2, 0.1)):
+        assert abs((ways[used] == way).mean() - share) < 8 * np.sqrt(share * (1 - share) / count)
+
+
+def test_spans_of_a_row_do_not_depend_on_the_rows_made_with_it():
+    rows = make_rows(50, 40)
+    together = mask(rows, spans=True, first=7)
+    for number in (0, 13, 49):
+        alone = mask((rows[0][number:number + 1], rows[1][number:number + 1]), spans=True,
+                     first=7 + number)
+        for name, value in alone.items():
+            np.testing.assert_array_equal(value[0], together[name][number], err_msg=name)

@@ -1,0 +1,76 @@
+"""Rows of full sentences against a slow filling of rows."""
+
+import numpy as np
+import pytest
+from test_pairs import make_shard, random_documents
+
+from keras_attn.data.full_sentences import make_full_rows
+from keras_attn.data.pretraining import pack_rows
+
+SEPARATOR = 10**6
+
+
+class Tokenizer:
+    pad_id, cls_id, sep_id = -1, -2, SEPARATOR
+
+
+def rows_of(documents, length, seed=0):
+    rng = np.random.default_rng(seed)
+    return make_full_rows(make_shard(documents), length=length, separator=SEPARATOR, rng=rng)
+
+
+def fill_slowly(documents, order, room):
+    """Rows of tokens: sentence after sentence, a separator between documents."""
+    starts = np.cumsum([0] + [sum(document) for document in documents])
+    pieces = []
+    for number in order:
+        at = int(starts[number])
+        for length in documents[number]:
+            pieces.append(list(range(at, at + length)))
+            at += length
+        pieces[-1].append(SEPARATOR)
+    rows, row = [], []
+    for piece in pieces:
+        words = [token for token in piece if token != SEPARATOR]
+        if row and len(row) + len(words) > room:
+            rows.append(row)
+            row = []
+        while len(words) > room:
+            rows.append(words[:room])
+            words = words[room:]
+        row = row + words + ([SEPARATOR] if piece[-1] == SEPARATOR else [])
+    rows.append(row)
+    return [row[:-1] if row[-1] == SEPARATOR else row for row in rows]
+
+
+@pytest.mark.parametrize("length", [3, 8, 40, 128, 1000])
+def test_rows_are_those_of_a_slow_filling(length):
+    documents = random_documents(3, count=60)
+    order = np.random.default_rng(5).permutation(len(documents))
+    ids, rows = rows_of(documents, length, seed=5)
+    found = [ids[start:start + size].tolist()
+             for start, size in zip(rows.start, rows.length, strict=True)]
+    assert found == fill_slowly(documents, order, length - 2)
+
+
+def test_every_token_comes_once_and_documents_in_another_order_each_time():
+    documents = random_documents(4)
+    orders = set()
+    for seed in range(3):
+        ids, rows = rows_of(documents, 64, seed)
+        tokens = np.concatenate([ids[start:start + size]
+                                 for start, size in zip(rows.start, rows.length, strict=True)])
+        words = tokens[tokens != SEPARATOR]
+        assert sorted(words) == list(range(sum(map(sum, documents))))
+        orders.add(tuple(words[:200]))
+    assert len(orders) == 3
+
+
+def test_rows_are_laid_out_with_their_specials():
+    ids, rows = rows_of([[3, 2], [4], [1]], 8)
+    batch = pack_rows(ids, rows, Tokenizer, 8)
+    for row, start, size in zip(batch["token_ids"], rows.start, rows.length, strict=True):
+        expected = [-2, *ids[start:start + size], SEPARATOR]
+        assert row.tolist() == expected + [-1] * (8 - len(expected))
+    np.testing.assert_array_equal(batch["padding_mask"], batch["token_ids"] != -1)
+    assert not batch["segment_ids"].any() and "next_sentence_label" not in batch
