@@ -119,6 +119,9 @@ class Workdir:
         if found is not None and found["kind"] != kind:
             raise UserError(f"--workdir must be new or one of {kind}. Received: "
                             f"workdir={self.path}, which holds {found['kind']}")
+        if found is not None and found.get("converted"):
+            raise UserError("A converted model is there to start from: --pretrained. Received: "
+                            f"workdir={self.path}")
         if not Checkpoints(self / "checkpoints").steps():
             return None
         if found is None:
@@ -126,18 +129,21 @@ class Workdir:
                             f"Received: workdir={self.path}")
         return found
 
-    def start(self, kind, config, architecture, hashes):
+    def start(self, kind, config, architecture, hashes, heads, converted=False):
         """Writes config.json: the folder now belongs to this run.
 
         Args:
-            kind: "pretraining" or "finetuning".
+            kind: "pretraining" or "finetuning"; "encoder" if converted.
             config: Nested dict, JSON-able.
             architecture: Arguments of the backbone.
             hashes: SHA-256 of the data files, by name.
+            heads: Further arguments of the task model.
+            converted: Whether no run of ours made it, so that none can go on with it.
         """
         self.write_json("config.json", {
-            "kind": kind, "config": config, "architecture": architecture,
-            "data_sha256": hashes, "command": sys.argv, "versions": versions(),
+            "kind": kind, "config": config, "architecture": architecture, "heads": heads,
+            "converted": converted, "data_sha256": hashes, "command": sys.argv,
+            "versions": versions(),
         })
 
     def remove_if_unused(self):

@@ -1,0 +1,117 @@
+"""BERT checkpoints of other libraries: read, written, changed into each other."""
+
+import dataclasses
+import importlib
+import os
+import posixpath
+import shutil
+import sys
+import types
+
+from keras_attn.errors import UserError
+
+# Name: module.
+FORMATS = {"workdir": "workdirs", "huggingface": "huggingface", "kerashub": "kerashub",
+           "google": "google"}
+
+
+def _module(format):
+    return importlib.import_module(f"keras_attn.convert.{FORMATS[format]}")
+
+
+def detect(folder):
+    """Returns the name of the format of a folder, or of the checkpoint of that name in it.
+
+    Raises:
+        UserError: If it is none of `FORMATS`.
+    """
+    # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
+    import tensorflow as tf
+
+    from keras_attn.convert.json_files import read_object
+
+    folder = os.fspath(folder)
+    path = posixpath.join(folder, "config.json")
+    if tf.io.gfile.exists(path):
+        found = read_object(path)
+        # Whatever else it is, the reader of workdirs says what is wrong with it.
+        return "huggingface" if "model_type" in found else \
+            "kerashub" if "registered_name" in found else "workdir"
+    if _module("google").is_folder(folder):
+        return "google"
+    raise UserError("A folder with a model is needed: a checkpoint of google-research/bert with "
+                    "its bert_config.json, or a run, a folder of transformers or a preset of "
+                    f"KerasHub with its config.json. Received: {folder}")
+
+
+def read(folder):
+    """Reads a BERT from a folder of any format; its weights when they are used.
+
+    Returns:
+        A `StoredBert`.
+    """
+    return _module(detect(folder)).read(folder)
+
+
+def convert(source, target, format=None, *, task=None, new_heads=False, lowercase=None):
+    """Writes a BERT in another format; no digit of a weight changes.
+
+    Args:
+        source: A folder of any of `FORMATS`.
+        target: A folder that is new or empty.
+        format: One of `FORMATS`; a workdir if None and the source is none.
+        task: "pretraining", "masked_lm" or "encoder": the heads to write; None: those there are.
+        new_heads: Whether heads that the source lacks may start at random.
+        lowercase: Whether text is lower-cased, where the source does not say.
+
+    Returns:
+        The list of heads that start at random.
+
+    Raises:
+        UserError: If a folder or the format is wrong, or something of the model has no place.
+    """
+    from keras_attn.convert.tasks import with_task
+
+    target = os.fspath(target)
+    found = detect(source)
+    format = format or ("workdir" if found != "workdir" else None)
+    if format not in FORMATS:
+        raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
+    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise UserError(f"The target must be a new or an empty folder. Received: {target}")
+    stored, new = with_task(_module(found).read(source), task, new_heads)
+    stored = _with_text(stored, lowercase, source)
+    made = not os.path.exists(target)
+    try:
+        _module(format).write(target, stored)
+    except BaseException:
+        if os.path.isdir(target):
+            shutil.rmtree(target)
+            if not made:
+                os.makedirs(target)
+        raise
+    return new
+
+
+def _with_text(stored, lowercase, source):
+    if stored.vocabulary is None:
+        raise UserError(f"A folder with a vocabulary is needed. Received: {source}")
+    if stored.lowercase is not None:
+        if lowercase not in (None, stored.lowercase):
+            raise UserError("lowercase must be that of the model. "
+                            f"Received: lowercase={lowercase}, {source} has {stored.lowercase}")
+        return stored
+    if lowercase is None:
+        raise UserError("Whether text is lower-cased must be said, by lowercase=True or False: the "
+                        f"folder does not. Received: {source}")
+    return dataclasses.replace(stored, lowercase=lowercase)
+
+
+class _Callable(types.ModuleType):
+    """So that `keras_attn.convert(source, target)` works, and `python -m keras_attn.convert`."""
+
+    def __call__(self, *args, **kwargs):
+        return convert(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,76 @@
+"""config.json of Hugging Face and bert_config.json of google-research/bert: mostly one."""
+
+from reprlib import repr as shorten
+
+from keras_attn.convert.stored import check_architecture
+from keras_attn.errors import UserError
+
+FIELDS = {
+    "vocabulary_size": "vocab_size", "num_layers": "num_hidden_layers",
+    "hidden_dim": "hidden_size", "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size", "max_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size", "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob", "initializer_range": "initializer_range",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+
+
+def read_architecture(config, activations, path, most_layers):
+    """Arguments of `BertEncoder`.
+
+    Args:
+        config: The dict in the file, with defaults filled in.
+        activations: `{theirs: ours}`.
+        path: Of the file.
+        most_layers: So many layers can the weights hold.
+
+    Raises:
+        UserError: Names the field that is missing or wrong.
+    """
+    missing = [name for name in (*FIELDS.values(), "hidden_act") if name not in config]
+    if missing:
+        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
+    activation = config["hidden_act"]
+    if not isinstance(activation, str) or activation not in activations:
+        raise UserError(f"hidden_act must be one of {', '.join(activations)}. "
+                        f"Received: {shorten(activation)} in {path}")
+    fields = {ours: config[theirs] for ours, theirs in FIELDS.items()}
+    return check_architecture({**fields, "activation": activations[activation]}, path, most_layers)
+
+
+def write_architecture(architecture, activations, format):
+    """The fields of an architecture.
+
+    Raises:
+        UserError: If the format does not know its activation.
+    """
+    names = [theirs for theirs, ours in activations.items() if ours == architecture["activation"]]
+    if not names:
+        raise UserError(f"{format} needs one of {', '.join(dict.fromkeys(activations.values()))}. "
+                        f"Received: activation={architecture['activation']}")
+    return {**{theirs: architecture[ours] for ours, theirs in FIELDS.items()},
+            "hidden_act": names[0]}
+
+
+def read_labels(config, path):
+    """Names of the classes in `id2label`.
+
+    Raises:
+        UserError: If they are not numbered 0, 1, ….
+    """
+    names = config["id2label"]
+    try:
+        labels = [names[str(number)] for number in range(len(names))]
+    except (KeyError, TypeError):
+        labels = None
+    if not labels or not all(isinstance(label, str) for label in labels):
+        raise UserError("id2label must name the classes 0, 1, …. "
+                        f"Received: {shorten(names)} in {path}")
+    return labels
+
+
+def numbered(labels):
+    """`id2label` of some labels."""
+    return {str(number): label for number, label in enumerate(labels)}
+
+

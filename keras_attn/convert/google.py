@@ -1,0 +1,175 @@
+"""Checkpoints of google-research/bert: TensorFlow 1's files, bert_config.json, vocab.txt."""
+
+import os
+import re
+from reprlib import repr as shorten
+
+import tensorflow as tf
+
+from keras_attn.convert.bert_config import (
+    numbered,
+    read_architecture,
+    read_labels,
+    write_architecture,
+)
+from keras_attn.convert.json_files import read_object
+from keras_attn.convert.pieces import Piece, Tensors, split
+from keras_attn.convert.stored import StoredBert, check_is_bert, parts
+from keras_attn.data.shards import write_json
+from keras_attn.errors import UserError
+from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
+
+CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+# Its "gelu" is the one with tanh; Hugging Face's is not.
+_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
+# Of the optimizer, not of the model.
+_SLOTS = re.compile(r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_1)?)|global_step|beta[12]_power")
+_NAMES = (
+    (r"LayerNorm\.weight$", "LayerNorm/gamma"), (r"LayerNorm\.bias$", "LayerNorm/beta"),
+    (r"_embeddings\.weight$", "_embeddings"),
+    (r"^cls\.predictions\.bias$", "cls/predictions/output_bias"),
+    (r"^cls\.predictions\.decoder\.weight$", "cls/predictions/output_weights"),
+    (r"^cls\.seq_relationship\.weight$", "cls/seq_relationship/output_weights"),
+    (r"^cls\.seq_relationship\.bias$", "cls/seq_relationship/output_bias"),
+    (r"^classifier\.weight$", "output_weights"), (r"^classifier\.bias$", "output_bias"),
+    (r"\.weight$", "/kernel"), (r"layer\.(\d+)", r"layer_\1"), (r"\.", "/"),
+)
+
+
+def is_folder(folder):
+    """Whether the folder has a bert_config.json."""
+    return os.path.isfile(os.path.join(_split(folder)[0], CONFIG))
+
+
+def read(folder):
+    """Reads a folder, or one of several checkpoints in it by its name without `.index`.
+
+    Returns:
+        A `StoredBert`; `lowercase` is None unless we wrote the folder: theirs do not say.
+
+    Raises:
+        UserError: If a file is missing, damaged or not of a BERT.
+    """
+    folder, prefix = _split(folder)
+    path = os.path.join(folder, CONFIG)
+    config = {"layer_norm_eps": 1e-12, **read_object(path)}
+    tensors = _tensors(os.path.join(folder, prefix or _only_prefix(folder)))
+    architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
+    architecture["use_pooler"] = True
+    kind, heads, labels = _task(config, tensors.header, path)
+    if kind == "finetuning":
+        heads["dropout"] = 0.1  # fixed in run_classifier.py
+    slots = [name for name in tensors.header if _SLOTS.fullmatch(name)]
+    weights = tensors.take(_layout(architecture, kind, heads), slots)
+    lowercase = config.get("do_lower_case")
+    if lowercase not in (None, True, False):
+        raise UserError("do_lower_case must be true or false. "
+                        f"Received: {shorten(lowercase)} in {path}")
+    return StoredBert(kind, architecture, heads, read_vocabulary(os.path.join(folder, VOCABULARY)),
+                      lowercase, labels, weights)
+
+
+def write(folder, stored):
+    """Writes a folder that google-research/bert reads.
+
+    `do_lower_case` and `id2label` in its bert_config.json are ours: BERT's scripts, which take
+    them as flags, pass over them.
+
+    Args:
+        folder: An empty or new one.
+        stored: A `StoredBert`.
+
+    Raises:
+        UserError: If the model is none that google-research/bert has.
+    """
+    check_is_bert(stored, "google-research/bert")
+    needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12}
+    for name, value in needed.items():
+        if stored.architecture[name] != value:
+            raise UserError(f"google-research/bert needs {name}={value}. "
+                            f"Received: {name}={stored.architecture[name]}")
+    config = write_architecture(stored.architecture, _ACTIVATIONS, "google-research/bert")
+    config.pop("layer_norm_eps")
+    config["do_lower_case"] = stored.lowercase
+    if stored.labels:
+        config["id2label"] = numbered(stored.labels)
+    layout = _layout(stored.architecture, stored.kind, stored.heads)
+    names, arrays = zip(*split(layout, stored.weights), strict=True)
+    os.makedirs(folder, exist_ok=True)
+    tf.raw_ops.SaveV2(prefix=os.path.join(folder, PREFIX), tensor_names=names,
+                      shape_and_slices=[""] * len(names), tensors=arrays)
+    write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
+    write_json(os.path.join(folder, CONFIG), config)
+
+
+def _split(folder):
+    """(folder, name of the checkpoint in it or None)."""
+    folder = os.fspath(folder)
+    if not os.path.isdir(folder) and os.path.isfile(f"{folder}.index"):
+        return os.path.split(folder)
+    return folder, None
+
+
+def _only_prefix(folder):
+    found = sorted(name.removesuffix(".index") for name in os.listdir(folder)
+                   if name.endswith(".index"))
+    if len(found) != 1:
+        raise UserError("One checkpoint is needed; of several give the name without .index. "
+                        f"Received: {folder} with {', '.join(found) or 'none'}")
+    return found[0]
+
+
+def _tensors(prefix):
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise _damaged(prefix, error) from error
+
+    def read_tensor(name):
+        try:
+            return reader.get_tensor(name)
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise _damaged(prefix, error) from error
+
+    header = {name: (tuple(shapes[name]), dtypes[name].name) for name in shapes}
+    return Tensors(prefix, header, read_tensor)
+
+
+def _damaged(prefix, error):
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return UserError("A whole checkpoint of TensorFlow is needed. "
+                     f"Received: {prefix} ({reason})")
+
+
+def _task(config, header, path):
+    """(kind, heads, labels), as the names of the tensors tell."""
+    if "output_weights" in header:
+        classes = header["output_weights"][0][0] if header["output_weights"][0] else 0
+        labels = [str(number) for number in range(min(classes, 1_000_000))]
+        if "id2label" in config:
+            labels = read_labels(config, path)
+        if len(labels) != classes:
+            raise UserError(f"output_weights must have a row for each of {len(labels)} labels. "
+                            f"Received: {classes} in {path}")
+        return "finetuning", {"num_classes": classes}, labels if classes > 1 else []
+    if any(name.startswith("cls/predictions/") for name in header):
+        return "pretraining", {
+            "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
+            "tie_embeddings": "cls/predictions/output_weights" not in header}, None
+    return "encoder", {}, None
+
+
+def _layout(architecture, kind, heads):
+    return {
+        path: [_piece(name, own) for name in names]
+        for path, names, own in parts(architecture, kind, heads)
+    }
+
+
+def _piece(name, own):
+    # The kernels of the output layers alone are (classes, width).
+    transposed = name in ("cls.seq_relationship.weight", "classifier.weight")
+    for pattern, theirs in _NAMES:
+        name = re.sub(pattern, theirs, name)
+    return Piece(name, own[::-1] if transposed else own, transposed)

@@ -1,0 +1,267 @@
+"""Folders of Hugging Face's `transformers`: config.json, safetensors, the tokenizer's files."""
+
+import contextlib
+import functools
+import os
+from reprlib import repr as shorten
+
+import numpy as np
+
+from keras_attn.convert.bert_config import (
+    numbered,
+    read_architecture,
+    read_labels,
+    write_architecture,
+)
+from keras_attn.convert.huggingface_tokenizer import read_tokenizer, write_tokenizer
+from keras_attn.convert.json_files import read_object
+from keras_attn.convert.pieces import Piece, Tensors, split
+from keras_attn.convert.stored import StoredBert, check_is_bert, parts
+from keras_attn.data.shards import write_json
+from keras_attn.errors import UserError
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+_KINDS = {
+    "BertForPreTraining": "pretraining",
+    "BertForMaskedLM": "pretraining",
+    "BertForSequenceClassification": "finetuning",
+    "BertModel": "encoder",
+}
+_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
+                "relu": "relu"}
+# What `transformers` takes where config.json is silent.
+_DEFAULTS = {
+    "vocab_size": 30522, "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
+    "intermediate_size": 3072, "max_position_embeddings": 512, "type_vocab_size": 2,
+    "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02, "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
+    "position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
+    "classifier_dropout": None, "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+}
+# Of these we have one; another changes the numbers.
+_NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
+           "add_cross_attention": False}
+_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
+_NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
+
+
+def read(folder):
+    """Reads a folder of `transformers`; its weights when they are used.
+
+    Returns:
+        A `StoredBert`.
+
+    Raises:
+        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
+            tensors that are not those of the model.
+    """
+    path = os.path.join(folder, "config.json")
+    config = {**_DEFAULTS, **read_object(path)}
+    for name, needed in _NEEDED.items():
+        if config.get(name) != needed:
+            raise UserError(f"{name} must be {needed}. "
+                            f"Received: {name}={shorten(config.get(name))} in {path}")
+    model = _model(config, path)
+    kind, tensors = _KINDS[model], _tensors(folder)
+    architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
+    architecture["use_pooler"] = model != "BertForMaskedLM"
+    labels, heads = None, {}
+    if kind == "pretraining":
+        heads = {"next_sentence": model == "BertForPreTraining",
+                 "tie_embeddings": config["tie_word_embeddings"] is not False}
+    elif kind == "finetuning":
+        labels = _labels(config, path)
+        dropout = config["classifier_dropout"]
+        heads = {"num_classes": len(labels) or 1,
+                 "dropout": architecture["dropout"] if dropout is None else dropout}
+    untied = not heads.get("tie_embeddings", True)
+    names = functools.partial(_name_in, tensors.header, untied)
+    layout = _layout(architecture, kind, heads, names)
+    weights = tensors.take(layout, _copies(tensors, layout, untied))
+    vocabulary, lowercase = read_tokenizer(folder)
+    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights)
+
+
+def write(folder, stored):
+    """Writes a folder that `transformers` loads.
+
+    Args:
+        folder: An empty or new one.
+        stored: A `StoredBert`.
+
+    Raises:
+        UserError: If the model is none that `transformers` has.
+    """
+    from safetensors.numpy import save_file
+
+    check_is_bert(stored, "transformers")
+    config = _config(stored)
+    layout = _layout(stored.architecture, stored.kind, stored.heads, lambda name: name)
+    tensors = dict(split(layout, stored.weights))
+    if not stored.heads.get("tie_embeddings", True):
+        tensors[_DECODER + "bias"] = tensors[_BIAS]
+    if stored.kind == "encoder":
+        tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
+    os.makedirs(folder, exist_ok=True)
+    save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+    write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
+    # Last: without it the folder is none of `transformers`.
+    write_json(os.path.join(folder, "config.json"), config)
+
+
+def _model(config, path):
+    models = config.get("architectures")
+    if models not in [[name] for name in _KINDS]:
+        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+                        f"Received: {shorten(models)} in {path}")
+    return models[0]
+
+
+def _config(stored):
+    """config.json of a model."""
+    config = {
+        "model_type": "bert", "architectures": [_model_of(stored)],
+        **write_architecture(stored.architecture, _ACTIVATIONS, "transformers"),
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": stored.heads.get("tie_embeddings", True),
+        "pad_token_id": stored.vocabulary.index("[PAD]"), "dtype": "float32",
+    }
+    if stored.kind == "finetuning":
+        labels = stored.labels or ["LABEL_0"]
+        config |= {
+            "classifier_dropout": stored.heads["dropout"],
+            "id2label": numbered(labels),
+            "label2id": {label: number for number, label in enumerate(labels)},
+            "problem_type": "single_label_classification" if stored.labels else "regression",
+        }
+    return config
+
+
+def _model_of(stored):
+    if stored.kind != "pretraining":
+        return {"finetuning": "BertForSequenceClassification", "encoder": "BertModel"}[stored.kind]
+    if stored.heads["next_sentence"]:
+        return "BertForPreTraining"
+    if stored.architecture["use_pooler"]:
+        raise UserError("transformers has no masked-LM with a pooler and without next sentences. "
+                        "Received: next_sentence=False, use_pooler=True")
+    return "BertForMaskedLM"
+
+
+def _labels(config, path):
+    """Names of the classes; [] for regression."""
+    labels = read_labels(config, path)
+    problem = config.get("problem_type")
+    if problem == "multi_label_classification":
+        raise UserError("A model of single labels or of numbers is needed. "
+                        f"Received: problem_type={problem} in {path}")
+    return [] if len(labels) == 1 or problem == "regression" else labels
+
+
+def _layout(architecture, kind, heads, name_in):
+    return {
+        path: [Piece(name_in(name), own[::-1] if path.endswith("kernel") else own,
+                     transposed=path.endswith("kernel")) for name in names]
+        for path, names, own in parts(architecture, kind, heads)
+    }
+
+
+def _name_in(header, untied, name):
+    """A name as the file has it: a model without a task has no `bert.`, old norms other names."""
+    if name == _BIAS and untied and _DECODER + "bias" in header:
+        return _DECODER + "bias"  # what an untied model of version 5 adds
+    for prefix in ("bert.", ""):
+        found = prefix + name.removeprefix("bert.") if name.startswith("bert.") else name
+        if found in header:
+            return found
+        if "LayerNorm." in found:
+            stem, _, last = found.rpartition(".")
+            if stem + _NORM_NAMES[f".{last}"] in header:
+                return stem + _NORM_NAMES[f".{last}"]
+    return name
+
+
+def _copies(tensors, layout, untied):
+    """Names that may be there besides: 0, 1, … as `position_ids`, a bias that nothing adds, and of
+    a tied model the table and the bias of the output again, which must be the same."""
+    used = {piece.name for pieces in layout.values() for piece in pieces}
+    unused = {name for name in tensors.header if name.endswith("embeddings.position_ids")}
+    if untied:
+        return unused | ({_BIAS} - used)
+    table = next(name for name in used if name.endswith("word_embeddings.weight"))
+    for name, twin in ((_DECODER + "bias", _BIAS), (_DECODER + "weight", table)):
+        if name not in tensors.header or twin not in tensors.header:
+            continue
+        if tensors.header[name] != tensors.header[twin] or not np.array_equal(
+                tensors.read(name), tensors.read(twin)):
+            raise UserError(f"{name} must be the same as {twin}. "
+                            f"Received: another in {tensors.source}")
+        unused.add(name)
+    return unused
+
+
+def _tensors(folder):
+    """The tensors of model.safetensors, or of the parts that its index names."""
+    whole, index = os.path.join(folder, WEIGHTS), os.path.join(folder, INDEX)
+    if os.path.isfile(whole):
+        files = [WEIGHTS]
+    elif os.path.isfile(index):
+        files = _parts_of(index)
+    else:
+        pickles = sorted(name for name in os.listdir(folder) if name.endswith(_PICKLES))
+        if pickles:
+            raise UserError(
+                f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. Where "
+                "you trust it: python -c \"from transformers import AutoModelForPreTraining as M; "
+                f"M.from_pretrained('{folder}').save_pretrained('{folder}')\". "
+                f"Received: {os.path.join(folder, pickles[0])}")
+        raise UserError(f"{WEIGHTS} is needed. Received: {folder} without it")
+    header, place = {}, {}
+    for name in files:
+        path = os.path.join(folder, name)
+        with _opened(path) as file:
+            for key in file.keys():  # noqa: SIM118 - it is no dict
+                part = file.get_slice(key)
+                if key in header:
+                    raise UserError(f"Each tensor is there once. Received: {key} again in {path}")
+                dtype = part.get_dtype()
+                header[key] = (tuple(part.get_shape()), _DTYPES.get(dtype, dtype))
+                place[key] = path
+
+    def read_tensor(name):
+        with _opened(place[name]) as file:
+            return file.get_tensor(name)
+
+    return Tensors(folder, header, read_tensor)
+
+
+def _parts_of(index):
+    found = read_object(index).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise UserError(f"{INDEX} must have a weight_map. Received: none in {index}")
+    files = sorted({str(name) for name in found.values()})
+    for name in files:
+        if os.path.basename(name) != name or not name.endswith(".safetensors"):
+            raise UserError("The parts must be .safetensors files beside their index. "
+                            f"Received: {shorten(name)} in {index}")
+    return files
+
+
+@contextlib.contextmanager
+def _opened(path):
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise UserError("Folders of transformers need safetensors: pip install "
+                        "'keras-attn[convert]'. Received: not installed") from error
+    try:
+        with safe_open(path, "np") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise UserError(f"The part must be there. Received: {path}") from error
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"A whole safetensors file is needed. Received: {path} "
+                        f"({reason})") from error

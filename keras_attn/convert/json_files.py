@@ -1,0 +1,31 @@
+"""JSON of unknown origin."""
+
+import json
+import os
+
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+
+# A tokenizer.json of a million pieces has less.
+LARGEST = 100_000_000
+
+
+def read_object(path):
+    """Returns the dict that a JSON file holds.
+
+    Raises:
+        UserError: If there is no such file, it is too large, or holds something else.
+    """
+    try:
+        if tf.io.gfile.stat(path).length > LARGEST:
+            raise UserError(f"A JSON file of at most {LARGEST:,} bytes is needed. Received: {path}")
+        with tf.io.gfile.GFile(path, "rb") as file:
+            found = json.loads(file.read())
+    except tf.errors.OpError as error:
+        raise UserError(f"A readable file is needed. Received: {path} ({error.message})") from error
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"{os.path.basename(path)} must be JSON, an object. Received: {path}")
+    return found

@@ -1,0 +1,144 @@
+"""How the tensors of other libraries make up our variables, bit by bit."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_attn.errors import UserError
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A tensor of another library: one of our variables, or a part of its last axis.
+
+    Attributes:
+        name: Theirs.
+        shape: Theirs.
+        transposed: Whether theirs has the axes the other way round.
+        own_shape: Ours; theirs if None.
+    """
+
+    name: str
+    shape: tuple
+    transposed: bool = False
+    own_shape: tuple | None = None
+
+    @property
+    def own(self):
+        """Shape of our part."""
+        return self.own_shape or (self.shape[::-1] if self.transposed else self.shape)
+
+    def to_ours(self, array):
+        """Their array as ours; a view where that can be."""
+        return (array.T if self.transposed else array).reshape(self.own)
+
+    def to_theirs(self, array):
+        """Our array as theirs."""
+        return np.ascontiguousarray(array.T if self.transposed else array.reshape(self.shape))
+
+
+class LazyArray:
+    """An array that is read when it is needed, and not kept.
+
+    Args:
+        shape: Its shape.
+        read: Function that returns it.
+    """
+
+    def __init__(self, shape, read):
+        self.shape = tuple(shape)
+        self._read = read
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self._read(), dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensors:
+    """The tensors of a checkpoint: what its header says, and a way to read them.
+
+    Attributes:
+        source: What messages call the checkpoint.
+        header: `{name: (shape, dtype)}`.
+        read: Function from a name to its array.
+    """
+
+    source: str
+    header: dict
+    read: Callable
+
+    def take(self, layout, unused=()):
+        """Our variables, each read when it is needed.
+
+        Args:
+            layout: `{our path: [Piece, …]}`.
+            unused: Names that may be there besides.
+
+        Returns:
+            `{our path: LazyArray}`, float32.
+
+        Raises:
+            UserError: Names the first tensor that is missing, left over, misshapen or of a dtype
+                that holds no weights. Nothing was read yet.
+        """
+        pieces = [piece for parts in layout.values() for piece in parts]
+        names = {piece.name for piece in pieces}
+        missing = sorted(names - self.header.keys())
+        left = sorted(self.header.keys() - names - set(unused))
+        if missing or left:
+            raise UserError("Every tensor of the model must be there, and no other. Received: "
+                            f"{self.source}, missing: {_few(missing)}; unknown: {_few(left)}")
+        for piece in pieces:
+            shape, dtype = self.header[piece.name]
+            if tuple(shape) != tuple(piece.shape):
+                raise UserError(f"{piece.name} must have shape {tuple(piece.shape)}. "
+                                f"Received: {tuple(shape)} in {self.source}")
+            if dtype not in FLOATS:
+                raise UserError(f"{piece.name} must be one of {', '.join(FLOATS)}. "
+                                f"Received: {dtype} in {self.source}")
+        return {path: LazyArray(own_shape(parts), self._reader(parts))
+                for path, parts in layout.items()}
+
+    def _reader(self, parts):
+        def read():
+            arrays = [part.to_ours(np.asarray(self.read(part.name))) for part in parts]
+            array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
+            return array.astype(np.float32, copy=False)
+
+        return read
+
+
+def own_shape(parts):
+    """Shape of our variable that these pieces make up."""
+    return (*parts[0].own[:-1], sum(part.own[-1] for part in parts))
+
+
+def split(layout, weights):
+    """Yields (their name, array) of all pieces of our variables.
+
+    Args:
+        layout: `{our path: [Piece, …]}`.
+        weights: `{our path: array}`.
+
+    Raises:
+        UserError: If the layout has no place for one of them, or one is missing.
+    """
+    missing, left = sorted(layout.keys() - weights.keys()), sorted(weights.keys() - layout.keys())
+    if missing or left:
+        raise UserError("Every weight must have its place in the format. Received: "
+                        f"missing: {_few(missing)}; without a place: {_few(left)}")
+    for path, parts in layout.items():
+        array = np.asarray(weights[path])
+        if array.shape != own_shape(parts):
+            raise UserError(f"{path} must have shape {own_shape(parts)}. Received: {array.shape}")
+        stops = np.cumsum([part.own[-1] for part in parts])[:-1]
+        for part, own in zip(parts, np.split(array, stops, axis=-1), strict=True):
+            yield part.name, part.to_theirs(own)
+
+
+def _few(names):
+    shown = ", ".join(names[:3]) or "none"
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,147 @@
+"""A BERT in a folder of any format, and the names of its parts."""
+
+import dataclasses
+from collections.abc import Mapping
+from reprlib import repr as shorten
+
+from keras_attn.errors import UserError
+from keras_attn.models import BertEncoder
+
+SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim",
+         "max_length", "num_segments")
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredBert:
+    """What a folder holds, whatever its format.
+
+    Attributes:
+        kind: "pretraining", "finetuning", or "encoder": no task.
+        architecture: Arguments of `BertEncoder`.
+        heads: Arguments of the task model besides: `next_sentence`, `tie_embeddings`;
+            `num_classes`, `dropout`.
+        vocabulary: List of str; None if the folder has none.
+        lowercase: Whether text is lower-cased; None if the folder does not say.
+        labels: Names of the classes; [] for regression, None without a classifier.
+        weights: Our paths below the task model, such as `bert_encoder/token_embedding`, and
+            arrays, which may be read only when they are used.
+        pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
+        config: Of the run, if there was one.
+    """
+
+    kind: str
+    architecture: dict
+    heads: dict
+    vocabulary: list | None
+    lowercase: bool | None
+    labels: list | None
+    weights: Mapping
+    pairs: bool | None = None
+    config: dict | None = None
+
+
+# Below a layer; ours, and Hugging Face's without .weight or .bias.
+_LAYER_DENSE = {
+    "attention/output": "attention.output.dense",
+    "feed_forward/intermediate": "intermediate.dense",
+    "feed_forward/output": "output.dense",
+}
+_LAYER_NORMS = {
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward_norm": "output.LayerNorm",
+}
+
+
+def parts(architecture, kind, heads):
+    """Yields every variable of a BERT with the tensors of Hugging Face that it is made of.
+
+    Args:
+        architecture: Arguments of `BertEncoder`.
+        kind, heads: As those of `StoredBert`.
+
+    Yields:
+        (our path, names, shape of our part that each name fills).
+    """
+    width, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
+    rows = {"word": architecture["vocabulary_size"], "position": architecture["max_length"],
+            "token_type": architecture["num_segments"]}
+    tables = {"word": "token_embedding", "position": "position_embedding/embeddings",
+              "token_type": "segment_embedding"}
+    for name, path in tables.items():
+        yield (f"bert_encoder/{path}", [f"bert.embeddings.{name}_embeddings.weight"],
+               (rows[name], width))
+    yield from _norm("bert_encoder/norm", "bert.embeddings.LayerNorm", width)
+    for number in range(architecture["num_layers"]):
+        ours, theirs = f"bert_encoder/layer_{number}", f"bert.encoder.layer.{number}"
+        projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
+        yield (f"{ours}/attention/query_key_value_kernel",
+               [f"{name}.weight" for name in projections], (width, width))
+        yield (f"{ours}/attention/query_key_value_bias",
+               [f"{name}.bias" for name in projections], (width,))
+        shapes = {"attention/output": (width, width), "feed_forward/intermediate": (width, inner),
+                  "feed_forward/output": (inner, width)}
+        for path, name in _LAYER_DENSE.items():
+            # The attention's own weights are called output_kernel, the others output/kernel.
+            joint = "_" if path == "attention/output" else "/"
+            yield from _dense(f"{ours}/{path}{joint}", f"{theirs}.{name}", shapes[path])
+        for path, name in _LAYER_NORMS.items():
+            yield from _norm(f"{ours}/{path}", f"{theirs}.{name}", width)
+    if architecture.get("use_pooler", True):
+        yield from _dense("bert_encoder/pooler/", "bert.pooler.dense", (width, width))
+    if kind == "pretraining":
+        yield from _dense("mlm_dense/", "cls.predictions.transform.dense", (width, width))
+        yield from _norm("mlm_norm", "cls.predictions.transform.LayerNorm", width)
+        yield "mlm_bias", ["cls.predictions.bias"], (rows["word"],)
+        if not heads["tie_embeddings"]:
+            yield "mlm_embedding", ["cls.predictions.decoder.weight"], (rows["word"], width)
+        if heads["next_sentence"]:
+            yield from _dense("nsp_dense/", "cls.seq_relationship", (width, 2))
+    elif kind == "finetuning":
+        yield from _dense("logits_dense/", "classifier", (width, heads["num_classes"]))
+
+
+def _dense(path, name, shape):
+    yield f"{path}kernel", [f"{name}.weight"], shape
+    yield f"{path}bias", [f"{name}.bias"], shape[-1:]
+
+
+def _norm(path, name, width):
+    yield f"{path}/gamma", [f"{name}.weight"], (width,)
+    yield f"{path}/beta", [f"{name}.bias"], (width,)
+
+
+def check_architecture(architecture, source, most_layers):
+    """Returns arguments of `BertEncoder` that came from a file, checked.
+
+    Args:
+        architecture: The arguments.
+        source: What the message calls the file.
+        most_layers: So many layers can the weights hold.
+
+    Raises:
+        UserError: Names the first that is wrong.
+    """
+    for name, value in architecture.items():
+        whole = name in SIZES
+        if name != "activation" and (isinstance(value, bool) or not isinstance(
+                value, int if whole else (int, float)) or not 0 <= value < 2**31):
+            raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
+                            f"Received: {shorten(value)} in {source}")
+    if architecture["num_layers"] > most_layers:
+        raise UserError("num_layers must be as many as there are weights for. Received: "
+                        f"{architecture['num_layers']} in {source}")
+    try:
+        BertEncoder(**architecture)
+    except ValueError as error:
+        raise UserError(f"{source} must describe a BERT. {error}") from error
+    return architecture
+
+
+def check_is_bert(stored, format):
+    """Raises UserError for what the BERT of other libraries does not have."""
+    needed = {"norm_first": False, "pooling": "cls"}
+    given = {**needed, **stored.architecture, **stored.heads}
+    for name, value in needed.items():
+        if given[name] != value:
+            raise UserError(f"A model for {format} needs {name}={value}, as BERT has it. "
+                            f"Received: {name}={given[name]}")

@@ -1,0 +1,60 @@
+"""A stored BERT with other heads."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_attn.errors import UserError
+from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.training.checkpoints import variables_by_path
+
+TASKS = ("pretraining", "masked_lm", "encoder")
+
+
+def with_task(stored, task, new_heads):
+    """Leaves heads out that a task does not have, and adds those that it has.
+
+    Args:
+        stored: A `StoredBert`.
+        task: One of `TASKS`, or None: nothing changes.
+        new_heads: Whether heads may be added, at random.
+
+    Returns:
+        (the `StoredBert`, names of the heads that were added).
+
+    Raises:
+        UserError: If the task is unknown, or heads are missing that may not be added.
+    """
+    if task is None:
+        return stored, []
+    if task not in TASKS:
+        raise UserError(f"task must be one of {', '.join(TASKS)}. Received: task={task}")
+    kind, heads = "encoder", {}
+    if task != "encoder":
+        kind = "pretraining"
+        heads = {"next_sentence": task == "pretraining",
+                 "tie_embeddings": stored.heads.get("tie_embeddings", True)}
+    architecture = {**stored.architecture}
+    if task != "encoder":
+        architecture["use_pooler"] = task == "pretraining"
+    wanted = dict(_initial(kind, architecture, heads))
+    missing = sorted(path for path in wanted if path not in stored.weights)
+    names = sorted({path.removeprefix("bert_encoder/").split("/")[0] for path in missing})
+    if missing and not new_heads:
+        raise UserError("Heads must be there, or be wanted anew (new_heads). "
+                        f"Received: none of {', '.join(names)}")
+    weights = {path: np.asarray(variable.value) if path in missing else stored.weights[path]
+               for path, variable in wanted.items()}
+    return dataclasses.replace(
+        stored, kind=kind, architecture=architecture, heads=heads, weights=weights,
+        labels=None, pairs=None, config=None), names
+
+
+def _initial(kind, architecture, heads):
+    """Variables of a new model by path below it."""
+    model, prefix = BertEncoder(**architecture, seed=0, name="bert_encoder"), "model/"
+    if kind == "pretraining":
+        model = BertPretrainer(model, **heads, name="bert_pretrainer")
+        prefix = "model/bert_pretrainer/"
+    model.build()
+    return ((path.removeprefix(prefix), v) for path, v in variables_by_path(model).items())

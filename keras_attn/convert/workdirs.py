@@ -1,0 +1,117 @@
+"""Workdirs: the folders that runs leave behind."""
+
+import collections.abc
+import posixpath
+
+import keras
+
+from keras_attn.convert.stored import StoredBert
+from keras_attn.data.files import file_sha256
+from keras_attn.errors import UserError
+from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.models import BertEncoder
+from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
+from keras_attn.training.checkpoints import Checkpoints
+from keras_attn.workdir import Workdir
+
+# Names of the task models, with which the paths in a checkpoint begin.
+MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier"}
+
+
+def read(folder, log=print):
+    """Reads a workdir; the newest whole checkpoint when its weights are used.
+
+    Returns:
+        A `StoredBert`.
+
+    Raises:
+        UserError: If it is no workdir, or its vocabulary is another than that of training.
+    """
+    workdir = Workdir(folder)
+    saved = workdir.read_config()
+    if saved is None:
+        raise UserError(f"A workdir of a run is needed, with a config.json. Received: {folder}")
+    kind, config = saved["kind"], saved["config"]
+    labels = pairs = None
+    heads = saved.get("heads", {})
+    if kind == "pretraining":
+        heads = {"next_sentence": True, "tie_embeddings": True, **heads}
+    elif kind == "finetuning":
+        found = workdir.read_labels()
+        labels, pairs = found["names"], found["pairs"]
+        heads = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
+                 "pooling": config["model"].get("pooling", "cls"), **heads}
+    vocabulary = read_vocabulary(workdir / "vocab.txt")
+    if file_sha256(workdir / "vocab.txt") != saved["data_sha256"].get("vocab.txt"):
+        raise UserError("The vocabulary must be the one that the run was made with. "
+                        f"Received: {workdir / 'vocab.txt'}, which has changed")
+    return StoredBert(
+        kind, resolved(saved["architecture"]), heads, vocabulary, config["data"]["lowercase"],
+        labels, _Weights(posixpath.join(str(folder), "checkpoints"), kind, log), pairs, config,
+    )
+
+
+def write(folder, stored):
+    """Writes a workdir that no run goes on with, but that runs start from and that predicts.
+
+    Args:
+        folder: An empty or new one.
+        stored: A `StoredBert`.
+    """
+    workdir = Workdir(folder)
+    workdir.create()
+    write_vocabulary(workdir / "vocab.txt", stored.vocabulary)
+    if stored.labels is not None:
+        workdir.write_json("labels.json", {"names": stored.labels, "pairs": stored.pairs})
+    prefix = f"model/{MODELS[stored.kind]}/" if stored.kind in MODELS else "model/"
+    Checkpoints(workdir / "checkpoints").save(
+        0, {prefix + path: weight for path, weight in stored.weights.items()}, {"seconds": 0.0})
+    workdir.start(stored.kind, config_of(stored), stored.architecture,
+                  {"vocab.txt": file_sha256(workdir / "vocab.txt")}, stored.heads, converted=True)
+
+
+def config_of(stored):
+    """Config of a model that no run of ours made: the defaults, and what the model says."""
+    if stored.config is not None:
+        return stored.config
+    config = finetuning_defaults() if stored.kind == "finetuning" else pretraining_defaults()
+    config = config.to_dict()
+    config.pop("workdir")
+    config["data"].update(lowercase=stored.lowercase, length=stored.architecture["max_length"])
+    if stored.kind == "finetuning":
+        config["data"]["text"] = "text"
+    return config
+
+
+def resolved(architecture):
+    """All arguments of `BertEncoder`, also those left to their defaults."""
+    encoder = BertEncoder(**architecture)
+    names = keras.Model().get_config().keys() | {"name", "seed"}
+    return {name: value for name, value in encoder.get_config().items() if name not in names}
+
+
+class _Weights(collections.abc.Mapping):
+    """Weights of the newest whole checkpoint, by path below the task model."""
+
+    def __init__(self, folder, kind, log):
+        self._folder, self._log = folder, log
+        self._prefix = f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
+        self._arrays = None
+
+    def _read(self):
+        if self._arrays is None:
+            found = Checkpoints(self._folder, log=self._log).read_newest()
+            if found is None:
+                raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")
+            self._arrays = {path.removeprefix(self._prefix): array
+                            for path, array in found[0].items() if path.startswith("model/")}
+        return self._arrays
+
+    def __getitem__(self, path):
+        return self._read()[path]
+
+    def __iter__(self):
+        return iter(self._read())
+
+    def __len__(self):
+        return len(self._read())

@@ -1,0 +1,236 @@
+"""Folders that are wrong, damaged or hostile: one line each, and nothing is written."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_attn import convert
+from keras_attn.errors import UserError
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(GOLDEN / "hugging_face/pretraining", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def refused(folder, message):
+    with pytest.raises(UserError, match=message) as error:
+        convert.convert(folder, folder.parent / "out")
+    assert "\n" not in str(error.value)
+    assert not (folder.parent / "out").exists()
+
+
+def edit(path, **fields):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def header_of(path):
+    content = path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    return json.loads(content[8:8 + size]), content[8 + size:]
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"model_type": "roberta"}, "model_type must be bert. Received: model_type='roberta'"),
+    ({"architectures": ["GPT2LMHeadModel"]}, "architectures must name one of BertForPreTraining"),
+    ({"architectures": None}, "architectures must name one"),
+    ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*'swish'"),
+    ({"position_embedding_type": "relative_key"}, "position_embedding_type must be absolute"),
+    ({"is_decoder": True}, "is_decoder must be False"),
+    ({"hidden_size": 24}, "word_embeddings.weight must have shape .45, 24.. Received: .45, 12."),
+    ({"hidden_size": "12"}, "hidden_dim must be a whole number"),
+    ({"hidden_size": True}, "hidden_dim must be a whole number"),
+    ({"hidden_size": 13}, "hidden_dim must be a multiple of num_heads"),
+    ({"num_hidden_layers": 10**9}, "num_layers must be as many as there are weights for"),
+    ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2"),
+    ({"num_hidden_layers": 1}, "unknown: bert.encoder.layer.1"),
+    ({"vocab_size": -1}, "vocabulary_size must be a whole number of at least 0"),
+    ({"vocab_size": 44}, "must have shape"),
+    ({"hidden_dropout_prob": 2}, "dropout"),
+    ({"architectures": ["BertForMaskedLM"]}, "unknown: bert.pooler.dense.bias, .*and 1 more"),
+    ({"architectures": ["BertForSequenceClassification"]}, "missing: classifier.bias"),
+], ids=str)
+def test_a_config_that_does_not_fit_is_refused(folder, fields, message):
+    edit(folder / "config.json", **fields)
+    refused(folder, message)
+
+
+def test_damaged_tensors_are_refused(folder):
+    path = folder / "model.safetensors"
+    content, (header, data) = path.read_bytes(), header_of(path)
+    for size in (0, 7, 8, 100, len(content) - 1):
+        path.write_bytes(content[:size])
+        refused(folder, "whole safetensors file.*model.safetensors")
+    path.write_bytes(struct.pack("<Q", 2**62) + content[8:])
+    refused(folder, "whole safetensors file")
+    path.write_bytes(content)
+    arrays = load_file(path)
+    del data, header
+    name = "bert.pooler.dense.weight"
+    for changed, message in (
+        ({**arrays, name: arrays[name][:, :-1].copy()}, f"{name} must have shape"),
+        ({**arrays, name: arrays[name].astype(np.int32)}, f"{name} must be one of float32.*I32"),
+        ({**arrays, "extra": arrays[name]}, "missing: none; unknown: extra"),
+        ({key: value for key, value in arrays.items() if key != name}, f"missing: {name}; unk"),
+        ({**arrays, "cls.predictions.decoder.weight": arrays[name]}, "must be the same"),
+    ):
+        save_file(changed, path)
+        refused(folder, message)
+
+
+def test_pickles_are_refused_with_a_way_out(folder):
+    os.remove(folder / "model.safetensors")
+    refused(folder, "model.safetensors is needed. Received: ")
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nsystem\n")
+    refused(folder, r"a pickle can run code.*save_pretrained\(.*pytorch_model.bin")
+
+
+OUTSIDE = ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "b.bin"]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_an_index_names_no_file_outside_its_folder(folder, name):
+    os.rename(folder / "model.safetensors", folder.parent / "model.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"bert.pooler.dense.bias": name}}))
+    refused(folder, "parts must be .safetensors files beside their index")
+    index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
+    refused(folder, "part must be there.*model-1.safetensors")
+    index.write_text("{}")
+    refused(folder, "must have a weight_map")
+
+
+def test_another_tokenizer_is_refused(folder):
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    for part, fields, message in (
+        ("normalizer", {"strip_accents": False}, "strip_accents=False with lowercase=True"),
+        ("normalizer", {"handle_chinese_chars": False}, "handle_chinese_chars=False"),
+        ("normalizer", {"type": "Lowercase"}, "BertNormalizer"),
+        ("normalizer", {"lowercase": False}, "must agree"),
+        ("model", {"type": "BPE"}, "WordPiece model"),
+        ("model", {"vocab": {"a": 0, "b": 2}}, "ids of the vocabulary must be 0, 1"),
+        ("model", {"vocab": {"a": 0, "b": 1}}, "holds .PAD."),
+    ):
+        path.write_text(json.dumps({**tokenizer, part: {**tokenizer[part], **fields}}))
+        refused(folder, message)
+    path.write_text(json.dumps(tokenizer))
+    edit(folder / "tokenizer_config.json", mask_token="<mask>")
+    refused(folder, "special tokens must be .*mask_token='<mask>'")
+
+
+def test_a_folder_without_vocabulary_or_casing_is_refused(folder):
+    os.remove(folder / "tokenizer.json")
+    refused(folder, "with a vocabulary")
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{n}" for n in range(40))]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    os.remove(folder / "tokenizer_config.json")
+    refused(folder, "lower-cased must be said")
+
+
+def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
+    for name, format, message in (
+        ("masked_lm", "google", "use_pooler=True"),
+        ("masked_lm", "kerashub", "activation=gelu_tanh"),
+        ("pretraining", "kerashub", "task=encoder"),
+        ("encoder", "google", "one of gelu_tanh, relu, tanh. Received: activation=gelu_erf"),
+        ("encoder", "torch", "format must be one of workdir"),
+    ):
+        with pytest.raises(UserError, match=message):
+            convert.convert(GOLDEN / "hugging_face" / name, tmp_path / "out", format)
+    with pytest.raises(UserError, match="none of nsp_dense, pooler"):
+        convert.convert(GOLDEN / "hugging_face/masked_lm", tmp_path / "out", task="pretraining")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/mine").write_text("")
+    with pytest.raises(UserError, match="new or an empty folder"):
+        convert.convert(folder, tmp_path / "full")
+    with pytest.raises(UserError, match="A folder with a model is needed.*nowhere"):
+        convert.convert("nowhere", tmp_path / "out")
+
+
+def test_new_heads_are_named_and_the_rest_stays(tmp_path):
+    source = GOLDEN / "hugging_face/masked_lm"
+    new = convert.convert(source, tmp_path / "out", "huggingface", task="pretraining",
+                          new_heads=True)
+    assert new == ["nsp_dense", "pooler"]
+    found, expected = (load_file(path / "model.safetensors") for path in (tmp_path / "out", source))
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes(), name
+    left = {name.rsplit(".", 1)[0] for name in found.keys() - expected.keys()}
+    assert left == {"bert.pooler.dense", "cls.seq_relationship"}
+
+
+STRANGE = [None, True, -1, 0, 2**31, 2**63, 1e308, float("nan"), "", "x" * 10_000, [], [[]], {},
+           {"a": []}, "../..", "\ud800"]
+
+
+def strange_json(path, draw):
+    """Replaces one value somewhere in a JSON file."""
+    tree = json.loads(path.read_text())
+    node = tree
+    while True:
+        key = draw.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        inner = node[key]
+        if isinstance(inner, (dict, list)) and inner and draw.random() < 0.7:
+            node = inner
+        else:
+            break
+    if draw.random() < 0.2 and isinstance(node, dict):
+        del node[key]
+    else:
+        node[key] = draw.choice(STRANGE)
+    path.write_text(json.dumps(tree))
+
+
+def strange_bytes(path, draw, first=200):
+    """Changes a few of the first bytes, or cuts the file."""
+    content = bytearray(path.read_bytes())
+    if draw.random() < 0.1:
+        content = content[: draw.randrange(len(content))]
+    for _ in range(draw.randint(1, 4)):
+        if content:
+            content[draw.randrange(min(first, len(content)))] = draw.randrange(256)
+    path.write_bytes(content)
+
+
+def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_path):
+    draw, refusals = random.Random(0), 0
+    golden = GOLDEN / "hugging_face"
+    hub, untied = GOLDEN / "keras_hub", golden / "untied"
+    kinds = [
+        (golden / "pretraining", "config.json", strange_json),
+        (golden / "classifier", "config.json", strange_json),
+        (golden / "pretraining", "model.safetensors", strange_bytes),
+        (golden / "pretraining", "model.safetensors",
+         lambda path, draw: strange_bytes(path, draw, 3000)),
+        (golden / "pretraining", "tokenizer.json", strange_json),
+        (golden / "pretraining", "tokenizer_config.json", strange_json),
+        (untied, "model.safetensors.index.json", strange_json),
+        (hub, "config.json", strange_json), (hub, "tokenizer.json", strange_json),
+        (hub, "model.weights.h5", lambda path, draw: strange_bytes(path, draw, 3000)),
+    ]
+    for number in range(1000):
+        source, name, change = kinds[number % len(kinds)]
+        folder = tmp_path / str(number)
+        shutil.copytree(source, folder)
+        change(folder / name, draw)
+        try:
+            stored = convert.read(folder)
+            for weight in stored.weights.values():
+                assert np.asarray(weight).shape == weight.shape
+        except UserError as error:
+            assert "\n" not in str(error) and len(str(error)) < 1500, str(error)
+            refusals += 1
+        shutil.rmtree(folder)
+    assert refusals > 500

@@ -1,0 +1,261 @@
+"""Folders of other libraries against what those libraries made of them, and back bit by bit."""
+
+import itertools
+import json
+import pathlib
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file
+
+from keras_attn import convert
+from keras_attn.errors import UserError
+from keras_attn.jobs.saved import Saved
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+HUGGING_FACE, KERAS_HUB = GOLDEN / "hugging_face", GOLDEN / "keras_hub"
+NAMES = ("encoder", "pretraining", "masked_lm", "untied", "classifier", "regression")
+
+
+@pytest.fixture(scope="module")
+def outputs():
+    with np.load(HUGGING_FACE / "outputs.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+def with_tanh(folder, name):
+    """A copy of a golden folder with the activation that Google and KerasHub have."""
+    copy = folder / name
+    shutil.copytree(HUGGING_FACE / name, copy)
+    config = json.loads((copy / "config.json").read_text())
+    config["hidden_act"] = "gelu_new"
+    (copy / "config.json").write_text(json.dumps(config))
+    return copy
+
+
+def tensors(folder):
+    """All tensors of a folder of safetensors."""
+    found = {}
+    for path in sorted(pathlib.Path(folder).glob("*.safetensors")):
+        found |= load_file(path)
+    return found
+
+
+def assert_same_bits(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_equal_those_of_transformers(name, outputs):
+    inputs = {key.removeprefix("inputs/"): value for key, value in outputs.items()
+              if key.startswith("inputs/")}
+    real = inputs["padding_mask"] > 0
+    inputs["mask_positions"] = np.tile(np.arange(11, dtype=np.int32), (3, 1))
+    model = Saved(HUGGING_FACE / name).make_model()
+    found = model(inputs)
+    expected = {key.split("/")[1]: value for key, value in outputs.items()
+                if key.startswith(f"{name}/")}
+    assert expected
+    for key, value in expected.items():
+        ours = np.asarray(found[key])
+        if value.ndim == 3:  # a row for each token
+            ours, value = ours[real], value[real]
+        np.testing.assert_allclose(ours, value, 1e-5, 1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
+    convert.convert(HUGGING_FACE / name, tmp_path / "run")
+    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
+    assert_same_bits(tensors(tmp_path / "back"), tensors(HUGGING_FACE / name))
+    was, now = (json.loads((folder / "config.json").read_text())
+                for folder in (HUGGING_FACE / name, tmp_path / "back"))
+    for field in now.keys() & was.keys():
+        assert was[field] is None or now[field] == was[field], field
+    first, second = (convert.read(folder) for folder in (HUGGING_FACE / name, tmp_path / "back"))
+    for field in ("kind", "architecture", "heads", "vocabulary", "lowercase", "labels"):
+        assert getattr(first, field) == getattr(second, field), field
+
+
+@pytest.mark.parametrize("name", ["encoder", "pretraining", "classifier", "regression"])
+def test_transformers_to_google_and_back_changes_no_bit(name, tmp_path):
+    start = with_tanh(tmp_path, name)
+    convert.convert(start, tmp_path / "google", "google")
+    convert.convert(tmp_path / "google", tmp_path / "run")
+    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
+    assert_same_bits(tensors(tmp_path / "back"), tensors(start))
+    assert convert.read(tmp_path / "back").labels == convert.read(start).labels
+
+
+def test_keras_hub_to_workdir_and_back_changes_no_bit(tmp_path):
+    convert.convert(KERAS_HUB, tmp_path / "run")
+    convert.convert(tmp_path / "run", tmp_path / "back", "kerashub")
+    found, expected = {}, {}
+    for arrays, folder in ((found, tmp_path / "back"), (expected, KERAS_HUB)):
+        with h5py.File(folder / "model.weights.h5") as file:
+            def note(name, entry, arrays=arrays):
+                if isinstance(entry, h5py.Dataset):
+                    arrays[name] = entry[()]
+            file.visititems(note)
+    assert len(expected) == 5 + 3 * 16 + 2
+    assert_same_bits(found, expected)
+
+
+def test_outputs_equal_those_of_keras_hub():
+    with np.load(KERAS_HUB / "outputs.npz", allow_pickle=False) as file:
+        golden = dict(file)
+    inputs = {key.removeprefix("inputs/"): golden.pop(key) for key in list(golden)
+              if key.startswith("inputs/")}
+    found = Saved(KERAS_HUB).make_model()(inputs)
+    real = inputs["padding_mask"] > 0
+    np.testing.assert_allclose(np.asarray(found["sequence_output"])[real],
+                               golden["sequence_output"][real], 1e-5, 1e-5)
+    np.testing.assert_allclose(found["pooled_output"], golden["pooled_output"], 1e-5, 1e-5)
+
+
+GELU = np.sqrt(2 / np.pi)
+
+
+def google_forward(weights, ids, segments, mask, heads):
+    """The formulas of google-research/bert's modeling.py and run_pretraining.py, in float64."""
+    w = {name: value.astype(np.float64) for name, value in weights.items()}
+
+    def norm(x, name):
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) / np.sqrt(variance + 1e-12) * w[f"{name}/gamma"] + w[f"{name}/beta"]
+
+    def dense(x, name):
+        return x @ w[f"{name}/kernel"] + w[f"{name}/bias"]
+
+    def gelu(x):
+        return x * 0.5 * (1 + np.tanh(GELU * (x + 0.044715 * x**3)))
+
+    def split(x):
+        return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+
+    table = w["bert/embeddings/word_embeddings"]
+    x = table[ids] + w["bert/embeddings/token_type_embeddings"][segments]
+    x = norm(x + w["bert/embeddings/position_embeddings"][:ids.shape[1]],
+             "bert/embeddings/LayerNorm")
+    for layer in itertools.count():
+        name = f"bert/encoder/layer_{layer}"
+        if f"{name}/output/dense/kernel" not in w:
+            break
+        q, k, v = (split(dense(x, f"{name}/attention/self/{part}"))
+                   for part in ("query", "key", "value"))
+        scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+        scores = np.exp(scores - 10000.0 * (1 - mask[:, None, None, :]))
+        context = (scores / scores.sum(-1, keepdims=True)) @ v
+        context = context.transpose(0, 2, 1, 3).reshape(x.shape)
+        x = norm(dense(context, f"{name}/attention/output/dense") + x,
+                 f"{name}/attention/output/LayerNorm")
+        inner = gelu(dense(x, f"{name}/intermediate/dense"))
+        x = norm(dense(inner, f"{name}/output/dense") + x, f"{name}/output/LayerNorm")
+    pooled = np.tanh(dense(x[:, 0], "bert/pooler/dense"))
+    hidden = norm(gelu(dense(x, "cls/predictions/transform/dense")),
+                  "cls/predictions/transform/LayerNorm")
+    return {
+        "sequence_output": x, "pooled_output": pooled,
+        "mlm_logits": hidden @ table.T + w["cls/predictions/output_bias"],
+        "nsp_logits": pooled @ w["cls/seq_relationship/output_weights"].T
+        + w["cls/seq_relationship/output_bias"],
+    }
+
+
+def google_weights(width=12, inner=20, layers=2, vocabulary=31, positions=16):
+    """Random weights under the names and shapes of google-research/bert."""
+    shapes = {
+        "bert/embeddings/word_embeddings": (vocabulary, width),
+        "bert/embeddings/token_type_embeddings": (2, width),
+        "bert/embeddings/position_embeddings": (positions, width),
+        "bert/embeddings/LayerNorm/beta": (width,), "bert/embeddings/LayerNorm/gamma": (width,),
+        "bert/pooler/dense/kernel": (width, width), "bert/pooler/dense/bias": (width,),
+        "cls/predictions/transform/dense/kernel": (width, width),
+        "cls/predictions/transform/dense/bias": (width,),
+        "cls/predictions/transform/LayerNorm/beta": (width,),
+        "cls/predictions/transform/LayerNorm/gamma": (width,),
+        "cls/predictions/output_bias": (vocabulary,),
+        "cls/seq_relationship/output_weights": (2, width),
+        "cls/seq_relationship/output_bias": (2,),
+    }
+    for layer in range(layers):
+        name = f"bert/encoder/layer_{layer}"
+        for part, shape in {
+            "attention/self/query": (width, width), "attention/self/key": (width, width),
+            "attention/self/value": (width, width), "attention/output/dense": (width, width),
+            "intermediate/dense": (width, inner), "output/dense": (inner, width),
+        }.items():
+            shapes |= {f"{name}/{part}/kernel": shape, f"{name}/{part}/bias": shape[-1:]}
+        for part in ("attention/output", "output"):
+            shapes |= {f"{name}/{part}/LayerNorm/beta": (width,),
+                       f"{name}/{part}/LayerNorm/gamma": (width,)}
+    random = np.random.default_rng(3)
+    return {name: (float("gamma" in name) + 0.3 * random.standard_normal(shape)).astype("float32")
+            for name, shape in shapes.items()}
+
+
+def write_google(folder, weights, **fields):
+    """A folder as google-research/bert's run_pretraining.py leaves it, with Adam's slots."""
+    folder.mkdir()
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        for name, value in weights.items():
+            v1.get_variable(name, initializer=value)
+            for slot in ("adam_m", "adam_v"):
+                v1.get_variable(f"{name}/{slot}", initializer=np.zeros_like(value))
+        v1.train.get_or_create_global_step()
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver().save(session, str(folder / "bert_model.ckpt"), write_state=False)
+    (folder / "bert_config.json").write_text(json.dumps({
+        "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+        "hidden_size": 12, "initializer_range": 0.02, "intermediate_size": 20,
+        "max_position_embeddings": 16, "num_attention_heads": 3, "num_hidden_layers": 2,
+        "type_vocab_size": 2, "vocab_size": 31, **fields}))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(chr(97 + n) for n in range(26))]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    return folder
+
+
+def test_a_checkpoint_of_google_gives_what_its_formulas_give(tmp_path):
+    weights = google_weights()
+    folder = write_google(tmp_path / "google", weights)
+    random = np.random.default_rng(1)
+    ids = random.integers(0, 31, (3, 9)).astype(np.int32)
+    segments = (np.arange(9) > 4).astype(np.int32)[None].repeat(3, 0)
+    mask = np.array([[1] * 9, [1] * 5 + [0] * 4, [1] * 8 + [0]], np.int32)
+    model = Saved(folder, lowercase=True).make_model()
+    found = model({"token_ids": ids, "segment_ids": segments, "padding_mask": mask,
+                   "mask_positions": np.tile(np.arange(9, dtype=np.int32), (3, 1))})
+    for name, expected in google_forward(weights, ids, segments, mask, 3).items():
+        ours = np.asarray(found[name])
+        if expected.ndim == 3:
+            ours, expected = ours[mask > 0], expected[mask > 0]
+        np.testing.assert_allclose(ours, expected, 1e-5, 1e-5, err_msg=name)
+
+
+def test_google_to_workdir_and_back_changes_no_bit(tmp_path):
+    weights = google_weights()
+    folder = write_google(tmp_path / "google", weights)
+    with pytest.raises(UserError, match="lower-cased must be said"):
+        convert.convert(folder, tmp_path / "run")
+    convert.convert(folder, tmp_path / "run", lowercase=False)
+    convert.convert(tmp_path / "run", tmp_path / "back", "google")
+    reader = tf.train.load_checkpoint(str(tmp_path / "back/bert_model.ckpt"))
+    names = reader.get_variable_to_shape_map()
+    assert_same_bits({name: reader.get_tensor(name) for name in names}, weights)
+    assert convert.read(tmp_path / "back").lowercase is False
+
+
+def test_one_of_several_checkpoints_of_google_is_named(tmp_path):
+    folder = write_google(tmp_path / "google", google_weights())
+    for file in folder.glob("bert_model.ckpt.*"):
+        shutil.copy(file, folder / file.name.replace("bert_model", "other"))
+    with pytest.raises(UserError, match="bert_model.ckpt, other.ckpt"):
+        convert.read(folder)
+    assert convert.read(folder / "other.ckpt").kind == "pretraining"

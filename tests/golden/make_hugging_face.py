@@ -1,0 +1,93 @@
+"""Makes hugging_face/: small models of `transformers` with random weights, and their outputs.
+
+Run with `torch` and `transformers` installed:
+
+    python tests/golden/make_hugging_face.py
+"""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import torch
+import transformers
+
+FOLDER = pathlib.Path(__file__).with_name("hugging_face")
+SHAPE = {
+    "vocab_size": 45, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "intermediate_size": 20, "max_position_embeddings": 16, "type_vocab_size": 2,
+}
+# Folder: class, further settings, lower-cased, largest file.
+MODELS = {
+    "encoder": ("BertModel", {}, True, "1GB"),
+    "pretraining": ("BertForPreTraining", {"hidden_act": "gelu_new"}, True, "1GB"),
+    "masked_lm": ("BertForMaskedLM", {"layer_norm_eps": 1e-5}, False, "1GB"),
+    "untied": ("BertForMaskedLM", {"tie_word_embeddings": False}, True, "4KB"),
+    "classifier": ("BertForSequenceClassification", {
+        "id2label": {0: "bad", 1: "good", 2: "so so"}, "hidden_act": "relu",
+        "classifier_dropout": 0.25}, True, "1GB"),
+    "regression": ("BertForSequenceClassification", {"num_labels": 1}, True, "1GB"),
+}
+OUTPUTS = {
+    "last_hidden_state": "sequence_output", "pooler_output": "pooled_output",
+    "prediction_logits": "mlm_logits", "seq_relationship_logits": "nsp_logits",
+}
+
+
+def make_inputs():
+    """Three rows of 11 tokens, 11, 7 and 9 of them real, in two segments."""
+    random = np.random.default_rng(0)
+    inputs = {
+        "token_ids": random.integers(1, SHAPE["vocab_size"], (3, 11)),
+        "segment_ids": np.zeros((3, 11), int),
+        "padding_mask": np.ones((3, 11), int),
+    }
+    for row, (first, length) in enumerate([(6, 11), (3, 7), (5, 9)]):
+        inputs["segment_ids"][row, first:length] = 1
+        inputs["padding_mask"][row, length:] = 0
+    return inputs
+
+
+def make(name, inputs):
+    """Writes a folder and returns the model's outputs."""
+    kind, settings, lowercase, largest = MODELS[name]
+    torch.manual_seed(len(name))
+    model = getattr(transformers, kind)(transformers.BertConfig(**SHAPE, **settings)).eval()
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            norm = "LayerNorm.weight" in key
+            weight.copy_(0.3 * torch.randn_like(weight) + float(norm))
+        if name == "untied":  # two biases, of which version 5 adds this one
+            model.cls.predictions.bias.copy_(model.cls.predictions.decoder.bias)
+    model.save_pretrained(FOLDER / name, max_shard_size=largest)
+    letters = [chr(97 + number) for number in range(26)]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters,
+              *(f"##{letter}" for letter in letters)][: SHAPE["vocab_size"]]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = transformers.BertTokenizer(vocab=vocabulary, do_lower_case=lowercase)
+    tokenizer.save_pretrained(FOLDER / name)
+    with torch.no_grad():
+        outputs = model(
+            input_ids=torch.tensor(inputs["token_ids"]),
+            token_type_ids=torch.tensor(inputs["segment_ids"]),
+            attention_mask=torch.tensor(inputs["padding_mask"]),
+        )
+    names = {**OUTPUTS, "logits": "mlm_logits" if "MaskedLM" in kind else "logits"}
+    return {f"{name}/{ours}": getattr(outputs, theirs).numpy()
+            for theirs, ours in names.items() if getattr(outputs, theirs, None) is not None}
+
+
+def main():
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    inputs = make_inputs()
+    arrays = {f"inputs/{name}": value.astype("int32") for name, value in inputs.items()}
+    for name in MODELS:
+        arrays |= make(name, inputs)
+    np.savez_compressed(FOLDER / "outputs.npz", **arrays)
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    (FOLDER / "versions.json").write_text(json.dumps(versions) + "\n")
+
+
+if __name__ == "__main__":
+    main()
