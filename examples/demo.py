@@ -63,7 +63,7 @@ def guessing():
     """MLM accuracy and perplexity on held-out text of knowing only how frequent each token is."""
     from keras_attn.data.pretraining import PretrainingExamples
     from keras_attn.data.shards import read_index, read_shard
-    from keras_attn.jobs.loading import Saved
+    from keras_attn.jobs.saved import Saved
 
     folder = f"{pretrained_folder()}/data"
     saved = Saved(pretrained_folder())

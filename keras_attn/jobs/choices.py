@@ -6,6 +6,7 @@ from keras_attn.models.bert import BERT_SIZES
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
+NOT_OF_THE_BACKBONE = ("size", "pooling", "initial_bias", "next_sentence", "new_heads")
 SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
@@ -33,20 +34,28 @@ def _vocabulary(data, start):
     return start.tokenizer.vocabulary if start else given
 
 
-def choose_architecture(run):
+def choose_architecture(run, use_pooler=True):
     """Arguments of the backbone, but for `vocabulary_size`.
 
     Fields of `config.model` that are None are left to `pretrained`, else to the size.
+
+    Args:
+        run: `Run`.
+        use_pooler: Whether the task needs the pooler.
     """
     length, fields = run.config.data.length, run.config.model
     given = {name: value for name, value in fields.items() if value is not None}
     chosen = {name: value for name, value in given.items()
-              if name not in ("size", "pooling", "initial_bias")}
+              if name not in NOT_OF_THE_BACKBONE}
     if run.resumed:
         architecture = dict(run.saved["architecture"])
     elif run.pretrained:
-        architecture = {**run.pretrained.architecture, "dropout": fields.dropout}
+        architecture = {**run.pretrained.architecture, "dropout": fields.dropout,
+                        "attention_dropout": None}
         for name, value in {**chosen, **_shape(given)}.items():
+            if name == "max_length" and value > architecture[name]:
+                run.say(f"positions {architecture[name] + 1} to {value} start as those before")
+                architecture[name] = value
             if architecture[name] != value:
                 raise UserError(
                     "The architecture must be that of the pretrained model; leave its fields out. "
@@ -62,13 +71,16 @@ def choose_architecture(run):
             **chosen,
         }
     architecture.pop("vocabulary_size", None)
+    if not run.resumed:
+        architecture["use_pooler"] = use_pooler
     try:
         BertEncoder(vocabulary_size=1, **architecture)
     except ValueError as error:
         raise UserError(f"model.* must describe a BERT. {error}") from error
     if length > architecture["max_length"]:
         raise UserError(
-            "data.length must not exceed the position table of the model. Received: "
+            "data.length must not exceed the position table of the model, or model.max_length "
+            "must make it longer. Received: "
             f"data.length={length}, max_length={architecture['max_length']}"
         )
     return architecture

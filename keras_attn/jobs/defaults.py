@@ -29,6 +29,9 @@ _UNLABELLED = {
     "masked_fraction": (0.15, "share of tokens to predict"),
     "short_fraction": (0.1, "share of rows made shorter at random"),
     "whole_words": (False, "mask whole words"),
+    "spans": (False, "mask spans of whole words (SpanBERT)"),
+    "segments": ("next_sentence", "of a row: next_sentence; sentence_order: two, half of them "
+                                  "swapped (ALBERT); full_sentences: one (RoBERTa)"),
 }
 _LABELLED = {
     "task": (str, "a GLUE task, which sets columns, labels and metrics"),
@@ -58,6 +61,9 @@ _BERT = {
     "initial_attention": (str, "neighbours or uniform; without: neighbours (BERT: uniform)"),
     "initializer_range": (float, "spread of first weights; without: 0.8 / sqrt(hidden_dim), at "
                                  "most 0.05"),
+    "next_sentence": (bool, "learn next sentences, or their order; without: as `pretrained`, else "
+                            "where rows have two segments"),
+    "new_heads": (False, "start heads that `pretrained` lacks at random"),
     "initial_bias": ("frequencies", "of the masked-LM output: log frequencies, or zeros as BERT"),
     "dropout": (0.0, "share of values set to 0 in training (BERT: 0.1)"),
 }

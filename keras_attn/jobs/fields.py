@@ -2,6 +2,7 @@
 
 import math
 
+from keras_attn.data.pretraining import SEGMENTS
 from keras_attn.errors import UserError, nearest
 from keras_attn.jobs.defaults import fields, finetuning_defaults, pretraining_defaults
 from keras_attn.training import optimizers, schedules
@@ -12,6 +13,7 @@ CHOICES = {
     "train.optimizer": optimizers.NAMES,
     "train.schedule": schedules.NAMES,
     "data.on_bad_text": ("error", "skip"),
+    "data.segments": SEGMENTS,
     "model.pooling": ("cls", "mean"),
     "model.initial_bias": ("frequencies", "zeros"),
 }

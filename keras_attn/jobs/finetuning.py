@@ -20,6 +20,8 @@ from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.metrics import classification_metrics
 
+HEADS = ("logits_dense", "pooler")
+
 
 def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
              tpu=None):
@@ -45,7 +47,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
               {"epochs": FINETUNING_EPOCHS}, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
-        architecture = choose_architecture(run)
+        architecture = choose_architecture(run, use_pooler=config.model.pooling == "cls")
         task = _task(config.data)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
         labels = _label_set(tables["train"], task)  # of all rows: a draw may miss a class
@@ -64,22 +66,21 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             run.say("no data.validation: the results will hold no metrics")
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
-        run.start(architecture, _hashes(run, tables))
+        heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
+                 "pooling": config.model.pooling}
+        run.start(architecture, heads, _hashes(run, tables))
 
         def make_model():
             backbone = BertEncoder(**architecture, dtype=config.train.precision,
                                    seed=config.train.seed, name="bert_encoder")
-            model = BertClassifier(
-                backbone, num_classes=len(targets.names) or 1, dropout=config.model.dropout,
-                pooling=config.model.pooling, dtype=config.train.precision,
-                name="bert_classifier",
-            )
+            model = BertClassifier(backbone, **heads, dtype=config.train.precision,
+                                   name="bert_classifier")
             model.build()
             return model
 
         def first_weights(model):
             if run.pretrained:
-                run.pretrained.assign_backbone(model)
+                run.say_new(run.pretrained.assign(model, HEADS))
 
         def metrics(results, logits):
             labels = targets.encoded["validation"]

@@ -1,126 +1,170 @@
-"""Reading a workdir back: its tokenizer, its weights, a model ready to predict."""
-
-import functools
-import sys
+"""Trained models, ready for use: texts in, vectors, guesses or classes out."""
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
-from keras_attn.data.files import file_sha256
 from keras_attn.errors import UserError
-from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
-from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.checkpoints import Checkpoints, assign_values, variables_by_path
+from keras_attn.jobs.saved import Saved
 from keras_attn.training.strategies import check_backend
-from keras_attn.workdir import Workdir
+
+MASK = "[MASK]"
 
 
-class Saved:
-    """A workdir to start from: config, architecture, tokenizer and newest weights.
+def load(folder, lowercase=None):
+    """Loads a trained model.
 
     Args:
-        path: The workdir.
+        folder: A workdir, or a folder of another library; see `keras_attn.convert`.
+        lowercase: Whether text is lower-cased, for a folder that does not say.
+
+    Returns:
+        An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies.
 
     Raises:
-        UserError: If it is none, or holds no whole checkpoint.
+        UserError: If the folder holds no model.
     """
-
-    def __init__(self, path):
-        self.path = path
-        workdir = Workdir(path)
-        saved = workdir.read_config()
-        if saved is None:
-            raise UserError("A workdir of a run is needed, with a config.json. "
-                            f"Received: {path}")
-        self.kind = saved["kind"]
-        self.config = saved["config"]
-        self.architecture = saved["architecture"]
-        self.labels = workdir.read_labels() if self.kind == "finetuning" else None
-        lowercase = self.config["data"]["lowercase"]
-        self.tokenizer = WordPieceTokenizer.from_file(workdir / "vocab.txt", lowercase)
-        if file_sha256(workdir / "vocab.txt") != saved["data_sha256"].get("vocab.txt"):
-            raise UserError("The vocabulary must be the one that the run was made with. "
-                            f"Received: {workdir / 'vocab.txt'}, which has changed")
-
-    @functools.cached_property
-    def weights(self):
-        """Weights of the newest whole checkpoint, by path below the model."""
-        found = Checkpoints(f"{self.path}/checkpoints", log=_warn).read_newest()
-        if found is None:
-            raise UserError(f"A workdir with a checkpoint is needed. Received: {self.path}")
-        return {path.removeprefix("model/"): value for path, value in found[0].items()
-                if path.startswith("model/")}
-
-    def assign(self, model):
-        """Sets all weights of a task model, or of another task those of the backbone."""
-        wanted = _by_path(model)
-        if set(wanted) == set(self.weights):
-            assign_values(wanted, self.weights, f"The checkpoint of {self.path}")
-        else:
-            self.assign_backbone(model)
-
-    def assign_backbone(self, model):
-        """Sets the weights of a task model's backbone; its heads stay as they are."""
-        wanted, values = _backbone(_by_path(model)), _backbone(self.weights)
-        assign_values(wanted, values, f"The checkpoint of {self.path}")
-
-    def make_model(self, dtype="float32"):
-        """The trained task model."""
-        backbone = BertEncoder(**self.architecture, dtype=dtype, name="bert_encoder")
-        if self.kind == "pretraining":
-            model = BertPretrainer(backbone, dtype=dtype, name="bert_pretrainer")
-        else:
-            classes = len(self.labels["names"]) or 1
-            model = BertClassifier(backbone, num_classes=classes, dtype=dtype,
-                                   pooling=self.config["model"].get("pooling", "cls"),
-                                   name="bert_classifier")
-        model.build()
-        self.assign(model)
-        return model
+    check_backend()
+    saved = Saved(folder, lowercase)
+    kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder}
+    return kinds[saved.kind](saved)
 
 
-def _warn(line):
-    print(line, file=sys.stderr)
-
-
-def _by_path(model):
-    return {path.removeprefix("model/"): v for path, v in variables_by_path(model).items()}
-
-
-def _backbone(by_path):
-    """Entries below the backbone, with the path from there on."""
-    marker = "bert_encoder/"
-    return {path[path.index(marker):]: value for path, value in by_path.items() if marker in path}
-
-
-class Predictor:
-    """A finetuned workdir, ready to classify texts.
+class Embedder:
+    """A BERT that turns texts into vectors.
 
     Args:
-        workdir: Folder of a finetuning run.
+        saved: `Saved`.
+
+    Attributes:
+        model: The Keras model.
+        tokenizer: The `WordPieceTokenizer`.
+        config: Of the run that made it.
+    """
+
+    def __init__(self, saved):
+        self.path, self.tokenizer, self.config = saved.path, saved.tokenizer, saved.config
+        self.model = saved.make_model()
+        self._run = tf.function(
+            lambda batch: self.model(batch, training=False), reduce_retracing=True
+        )
+
+    @property
+    def max_length(self):
+        """Tokens of the longest text, with [CLS] and [SEP]."""
+        return getattr(self.model, "backbone", self.model).max_length
+
+    def embed(self, texts, pooling="mean", batch_size=64):
+        """Turns texts into vectors.
+
+        Args:
+            texts: List of strings; what is longer than `max_length` is cut.
+            pooling: "mean" of the vectors of all tokens, or "cls", that of the first.
+            batch_size: Rows worked on together; the results do not depend on it.
+
+        Returns:
+            float32 `(N, D)`.
+        """
+        if pooling not in ("mean", "cls"):
+            raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
+        texts = _listed(texts)
+
+        def vectors(batch):
+            hidden = self._run(batch)["sequence_output"]
+            if pooling == "cls":
+                return hidden[:, 0]
+            real = tf.cast(batch["padding_mask"], hidden.dtype)[:, :, None]
+            return tf.reduce_sum(hidden * real, 1) / tf.reduce_sum(real, 1)
+
+        width = getattr(self.model, "backbone", self.model).hidden_dim
+        rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
+        return np.concatenate([np.zeros((0, width), np.float32), *rows])
+
+    def _by_batch(self, function, texts, text_pairs, batch_size, length):
+        """Results of a function of batches, without the rows that fill the last batch up."""
+        if not texts:
+            return []
+        examples = ClassificationExamples(
+            texts, text_pairs, None, self.tokenizer, length=length, batch_size=batch_size,
+            shuffle=False,
+        )
+        batches = TableBatches(examples)
+        rows = [function(batches.batch(i, 0, batch_size)).numpy()
+                for i in range(batches.num_batches)]
+        return [np.concatenate(rows)[:len(texts)]]
+
+
+class MaskFiller(Embedder):
+    """A pretrained BERT, which guesses hidden words besides."""
+
+    def fill_mask(self, texts, top=5):
+        """Guesses what [MASK] stands for.
+
+        Args:
+            texts: A string with one or more [MASK], or a list of them.
+            top: How many guesses.
+
+        Returns:
+            For one string with one [MASK], guesses from the likeliest on: dicts of `token`,
+            `probability` and `text`, which has it in place of the [MASK]. With several [MASK] a
+            list of that for each; for a list of strings a list of all that.
+
+        Raises:
+            UserError: If a text has no [MASK] or is too long.
+        """
+        if isinstance(texts, str):
+            return self._fill(texts, top)
+        return [self._fill(text, top) for text in _listed(texts)]
+
+    def _fill(self, text, top):
+        pieces = text.split(MASK)
+        if len(pieces) < 2:
+            raise UserError(f"A text with {MASK} is needed. Received: {text!r}")
+        tokens = self.tokenizer
+        parts = [part.tolist() for part in np.split(*_encoded(tokens, pieces))]
+        ids = [tokens.cls_id, *parts[0]]
+        for part in parts[1:]:
+            ids += [tokens.mask_id, *part]
+        ids.append(tokens.sep_id)
+        if len(ids) > self.max_length:
+            raise UserError(f"A text of at most {self.max_length} tokens is needed. "
+                            f"Received: {len(ids)}")
+        ids = np.array([ids], np.int32)
+        places = np.flatnonzero(ids[0] == tokens.mask_id)[None].astype(np.int32)
+        batch = {"token_ids": ids, "segment_ids": np.zeros_like(ids),
+                 "padding_mask": np.ones_like(ids), "mask_positions": places}
+        logits = self._run(batch)["mlm_logits"].numpy()[0].astype(np.float64)
+        guesses = [self._guesses(row, pieces, number, top) for number, row in enumerate(logits)]
+        return guesses[0] if len(guesses) == 1 else guesses
+
+    def _guesses(self, logits, pieces, number, top):
+        shares = np.exp(logits - logits.max())
+        shares /= shares.sum()
+        before, after = MASK.join(pieces[: number + 1]), MASK.join(pieces[number + 1 :])
+        guesses = []
+        for token in np.argsort(-shares, kind="stable")[:top].tolist():
+            piece = self.tokenizer.vocabulary[token]
+            joined = before + piece
+            if self.tokenizer.continuation[token]:
+                joined = before.rstrip() + piece[2:]
+            guesses.append({"token": piece, "probability": float(shares[token]),
+                            "text": joined + after})
+        return guesses
+
+
+class Predictor(Embedder):
+    """A finetuned BERT, which classifies texts besides.
 
     Attributes:
         labels: Names of the classes, in the order of the probabilities; empty for regression.
-        model: The Keras model.
-        tokenizer: The `WordPieceTokenizer`.
+        pairs: Whether it takes pairs of texts; None if both will do.
     """
 
-    def __init__(self, workdir):
-        check_backend()
-        saved = Saved(workdir)
-        if saved.kind != "finetuning":
-            raise UserError("A finetuned workdir is needed to predict. "
-                            f"Received: {workdir}, which holds {saved.kind}")
-        self.tokenizer = saved.tokenizer
-        self.config = saved.config
-        self.labels = saved.labels["names"]
-        self.pairs = saved.labels["pairs"]
-        self.model = saved.make_model()
-        self._forward = tf.function(
-            lambda batch: self.model(batch, training=False)["logits"], reduce_retracing=True
-        )
+    def __init__(self, saved):
+        super().__init__(saved)
+        self.labels = saved.labels
+        self.pairs = saved.pairs
 
     def predict(self, texts, text_pairs=None, batch_size=64):
         """Classifies texts.
@@ -134,27 +178,15 @@ class Predictor:
             A list of dicts in the order of the texts: `label` and
             `probabilities` (dict by label), or `value` for regression.
         """
-        if isinstance(texts, str):
-            raise UserError(f"A list of texts is needed. Received: {texts!r}")
-        texts = list(texts)
+        texts = _listed(texts)
         if texts and isinstance(texts[0], (tuple, list)):
             texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
-        if (text_pairs is not None) != self.pairs:
+        if self.pairs is not None and (text_pairs is not None) != self.pairs:
             raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
                             f"Received: text_pairs={text_pairs and text_pairs[:1]}")
-        if not texts:
-            return []
-        return [self._named(row) for row in self._logits(texts, text_pairs, batch_size)]
-
-    def _logits(self, texts, text_pairs, batch_size):
-        examples = ClassificationExamples(
-            texts, text_pairs, None, self.tokenizer, length=self.config["data"]["length"],
-            batch_size=batch_size, shuffle=False,
-        )
-        batches = TableBatches(examples)
-        rows = [self._forward(batches.batch(i, 0, batch_size)).numpy()
-                for i in range(batches.num_batches)]
-        return np.concatenate(rows)[:len(texts)].astype(np.float64)
+        rows = self._by_batch(lambda batch: self._run(batch)["logits"], texts, text_pairs,
+                              batch_size, self.config["data"]["length"])
+        return [self._named(row.astype(np.float64)) for logits in rows for row in logits]
 
     def _named(self, logits):
         if not self.labels:
@@ -167,7 +199,26 @@ class Predictor:
         }
 
 
-def load(workdir):
-    """Loads a finetuned workdir; see `Predictor.predict`."""
-    return Predictor(workdir)
+def load_predictor(folder):
+    """Loads a finetuned model.
 
+    Raises:
+        UserError: If the folder holds none, or another.
+    """
+    model = load(folder)
+    if not isinstance(model, Predictor):
+        raise UserError("A finetuned workdir is needed to predict. "
+                        f"Received: {folder}, which holds no classifier")
+    return model
+
+
+def _listed(texts):
+    if isinstance(texts, str):
+        raise UserError(f"A list of texts is needed. Received: {texts!r}")
+    return list(texts)
+
+
+def _encoded(tokenizer, texts):
+    """(ids of all texts, where each but the last ends): what `np.split` takes."""
+    ids, ends = tokenizer.encode(texts)
+    return ids, ends[:-1]

@@ -14,7 +14,7 @@ from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import header_names, told_format
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
-from keras_attn.jobs.loading import Predictor
+from keras_attn.jobs.loading import load_predictor
 from keras_attn.whole_files import whole
 
 CHUNK = 4096  # rows held in memory
@@ -29,7 +29,7 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
         raise UserError("As many --text_pair as --text are needed. "
                         f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
     with _opened(output) as file:
-        predictor = Predictor(workdir)
+        predictor = load_predictor(workdir)
         predictions = predictor.predict(texts, text_pairs or None)
         _write_head(file, predictor.labels, output)
         _write(file, predictions, predictor.labels, output)
@@ -53,7 +53,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
             for the test files of a GLUE task.
     """
     with _opened(output) as file:
-        predictor = Predictor(workdir)
+        predictor = load_predictor(workdir)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
         tables = _tables(predictor, source, format, asked)
         iterator = itertools.chain.from_iterable(tables)

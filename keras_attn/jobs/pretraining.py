@@ -22,6 +22,7 @@ from keras_attn.text.vocabulary import read_vocabulary
 
 DEFAULT_MINUTES = 5.0
 ROWS_COUNTED = 16_384
+HEADS = ("mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense", "pooler")
 
 
 def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
@@ -51,7 +52,8 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         config, data = run.config, run.config.data
         check_options(data.length, _max_predictions(data), data.masked_fraction,
                       data.short_fraction, config.train.seed)
-        architecture = choose_architecture(run)
+        heads = _heads(run)
+        architecture = choose_architecture(run, use_pooler=heads["next_sentence"])
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
@@ -59,22 +61,22 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         train = _examples(run, "train", data.train, tokenizer)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        run.start(architecture, _hashes(run))
+        run.start(architecture, heads, _hashes(run))
 
         def make_model():
             backbone = BertEncoder(**architecture, dtype=config.train.precision,
                                    seed=config.train.seed, name="bert_encoder")
-            model = BertPretrainer(backbone, dtype=config.train.precision, name="bert_pretrainer")
+            model = BertPretrainer(backbone, **heads, dtype=config.train.precision,
+                                   name="bert_pretrainer")
             model.build()
             return model
 
         def first_weights(model):
-            start = run.pretrained
-            if start:
-                start.assign(model)
-            # A classifier's workdir has no bias of the masked-LM output.
-            if config.model.initial_bias == "frequencies" and not (
-                    start and start.kind == "pretraining"):
+            new = ["mlm_bias"]
+            if run.pretrained:
+                new = run.pretrained.assign(model, HEADS if config.model.new_heads else ())
+                run.say_new(new)
+            if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 
         return run.finish(run.train(
@@ -84,6 +86,21 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             validation and StreamBatches(validation, config.eval.batch_size, once=True,
                                          limit=config.eval.limit),
         ))
+
+
+def _heads(run):
+    """Arguments of `BertPretrainer` besides the backbone."""
+    if run.resumed:
+        return run.saved["heads"]
+    start, two = run.pretrained, run.config.data.segments != "full_sentences"
+    known = start.heads if start and start.kind == "pretraining" else {}
+    next_sentence = run.config.model.next_sentence
+    if next_sentence is None:
+        next_sentence = known.get("next_sentence", True) and two
+    if next_sentence and not two:
+        raise UserError("model.next_sentence needs rows of two segments. Received: "
+                        "model.next_sentence=True, data.segments=full_sentences")
+    return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
 
 
 def _validation(data):
@@ -133,7 +150,8 @@ def _examples(run, split, source, tokenizer):
         folder, tokenizer, length=data.length,
         max_predictions=_max_predictions(data),
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
-        whole_words=data.whole_words, seed=run.config.train.seed, exact=exact,
+        whole_words=data.whole_words, spans=data.spans, segments=data.segments,
+        seed=run.config.train.seed, exact=exact,
     )
 
 

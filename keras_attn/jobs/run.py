@@ -12,7 +12,7 @@ from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
 from keras_attn.jobs.fields import check_fields
-from keras_attn.jobs.loading import Saved
+from keras_attn.jobs.saved import Saved
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
@@ -54,7 +54,8 @@ class Run:
     @functools.cached_property
     def pretrained(self):
         """`Saved` of the run whose weights to start from, or None."""
-        return Saved(self.config.pretrained) if self.config.pretrained else None
+        source = self.config.pretrained
+        return Saved(source, self.config.data.lowercase) if source else None
 
     @contextlib.contextmanager
     def locked(self):
@@ -86,11 +87,12 @@ class Run:
         if self.resumed:
             check_same(self.saved["config"], self.resolved)
 
-    def start(self, architecture, hashes):
+    def start(self, architecture, heads, hashes):
         """Writes config.json: from here on the folder belongs to this run.
 
         Args:
             architecture: Arguments of the backbone.
+            heads: Further arguments of the task model.
             hashes: Dict from the name of a data file to its SHA-256.
 
         Raises:
@@ -108,7 +110,12 @@ class Run:
                 raise UserError("A resumed run must keep its data; choose another --workdir, or "
                                 f"the old data. Received: {changed[0]}, which has changed")
         if self.chief:
-            self.workdir.start(self.kind, self.resolved, architecture, hashes)
+            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads)
+
+    def say_new(self, heads):
+        """Says which heads start at random."""
+        if heads:
+            self.say(f"at random, since {self.config.pretrained} has none: {', '.join(heads)}")
 
     def say(self, line):
         """Prints a line (the chief does)."""

@@ -199,8 +199,8 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         predictor.predict("bas")
     with pytest.raises(UserError, match="takes single texts"):
         predictor.predict([("bas", "ben")])
-    with pytest.raises(UserError, match="holds pretraining"):
-        keras_attn.load(pretrained)
+    with pytest.raises(UserError, match="finetuned workdir is needed to predict"):
+        predict_texts(str(pretrained), ["bas"])
     with pytest.raises(UserError, match="config.json. Received: nowhere"):
         keras_attn.load("nowhere")
 

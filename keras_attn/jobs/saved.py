@@ -1,0 +1,96 @@
+"""Trained models to start from: a workdir, or a folder of another library."""
+
+import numpy as np
+
+from keras_attn import convert
+from keras_attn.convert.workdirs import MODELS, config_of
+from keras_attn.errors import UserError
+from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.training.checkpoints import assign_values, variables_by_path
+
+# The one table that may be longer than the one it starts from.
+_POSITIONS = "bert_encoder/position_embedding/embeddings"
+
+
+class Saved:
+    """A trained model to start from: architecture, tokenizer and weights.
+
+    Args:
+        path: A workdir, or a folder of another library; see `keras_attn.convert`.
+        lowercase: Whether text is lower-cased, for a folder that does not say.
+
+    Raises:
+        UserError: If it is none of these, or does not say how to treat text.
+    """
+
+    def __init__(self, path, lowercase=None):
+        self.path = path
+        stored = convert.read(path)
+        self.kind, self.config = stored.kind, config_of(stored)
+        self.architecture, self.heads = stored.architecture, stored.heads
+        self.labels, self.pairs, self.weights = stored.labels, stored.pairs, stored.weights
+        if stored.vocabulary is None:
+            raise UserError(f"A folder with a vocabulary is needed. Received: {path}")
+        if stored.lowercase is not None:
+            lowercase = stored.lowercase
+        elif lowercase is None:
+            raise UserError("Whether text is lower-cased must be said, by data.lowercase: the "
+                            f"folder does not. Received: {path}")
+        self.tokenizer = WordPieceTokenizer(stored.vocabulary, lowercase)
+
+    def assign(self, model, new=()):
+        """Sets the weights of a model; those of other tasks than its own are left.
+
+        Args:
+            model: A task model or a `BertEncoder`.
+            new: First names of paths below the model that may keep the weights they have: heads.
+
+        Returns:
+            Sorted first names of those that did.
+
+        Raises:
+            UserError: If others are missing or do not fit.
+        """
+        wanted = _by_path(model)
+        missing = {path for path in wanted if path not in self.weights}
+        heads = {_head(path) for path in missing}
+        if refused := sorted(heads - set(new)):
+            raise UserError("The weights to start from must be there, or be wanted anew "
+                            f"(model.new_heads=True). Received: {self.path}, without "
+                            f"{', '.join(refused)}")
+        wanted = {path: variable for path, variable in wanted.items() if path not in missing}
+        values = {path: self.weights[path] for path in wanted}
+        values[_POSITIONS] = _repeated(values[_POSITIONS], wanted[_POSITIONS].shape[0])
+        assign_values(wanted, values, f"The checkpoint of {self.path}")
+        return sorted(heads)
+
+    def make_model(self, dtype="float32"):
+        """The trained model."""
+        model = BertEncoder(**self.architecture, dtype=dtype, name="bert_encoder")
+        if self.kind != "encoder":
+            task = {"pretraining": BertPretrainer, "finetuning": BertClassifier}[self.kind]
+            model = task(model, **self.heads, dtype=dtype, name=MODELS[self.kind])
+        model.build()
+        self.assign(model)
+        return model
+
+
+def _by_path(model):
+    """Variables by path below the task model, as those of `StoredBert`."""
+    prefix = "model/" if isinstance(model, BertEncoder) else f"model/{model.name}/"
+    return {path.removeprefix(prefix): v for path, v in variables_by_path(model).items()}
+
+
+def _head(path):
+    """The part of the model that a path names: a head, or `pooler`."""
+    first, _, rest = path.partition("/")
+    return rest.split("/")[0] if first == "bert_encoder" else first
+
+
+def _repeated(table, rows):
+    """A position table with more rows: its own again and again (Beltagy et al., Longformer, 2020,
+    section 5)."""
+    if table.shape[0] >= rows:
+        return table
+    return np.resize(np.asarray(table), (rows, table.shape[1]))

@@ -1,0 +1,202 @@
+"""Runs that start from folders of other libraries, and the pretraining they offer."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from started_commands import ROOT, run, weights
+
+import keras_attn
+from keras_attn import finetune, pretrain
+from keras_attn.errors import UserError
+from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+
+GOLDEN = pathlib.Path(ROOT) / "tests/golden/hugging_face"
+
+
+def _pretraining(texts, **fields):
+    config = pretraining_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(texts / "train.txt"), "data.format": "lines", "data.length": 16,
+        "data.max_predictions": 4, "train.batch_size": 8, "train.steps": 2,
+        "train.learning_rate": 1e-9, **fields})
+    return config
+
+
+def _model(folder, step):
+    """Weights of a checkpoint by path below the task model."""
+    return {name.split("/", 2)[2]: value for name, value in weights(folder, step).items()
+            if name.startswith("model/bert_")}
+
+
+def test_finetuning_from_a_foreign_folder_and_from_its_workdir_is_the_same(texts, tmp_path):
+    keras_attn.convert(GOLDEN / "pretraining", tmp_path / "run")
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(texts / "train.tsv"), "data.text": "text", "data.label": "label",
+        "data.length": 16, "train.steps": 3, "train.learning_rate": 0.01})
+    found = [finetune(config, tmp_path / name, start)["weights_sha256"]
+             for name, start in (("one", GOLDEN / "pretraining"), ("two", tmp_path / "run"))]
+    assert found[0] == found[1]
+    begun = finetune(config, tmp_path / "scratch")["weights_sha256"]
+    assert begun != found[0]
+
+
+@pytest.mark.parametrize("name", ["pretraining", "masked_lm", "untied"])
+def test_pretraining_goes_on_with_the_heads_that_are_there(name, texts, tmp_path):
+    config = _pretraining(texts)
+    pretrain(config, tmp_path / "run", GOLDEN / name)
+    start = keras_attn.convert.read(GOLDEN / name)
+    after = _model(tmp_path / "run", 2)
+    assert after.keys() == start.weights.keys()
+    for path, value in start.weights.items():
+        np.testing.assert_allclose(after[path], value, atol=1e-6, err_msg=path)
+    saved = json.loads((tmp_path / "run/config.json").read_text())
+    assert saved["heads"] == start.heads
+    assert (tmp_path / "run/vocab.txt").read_text().split() == start.vocabulary
+
+
+def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd):
+    with pytest.raises(UserError, match="model.new_heads.*without mlm_bias, mlm_dense, mlm_norm"):
+        pretrain(_pretraining(texts), tmp_path / "run", GOLDEN / "encoder")
+    config = _pretraining(texts, **{"model.new_heads": True})
+    pretrain(config, tmp_path / "run", GOLDEN / "encoder")
+    assert "at random, since" in capfd.readouterr().out
+    after = _model(tmp_path / "run", 2)
+    before = keras_attn.convert.read(GOLDEN / "encoder").weights
+    for path, value in before.items():
+        np.testing.assert_allclose(after[path], value, atol=1e-6, err_msg=path)
+    assert {path.split("/")[0] for path in after.keys() - before.keys()} == {
+        "mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense"}
+
+
+def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):
+    longer = {"data.length": 40, "data.max_predictions": 6}
+    with pytest.raises(UserError, match="model.max_length must make it longer"):
+        pretrain(_pretraining(texts, **longer), tmp_path / "run", GOLDEN / "pretraining")
+    config = _pretraining(texts, **longer, **{"model.max_length": 40})
+    pretrain(config, tmp_path / "run", GOLDEN / "pretraining")
+    path = "bert_encoder/position_embedding/embeddings"
+    before = np.asarray(keras_attn.convert.read(GOLDEN / "pretraining").weights[path])
+    after = _model(tmp_path / "run", 2)[path]
+    assert before.shape == (16, 12) and after.shape == (40, 12)
+    np.testing.assert_allclose(after, before[np.arange(40) % 16], atol=1e-6)
+
+
+@pytest.mark.parametrize(("fields", "metrics"), [
+    ({"model.next_sentence": False}, {"mlm_accuracy", "mlm_loss"}),
+    ({"data.segments": "full_sentences"}, {"mlm_accuracy", "mlm_loss"}),
+    ({"data.segments": "sentence_order", "data.spans": True},
+     {"mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss"}),
+], ids=str)
+def test_pretraining_without_next_sentences_or_with_their_order(fields, metrics, texts, tmp_path):
+    config = _pretraining(texts, **{
+        "data.validation": str(texts / "valid.txt"), "data.vocab_size": 200, "model.num_layers": 1,
+        "model.hidden_dim": 16, "model.num_heads": 2, **fields})
+    found = pretrain(config, tmp_path / "run")
+    assert metrics <= found.keys() and ("nsp_loss" in found) == ("nsp_loss" in metrics)
+    pooler = [path for path in _model(tmp_path / "run", 2) if "pooler" in path]
+    assert bool(pooler) == ("nsp_loss" in metrics)
+    assert len(keras_attn.load(tmp_path / "run").fill_mask("bas [MASK] ben.", top=3)) == 3
+
+
+def test_full_sentences_have_no_next_one(texts, tmp_path):
+    fields = {"data.segments": "full_sentences", "model.next_sentence": True}
+    with pytest.raises(UserError, match="needs rows of two segments"):
+        pretrain(_pretraining(texts, **fields), tmp_path / "run")
+
+
+def test_no_run_goes_on_with_a_converted_model(texts, tmp_path):
+    keras_attn.convert(GOLDEN / "pretraining", tmp_path / "run")
+    with pytest.raises(UserError, match="to start from: --pretrained"):
+        pretrain(_pretraining(texts), tmp_path / "run")
+
+
+def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
+    texts, expected = outputs_of_text
+    for folder in (GOLDEN / "classifier", tmp_path / "run"):
+        if folder != GOLDEN / "classifier":
+            keras_attn.convert(GOLDEN / "classifier", folder)
+        model = keras_attn.load(folder)
+        assert model.labels == ["bad", "good", "so so"]
+        found = [[row["probabilities"][label] for label in model.labels]
+                 for row in model.predict(texts)]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.fixture
+def outputs_of_text():
+    """Texts, and probabilities from the model called by hand."""
+    from keras_attn.jobs.saved import Saved
+
+    texts = ["a b c", "bad cab", ""]
+    saved = Saved(GOLDEN / "classifier")
+    model, rows = saved.make_model(), []
+    for text in texts:
+        ids, _ = saved.tokenizer.encode([text])
+        ids = np.array([[saved.tokenizer.cls_id, *ids, saved.tokenizer.sep_id]], np.int32)
+        logits = np.asarray(model({"token_ids": ids})["logits"], np.float64)[0]
+        rows.append(np.exp(logits) / np.exp(logits).sum())
+    return texts, rows
+
+
+def test_the_commands_convert_embed_and_fill_masks(tmp_path):
+    out, _ = run("keras_attn.convert", f"--from={GOLDEN / 'pretraining'}",
+                 f"--to={tmp_path / 'run'}")
+    assert str(tmp_path / "run") in out
+    out, _ = run("pretrain.fill_mask", f"--workdir={tmp_path / 'run'}", "--text=a [MASK] b",
+                 "--top=3")
+    shares = [float(line.split("\t")[0]) for line in out.splitlines()]
+    assert len(shares) == 3 and shares == sorted(shares, reverse=True)
+    source, output = tmp_path / "in.txt", tmp_path / "out.npy"
+    source.write_text("a b\n\nc\n")
+    _, err = run("finetune.embed", f"--workdir={tmp_path / 'run'}", f"--input={source}",
+                 f"--output={output}", "--pooling=cls")
+    assert "3 texts embedded, 0 skipped" in err
+    model = keras_attn.load(tmp_path / "run")
+    vectors = np.load(output, allow_pickle=False)
+    np.testing.assert_allclose(vectors, model.embed(["a b", "", "c"], "cls"), atol=1e-6)
+    _, err = run("keras_attn.convert", "--from=nowhere", f"--to={tmp_path / 'x'}", status=2)
+    assert err.startswith("error: A folder with a model is needed") and err.count("\n") == 1
+    _, err = run("pretrain.fill_mask", f"--workdir={GOLDEN / 'encoder'}", "--text=a [MASK]",
+                 status=2)
+    assert "without a masked-LM head" in err
+
+
+def test_embedding_pools_over_real_tokens_alone(tmp_path):
+    shutil.copytree(GOLDEN / "encoder", tmp_path / "model")
+    model = keras_attn.load(tmp_path / "model")
+    texts = ["a", "b c d e f g", ""]
+    together = model.embed(texts)
+    for text, row in zip(texts, together, strict=True):
+        np.testing.assert_allclose(model.embed([text])[0], row, atol=1e-5)
+        ids, _ = model.tokenizer.encode([text])
+        ids = np.array([[model.tokenizer.cls_id, *ids, model.tokenizer.sep_id]], np.int32)
+        hidden = np.asarray(model.model({"token_ids": ids})["sequence_output"])[0]
+        np.testing.assert_allclose(row, hidden.mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(model.embed([text], "cls")[0], hidden[0], atol=1e-5)
+    assert model.embed([]).shape == (0, 12)
+    with pytest.raises(UserError, match="pooling=max"):
+        model.embed(["a"], "max")
+
+
+def test_guesses_for_masks_are_the_largest_logits():
+    model = keras_attn.load(GOLDEN / "pretraining")
+    ids, _ = model.tokenizer.encode(["ab"])
+    tokens = model.tokenizer
+    row = np.array([[tokens.cls_id, *ids, tokens.mask_id, tokens.mask_id, tokens.sep_id]], np.int32)
+    places = np.array([[len(ids) + 1, len(ids) + 2]], np.int32)
+    logits = np.asarray(model.model({"token_ids": row, "mask_positions": places})["mlm_logits"])
+    shares = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
+    for guesses, expected in zip(model.fill_mask("ab [MASK][MASK]", top=4), shares, strict=True):
+        best = np.argsort(-expected)[:4]
+        assert [guess["token"] for guess in guesses] == [tokens.vocabulary[i] for i in best]
+        np.testing.assert_allclose([guess["probability"] for guess in guesses], expected[best],
+                                   rtol=1e-4)
+    assert len(model.fill_mask(["a [MASK]", "[MASK] b"], top=1)) == 2
+    with pytest.raises(UserError, match="A text with .MASK. is needed"):
+        model.fill_mask("a b")
+    with pytest.raises(UserError, match="at most 16 tokens"):
+        model.fill_mask("[MASK] " + "a " * 20)
