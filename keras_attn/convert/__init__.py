@@ -8,6 +8,7 @@ import shutil
 import sys
 import types
 
+from keras_attn.convert.hub import local_folder
 from keras_attn.errors import UserError
 
 # Name: module.
@@ -47,9 +48,13 @@ def detect(folder):
 def read(folder):
     """Reads a BERT from a folder of any format; its weights when they are used.
 
+    Args:
+        folder: A folder, or `hf:NAME[@REVISION]` of the Hugging Face Hub.
+
     Returns:
         A `StoredBert`.
     """
+    folder = local_folder(folder)
     return _module(detect(folder)).read(folder)
 
 
@@ -57,7 +62,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     """Writes a BERT in another format; no digit of a weight changes.
 
     Args:
-        source: A folder of any of `FORMATS`.
+        source: A folder of any of `FORMATS`, or `hf:NAME[@REVISION]`.
         target: A folder that is new or empty.
         format: One of `FORMATS`; a workdir if None and the source is none.
         task: "pretraining", "masked_lm" or "encoder": the heads to write; None: those there are.
@@ -72,7 +77,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     """
     from keras_attn.convert.tasks import with_task
 
-    target = os.fspath(target)
+    source, target = local_folder(source), os.fspath(target)
     found = detect(source)
     format = format or ("workdir" if found != "workdir" else None)
     if format not in FORMATS:

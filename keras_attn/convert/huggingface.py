@@ -98,8 +98,7 @@ def write(folder, stored):
 
     check_is_bert(stored, "transformers")
     config = _config(stored)
-    layout = _layout(stored.architecture, stored.kind, stored.heads, lambda name: name)
-    tensors = dict(split(layout, stored.weights))
+    tensors = dict(split(layout_of(stored), stored.weights))
     if not stored.heads.get("tie_embeddings", True):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
     if stored.kind == "encoder":
@@ -109,6 +108,11 @@ def write(folder, stored):
     write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
+
+
+def layout_of(stored):
+    """The tensors that make up each variable of a `StoredBert`, `{our path: [Piece, …]}`."""
+    return _layout(stored.architecture, stored.kind, stored.heads, lambda name: name)
 
 
 def _model(config, path):

@@ -20,7 +20,8 @@ NO_VALUE = ("none", "None")
 def define_run_flags():
     """Defines the flags that pretraining and finetuning share."""
     flags.DEFINE_string("workdir", None, "Folder of the run; the same command resumes it.")
-    flags.DEFINE_string("pretrained", None, "Workdir whose weights to start from.")
+    flags.DEFINE_string("pretrained", None, "Weights to start from: a workdir, a folder of "
+                        "transformers, google-research/bert or KerasHub, or hf:NAME.")
     flags.DEFINE_enum(
         "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
         "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",

@@ -6,7 +6,8 @@ from ml_collections.config_dict import placeholder
 FINETUNING_EPOCHS = 3.0  # if none of train.steps, train.epochs and train.minutes is given
 
 _RUN = {
-    "pretrained": (str, "workdir whose weights to start from; without: random weights"),
+    "pretrained": (str, "weights to start from: a workdir, a folder of transformers, "
+                        "google-research/bert or KerasHub, or hf:NAME; without: random ones"),
     "workdir": (str, "folder of the run"),
 }
 _TEXT = {

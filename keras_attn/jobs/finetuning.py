@@ -32,7 +32,8 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
     Args:
         config: ConfigDict of `finetuning_defaults()`, as configs/classify.py makes.
         workdir: Folder for all results; replaces `config.workdir`.
-        pretrained: Workdir of a pretrained model; replaces `config.pretrained`.
+        pretrained: Where to take the first weights from, a workdir or what
+            `keras_attn.convert` reads; replaces `config.pretrained`.
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:

@@ -34,8 +34,8 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
     Args:
         config: ConfigDict of `pretraining_defaults()`, as the files in configs/ make.
         workdir: Folder for all results; replaces `config.workdir`.
-        pretrained: Workdir to take the first weights from; replaces
-            `config.pretrained`.
+        pretrained: Where to take the first weights from, a workdir or what
+            `keras_attn.convert` reads; replaces `config.pretrained`.
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:

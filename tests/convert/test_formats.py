@@ -259,3 +259,25 @@ def test_one_of_several_checkpoints_of_google_is_named(tmp_path):
     with pytest.raises(UserError, match="bert_model.ckpt, other.ckpt"):
         convert.read(folder)
     assert convert.read(folder / "other.ckpt").kind == "pretraining"
+
+
+def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
+    """The layout in which huggingface_hub keeps what it downloaded, without a network."""
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cached = tmp_path / "models--someone--small-bert"
+    shutil.copytree(HUGGING_FACE / "pretraining", cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text(commit)
+    download = huggingface_hub.snapshot_download
+
+    def offline(*args, **options):
+        return download(*args, **options, cache_dir=tmp_path, local_files_only=True)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    assert convert.read("hf:someone/small-bert").kind == "pretraining"
+    convert.convert(f"hf:someone/small-bert@{commit}", tmp_path / "run")
+    assert convert.read(tmp_path / "run").kind == "pretraining"
+    with pytest.raises(UserError, match="hf:someone/else") as error:
+        convert.read("hf:someone/else")
+    assert "\n" not in str(error.value)

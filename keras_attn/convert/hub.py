@@ -1,0 +1,34 @@
+"""Folders of the Hugging Face Hub, downloaded when there is a network."""
+
+import os
+
+from keras_attn.errors import UserError
+
+PREFIX = "hf:"
+# What is read; no pickle is even downloaded.
+_FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "vocab.txt",
+          "tokenizer.json", "tokenizer_config.json"]
+
+
+def local_folder(source):
+    """Returns the folder of `hf:NAME` or `hf:NAME@REVISION`, downloaded; others as they are.
+
+    Raises:
+        UserError: If it cannot be downloaded and is not in the cache.
+    """
+    source = os.fspath(source)
+    if not source.startswith(PREFIX):
+        return source
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise UserError("hf:NAME needs huggingface_hub: pip install 'keras-attn[convert]'. "
+                        f"Received: {source}, not installed") from error
+    name, _, revision = source.removeprefix(PREFIX).partition("@")
+    try:
+        return huggingface_hub.snapshot_download(
+            name, revision=revision or None, allow_patterns=_FILES)
+    except Exception as error:  # of the network, of the hub, of its cache: no common class
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UserError("hf:NAME must be a model of the Hugging Face Hub that can be reached or is "
+                        f"in the cache. Received: {source} ({reason})") from error

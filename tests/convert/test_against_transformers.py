@@ -1,0 +1,58 @@
+"""Models of `transformers` from tiny to base: loaded, differentiated, written, loaded there."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from environments import ROOT, environment, run
+from safetensors.numpy import load_file
+
+from keras_attn import convert
+from keras_attn.convert.huggingface import layout_of
+from keras_attn.jobs.saved import Saved
+
+pytestmark = pytest.mark.slow
+
+SIDE = pathlib.Path(__file__).with_name("transformers_side.py")
+REQUIREMENTS = ["torch==2.13.0", "transformers>=5,<6", "numpy"]
+
+
+def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
+    import tensorflow as tf
+
+    python = environment("transformers", REQUIREMENTS)
+    run([python, SIDE, "make", tmp_path], ROOT)
+    inputs = dict(np.load(tmp_path / "inputs.npz"))
+    inputs = {name: value.astype("int32") for name, value in inputs.items()}
+    inputs["mask_weights"] = np.ones((2, 4), np.float32)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b",
+                  *(f"piece{number}" for number in range(30522 - 7))]
+    for name in ("tiny", "base"):
+        (tmp_path / name / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+        saved = Saved(tmp_path / name, lowercase=True)
+        model = saved.make_model()
+        with tf.GradientTape() as tape:
+            outputs = model(inputs)
+            loss = model.compute_loss(x=inputs, y_pred=outputs)
+        variables = {v.path.split("/", 1)[1]: v for v in model.trainable_variables}
+        gradients = tape.gradient(loss, [v.value for v in variables.values()])
+        expected = np.load(tmp_path / f"{name}.npz")
+        np.testing.assert_allclose(loss, expected["loss"], 1e-5)
+        for key in ("mlm_logits", "nsp_logits"):
+            np.testing.assert_allclose(outputs[key], expected[key], 1e-5, 1e-5, err_msg=key)
+        layout = layout_of(saved)
+        for path, gradient in zip(variables, gradients, strict=True):
+            parts = [part.to_ours(expected[f"gradients/{part.name}"]) for part in layout[path]]
+            found = tf.convert_to_tensor(gradient).numpy()
+            np.testing.assert_allclose(found, np.concatenate(parts, axis=-1), 1e-5, 1e-5,
+                                       err_msg=path)
+        convert.convert(tmp_path / name, tmp_path / f"{name}-run", lowercase=True)
+        convert.convert(tmp_path / f"{name}-run", tmp_path / f"{name}-back", "huggingface")
+        back = load_file(tmp_path / f"{name}-back" / "model.safetensors")
+        there = {}
+        for part in sorted((tmp_path / name).glob("*.safetensors")):
+            there |= load_file(part)
+        assert back.keys() == there.keys()
+        for key, value in there.items():
+            assert back[key].tobytes() == value.tobytes(), key
+    run([python, SIDE, "check", tmp_path], ROOT)

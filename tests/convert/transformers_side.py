@@ -1,0 +1,81 @@
+"""What runs where `transformers` is installed: python transformers_side.py make|check FOLDER."""
+
+import json
+import pathlib
+import sys
+import warnings
+
+import numpy as np
+import torch
+import transformers
+
+SHAPES = {
+    "tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+             "intermediate_size": 512},
+    "base": {},
+}
+
+
+def make_inputs():
+    random = np.random.default_rng(0)
+    inputs = {name: np.zeros((2, 24), np.int64) for name in ("segment_ids", "padding_mask")}
+    inputs["token_ids"] = random.integers(1000, 30522, (2, 24))
+    for row, (first, length) in enumerate([(10, 24), (5, 17)]):
+        inputs["segment_ids"][row, first:length] = 1
+        inputs["padding_mask"][row, :length] = 1
+    inputs["mask_positions"] = np.array([[1, 5, 11, 23], [2, 3, 9, 16]])
+    inputs["mask_ids"] = random.integers(1000, 30522, (2, 4))
+    inputs["next_sentence_label"] = np.array([0, 1])
+    return inputs
+
+
+def run(model, inputs):
+    """Outputs at the masked positions, loss and gradients."""
+    rows = np.arange(2)[:, None]
+    labels = np.full((2, 24), -100)
+    labels[rows, inputs["mask_positions"]] = inputs["mask_ids"]
+    outputs = model(
+        input_ids=torch.tensor(inputs["token_ids"]),
+        token_type_ids=torch.tensor(inputs["segment_ids"]),
+        attention_mask=torch.tensor(inputs["padding_mask"]),
+        labels=torch.tensor(labels),
+        next_sentence_label=torch.tensor(inputs["next_sentence_label"]),
+    )
+    outputs.loss.backward()
+    logits = outputs.prediction_logits.detach().numpy()
+    found = {"loss": outputs.loss.detach().numpy(),
+             "nsp_logits": outputs.seq_relationship_logits.detach().numpy(),
+             "mlm_logits": logits[rows, inputs["mask_positions"]]}
+    found |= {f"gradients/{name}": weight.grad.numpy() for name, weight in model.named_parameters()}
+    return found
+
+
+def make(folder):
+    inputs = make_inputs()
+    for name, shape in SHAPES.items():
+        torch.manual_seed(0)
+        model = transformers.BertForPreTraining(transformers.BertConfig(**shape)).eval()
+        model.save_pretrained(folder / name, max_shard_size="200MB")
+        np.savez(folder / f"{name}.npz", **run(model, inputs))
+    np.savez(folder / "inputs.npz", **inputs)
+
+
+def check(folder):
+    """Loads what we wrote: without a warning, and with the same outputs to the last bit."""
+    warnings.simplefilter("error")
+    inputs = dict(np.load(folder / "inputs.npz"))
+    for name in SHAPES:
+        model, said = transformers.BertForPreTraining.from_pretrained(
+            folder / f"{name}-back", output_loading_info=True)
+        assert not any(said.values()), said
+        with np.load(folder / f"{name}.npz") as expected:
+            found = run(model.eval(), inputs)
+            for key in ("loss", "mlm_logits", "nsp_logits"):
+                assert np.array_equal(found[key], expected[key]), (name, key)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / f"{name}-back")
+        assert tokenizer("a b")["input_ids"], name
+    print(json.dumps(transformers.__version__))
+
+
+if __name__ == "__main__":
+    {"make": make, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]))
