@@ -185,7 +185,8 @@ def check_same(old, new):
     """
     old, new = flatten(old), flatten(json.loads(json.dumps(new)))
     for name in sorted(set(old) | set(new)):
-        if old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
+        since = name in new and name not in old  # a field that the old version had not
+        if not since and old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
             raise UserError(
                 f"A resumed run must keep {name}; choose another --workdir or the old value. "
                 f"Received: {name}={new.get(name)}, was {old.get(name)}"

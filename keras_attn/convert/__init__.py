@@ -31,13 +31,15 @@ def detect(folder):
 
     from keras_attn.convert.json_files import read_object
 
-    folder = os.fspath(folder)
     path = posixpath.join(folder, "config.json")
     if tf.io.gfile.exists(path):
         found = read_object(path)
         # Whatever else it is, the reader of workdirs says what is wrong with it.
-        return "huggingface" if "model_type" in found else \
+        format = "huggingface" if "model_type" in found else \
             "kerashub" if "registered_name" in found else "workdir"
+        if format != "workdir":
+            _check_local(folder)
+        return format
     if _module("google").is_folder(folder):
         return "google"
     raise UserError("A folder with a model is needed: a checkpoint of google-research/bert with "
@@ -54,8 +56,28 @@ def read(folder):
     Returns:
         A `StoredBert`.
     """
-    folder = local_folder(folder)
-    return _module(detect(folder)).read(folder)
+    return _read(local_folder(folder))
+
+
+def _read(folder):
+    stored = _module(detect(folder)).read(folder)
+    return dataclasses.replace(stored, vocabulary=_fitted(stored, folder))
+
+
+def _fitted(stored, folder):
+    """The vocabulary with a name for each row of the token table, which may have more."""
+    if stored.vocabulary is None:
+        return None
+    rows = stored.architecture["vocabulary_size"]
+    if len(stored.vocabulary) > rows:
+        raise UserError("The vocabulary must not be larger than the token table. Received: "
+                        f"{len(stored.vocabulary)} pieces, {rows} rows in {folder}")
+    return stored.vocabulary + [f"[row {n}]" for n in range(len(stored.vocabulary), rows)]
+
+
+def _check_local(folder):
+    if "://" in folder:
+        raise UserError(f"A folder of this machine is needed; copy it. Received: {folder}")
 
 
 def convert(source, target, format=None, *, task=None, new_heads=False, lowercase=None):
@@ -78,22 +100,21 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     from keras_attn.convert.tasks import with_task
 
     source, target = local_folder(source), os.fspath(target)
+    _check_local(source)
+    _check_local(target)
     found = detect(source)
     format = format or ("workdir" if found != "workdir" else None)
     if format not in FORMATS:
         raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UserError(f"The target must be a new or an empty folder. Received: {target}")
-    stored, new = with_task(_module(found).read(source), task, new_heads)
+    stored, new = with_task(_read(source), task, new_heads)
     stored = _with_text(stored, lowercase, source)
     made = not os.path.exists(target)
     try:
         _module(format).write(target, stored)
     except BaseException:
-        if os.path.isdir(target):
-            shutil.rmtree(target)
-            if not made:
-                os.makedirs(target)
+        _remove(target, whole=made)
         raise
     return new
 
@@ -110,6 +131,16 @@ def _with_text(stored, lowercase, source):
         raise UserError("Whether text is lower-cased must be said, by lowercase=True or False: the "
                         f"folder does not. Received: {source}")
     return dataclasses.replace(stored, lowercase=lowercase)
+
+
+def _remove(folder, whole):
+    """Takes back what was written to a folder, and the folder if it was made for it."""
+    if not os.path.isdir(folder):
+        return
+    for entry in os.scandir(folder):
+        shutil.rmtree(entry.path) if entry.is_dir() else os.remove(entry.path)
+    if whole:
+        os.rmdir(folder)
 
 
 class _Callable(types.ModuleType):

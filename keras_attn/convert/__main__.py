@@ -2,10 +2,11 @@
 
     python -m keras_attn.convert --from=bert-base-uncased --to=runs/base
     python -m keras_attn.convert --from=uncased_L-12_H-768_A-12 --lowercase --to=runs/base
-    python -m keras_attn.convert --from=runs/mini --format=huggingface --to=mini-for-transformers
+    python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
 Formats: workdir; huggingface, a folder of transformers with safetensors; google, TensorFlow 1's
-checkpoint of google-research/bert; kerashub, a preset of BertBackbone.
+checkpoint of google-research/bert; kerashub, a preset of BertBackbone. Other libraries have BERT
+with model.norm_first=False alone, as in configs/bert_base.py.
 """
 
 from absl import flags

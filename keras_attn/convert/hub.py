@@ -16,6 +16,8 @@ def local_folder(source):
     Raises:
         UserError: If it cannot be downloaded and is not in the cache.
     """
+    if not source:
+        raise UserError("A folder with a model is needed: --workdir. Received: none")
     source = os.fspath(source)
     if not source.startswith(PREFIX):
         return source

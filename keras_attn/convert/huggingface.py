@@ -43,6 +43,7 @@ _NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_deco
            "add_cross_attention": False}
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_NEXT = "cls.seq_relationship.weight"
 _BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
 _NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
 
@@ -66,16 +67,24 @@ def read(folder):
     model = _model(config, path)
     kind, tensors = _KINDS[model], _tensors(folder)
     architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
-    architecture["use_pooler"] = model != "BertForMaskedLM"
+    # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
+    whole = model in ("BertForPreTraining", "BertForSequenceClassification")
+    next_sentence = model == "BertForPreTraining" or _NEXT in tensors.header
+    architecture["use_pooler"] = whole or next_sentence or any(
+        name.endswith("pooler.dense.weight") for name in tensors.header)
     labels, heads = None, {}
     if kind == "pretraining":
-        heads = {"next_sentence": model == "BertForPreTraining",
+        heads = {"next_sentence": next_sentence,
                  "tie_embeddings": config["tie_word_embeddings"] is not False}
     elif kind == "finetuning":
         labels = _labels(config, path)
         dropout = config["classifier_dropout"]
-        heads = {"num_classes": len(labels) or 1,
-                 "dropout": architecture["dropout"] if dropout is None else dropout}
+        dropout = architecture["dropout"] if dropout is None else dropout
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or \
+                not 0 <= dropout < 1:
+            raise UserError("classifier_dropout must be in [0, 1). "
+                            f"Received: {shorten(dropout)} in {path}")
+        heads = {"num_classes": len(labels) or 1, "dropout": dropout}
     untied = not heads.get("tie_embeddings", True)
     names = functools.partial(_name_in, tensors.header, untied)
     layout = _layout(architecture, kind, heads, names)
@@ -217,11 +226,13 @@ def _tensors(folder):
         pickles = sorted(name for name in os.listdir(folder) if name.endswith(_PICKLES))
         if pickles:
             raise UserError(
-                f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. Where "
-                "you trust it: python -c \"from transformers import AutoModelForPreTraining as M; "
-                f"M.from_pretrained('{folder}').save_pretrained('{folder}')\". "
+                f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make "
+                "one safely, in its folder: python -c \"import torch, safetensors.torch as s; "
+                f"s.save_file({{k: v.clone() for k, v in torch.load('{pickles[0]}', "
+                "map_location='cpu', weights_only=True).items()}, 'model.safetensors')\". "
                 f"Received: {os.path.join(folder, pickles[0])}")
-        raise UserError(f"{WEIGHTS} is needed. Received: {folder} without it")
+        raise UserError(f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
+                        f"Received: {folder} without it")
     header, place = {}, {}
     for name in files:
         path = os.path.join(folder, name)

@@ -43,7 +43,8 @@ def read(folder):
 
     Returns:
         A `StoredBert` of kind "encoder"; `lowercase` and `vocabulary` are None if the preset has
-        no tokenizer.
+        no tokenizer. With `lowercase` accents are stripped, as BERT's were in training, also where
+        the preset says `strip_accents=False`, its default.
 
     Raises:
         UserError: For another model than `BertBackbone`, and damaged files.
@@ -145,8 +146,10 @@ def _tensors(path):
 
     def note(name, entry):
         if hasattr(entry, "shape"):
-            if entry.external or entry.is_virtual:
-                raise UserError("All tensors must be in the file itself. "
+            # A compressed or an unwritten one can be of any size, whatever the file's.
+            plain = entry.chunks is None and entry.id.get_storage_size() == entry.nbytes
+            if entry.external or entry.is_virtual or not plain:
+                raise UserError("All tensors must be in the file itself, as they are. "
                                 f"Received: {name} in {path}")
             header[name] = (tuple(entry.shape), entry.dtype.name)
 
@@ -181,6 +184,9 @@ def _tokenizer(folder):
     found = read_object(path)
     config = found.get("config")
     if _class_of(found) != "keras_hub>BertTokenizer" or not isinstance(config, dict) or \
-            not isinstance(config.get("lowercase"), bool):
-        raise UserError(f"A BertTokenizer that says lowercase is needed. Received: {path}")
+            not isinstance(config.get("lowercase"), bool) or \
+            config.get("suffix_indicator", "##") != "##" or \
+            config.get("oov_token", "[UNK]") != "[UNK]":
+        raise UserError("A BertTokenizer with lowercase, ## and [UNK] is needed. "
+                        f"Received: another in {path}")
     return read_vocabulary(os.path.join(folder, VOCABULARY)), config["lowercase"]

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from reprlib import repr as shorten
 
+import keras
+
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder
 
@@ -130,11 +132,21 @@ def check_architecture(architecture, source, most_layers):
     if architecture["num_layers"] > most_layers:
         raise UserError("num_layers must be as many as there are weights for. Received: "
                         f"{architecture['num_layers']} in {source}")
+    return resolved(architecture, source)
+
+
+def resolved(architecture, source):
+    """All arguments of `BertEncoder`, also those left to their defaults.
+
+    Raises:
+        UserError: If they describe none; `source` is what the message calls the file.
+    """
     try:
-        BertEncoder(**architecture)
-    except ValueError as error:
+        encoder = BertEncoder(**architecture)
+    except (ValueError, TypeError) as error:
         raise UserError(f"{source} must describe a BERT. {error}") from error
-    return architecture
+    names = keras.Model().get_config().keys() | {"name", "seed"}
+    return {name: value for name, value in encoder.get_config().items() if name not in names}
 
 
 def check_is_bert(stored, format):
@@ -143,5 +155,5 @@ def check_is_bert(stored, format):
     given = {**needed, **stored.architecture, **stored.heads}
     for name, value in needed.items():
         if given[name] != value:
-            raise UserError(f"A model for {format} needs {name}={value}, as BERT has it. "
+            raise UserError(f"A model for {format} must be trained with {name}={value}, as BERT. "
                             f"Received: {name}={given[name]}")

@@ -3,13 +3,10 @@
 import collections.abc
 import posixpath
 
-import keras
-
-from keras_attn.convert.stored import StoredBert
+from keras_attn.convert.stored import StoredBert, resolved
 from keras_attn.data.files import file_sha256
 from keras_attn.errors import UserError
 from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
-from keras_attn.models import BertEncoder
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir
@@ -31,24 +28,30 @@ def read(folder, log=print):
     saved = workdir.read_config()
     if saved is None:
         raise UserError(f"A workdir of a run is needed, with a config.json. Received: {folder}")
-    kind, config = saved["kind"], saved["config"]
     labels = pairs = None
-    heads = saved.get("heads", {})
-    if kind == "pretraining":
-        heads = {"next_sentence": True, "tie_embeddings": True, **heads}
-    elif kind == "finetuning":
-        found = workdir.read_labels()
-        labels, pairs = found["names"], found["pairs"]
-        heads = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
-                 "pooling": config["model"].get("pooling", "cls"), **heads}
+    try:
+        kind, config, heads = saved["kind"], saved["config"], dict(saved.get("heads", {}))
+        if kind == "pretraining":
+            heads = {"next_sentence": True, "tie_embeddings": True, **heads}
+        elif kind == "finetuning":
+            found = workdir.read_labels()
+            labels, pairs = found["names"], found["pairs"]
+            heads = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
+                     "pooling": config["model"].get("pooling", "cls"), **heads}
+        elif kind != "encoder":
+            raise ValueError(kind)
+        architecture = resolved(saved["architecture"], workdir / "config.json")
+        lowercase, sha256 = config["data"]["lowercase"], saved["data_sha256"].get("vocab.txt")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{workdir / 'config.json'} must be that of a run. "
+                        "Received: something else") from error
     vocabulary = read_vocabulary(workdir / "vocab.txt")
-    if file_sha256(workdir / "vocab.txt") != saved["data_sha256"].get("vocab.txt"):
+    if file_sha256(workdir / "vocab.txt") != sha256:
         raise UserError("The vocabulary must be the one that the run was made with. "
                         f"Received: {workdir / 'vocab.txt'}, which has changed")
-    return StoredBert(
-        kind, resolved(saved["architecture"]), heads, vocabulary, config["data"]["lowercase"],
-        labels, _Weights(posixpath.join(str(folder), "checkpoints"), kind, log), pairs, config,
-    )
+    weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind, log)
+    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights, pairs,
+                      config)
 
 
 def write(folder, stored):
@@ -81,13 +84,6 @@ def config_of(stored):
     if stored.kind == "finetuning":
         config["data"]["text"] = "text"
     return config
-
-
-def resolved(architecture):
-    """All arguments of `BertEncoder`, also those left to their defaults."""
-    encoder = BertEncoder(**architecture)
-    names = keras.Model().get_config().keys() | {"name", "seed"}
-    return {name: value for name, value in encoder.get_config().items() if name not in names}
 
 
 class _Weights(collections.abc.Mapping):

@@ -7,6 +7,8 @@ from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 NOT_OF_THE_BACKBONE = ("size", "pooling", "initial_bias", "next_sentence", "new_heads")
+# May be others than those of `pretrained`: they change nothing that it learned.
+FREE = ("dropout", "initial_attention", "initializer_range")
 SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
@@ -50,8 +52,10 @@ def choose_architecture(run, use_pooler=True):
     if run.resumed:
         architecture = dict(run.saved["architecture"])
     elif run.pretrained:
-        architecture = {**run.pretrained.architecture, "dropout": fields.dropout,
-                        "attention_dropout": None}
+        architecture = {**run.pretrained.architecture, **{
+            name: chosen.pop(name) for name in FREE if name in chosen}}
+        if fields.dropout is not None:
+            architecture["attention_dropout"] = None  # the same
         for name, value in {**chosen, **_shape(given)}.items():
             if name == "max_length" and value > architecture[name]:
                 run.say(f"positions {architecture[name] + 1} to {value} start as those before")
@@ -64,8 +68,8 @@ def choose_architecture(run, use_pooler=True):
     else:
         shape = _shape({"size": "tiny", **given})
         architecture = {
-            **shape, "max_length": 512, "activation": "gelu_tanh", "norm_first": True,
-            "initial_attention": "neighbours",
+            **shape, "max_length": 512, "dropout": 0.0, "activation": "gelu_tanh",
+            "norm_first": True, "initial_attention": "neighbours",
             # BERT's 0.02 is for width 1,024; narrow models learn faster from larger weights.
             "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5),
             **chosen,

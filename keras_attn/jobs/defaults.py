@@ -66,12 +66,14 @@ _BERT = {
                             "where rows have two segments"),
     "new_heads": (False, "start heads that `pretrained` lacks at random"),
     "initial_bias": ("frequencies", "of the masked-LM output: log frequencies, or zeros as BERT"),
-    "dropout": (0.0, "share of values set to 0 in training (BERT: 0.1)"),
+    "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, or "
+                       "0 (BERT: 0.1)"),
 }
 _CLASSIFIER = {
     "size": (str, "without `pretrained`: tiny, mini, small, medium, base or large; tiny"),
     "dropout": (0.1, "share of values set to 0 in training"),
     "pooling": ("cls", "cls, or mean: of all tokens, better after short pretraining"),
+    "new_heads": (False, "start the pooler at random where `pretrained` lacks it"),
 }
 _TRAINING = {
     "steps": (int, "length of the run: one of steps, epochs and minutes"),

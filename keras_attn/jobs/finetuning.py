@@ -20,8 +20,6 @@ from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.metrics import classification_metrics
 
-HEADS = ("logits_dense", "pooler")
-
 
 def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
              tpu=None):
@@ -49,6 +47,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
     with run.locked():
         config = run.config
         architecture = choose_architecture(run, use_pooler=config.model.pooling == "cls")
+        new = run.match_heads(["pooler"] if config.model.pooling == "cls" else [])
         task = _task(config.data)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
         labels = _label_set(tables["train"], task)  # of all rows: a draw may miss a class
@@ -67,6 +66,8 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             run.say("no data.validation: the results will hold no metrics")
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
+        # A head of other classes would start with their meaning.
+        new = [*new, "logits_dense"] if _other_classes(run, targets) else new
         heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
                  "pooling": config.model.pooling}
         run.start(architecture, heads, _hashes(run, tables))
@@ -81,7 +82,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
 
         def first_weights(model):
             if run.pretrained:
-                run.say_new(run.pretrained.assign(model, HEADS))
+                run.pretrained.assign(model, new)
 
         def metrics(results, logits):
             labels = targets.encoded["validation"]
@@ -201,6 +202,14 @@ def _report(run, table, targets, examples):
                                  zip(targets.names, counts, strict=True))
     line += f" · {examples.num_cut:,} cut at {run.config.data.length} tokens"
     run.say(line + (f" · {skipped:,} skipped" if skipped else ""))
+
+
+def _other_classes(run, targets):
+    """Whether the weights to start from, if any, are not of a classifier of the same classes."""
+    if run.resumed or not run.pretrained:
+        return True
+    start = run.pretrained
+    return start.kind != "finetuning" or list(start.labels) != list(targets.names)
 
 
 def _write_labels(run, targets, table):

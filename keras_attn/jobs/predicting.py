@@ -61,7 +61,8 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         _write_head(file, predictor.labels, output)
         chunk, count = first, 0
         while chunk:
-            pairs = [row.text_pair for row in chunk] if predictor.pairs else None
+            paired = chunk[0].text_pair is not None
+            pairs = [row.text_pair for row in chunk] if paired else None
             predictions = predictor.predict([row.text for row in chunk], pairs, batch_size)
             _write(file, predictions, predictor.labels, output)
             count += len(chunk)
@@ -76,7 +77,7 @@ def _tables(predictor, source, format, asked):
     if predictor.pairs and (format or _format(data, source)) == "lines":
         raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV or "
                         f"JSONL. Received: {source}")
-    if asked["text_pair"] is not None and not predictor.pairs:
+    if asked["text_pair"] is not None and predictor.pairs is False:
         raise UserError("This model takes single texts, without a column of second texts. "
                         f"Received: text_pair={asked['text_pair']}")
     return [iterate_rows(name, **_reading(data, name, format or _format(data, name), asked))

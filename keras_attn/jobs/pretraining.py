@@ -22,7 +22,6 @@ from keras_attn.text.vocabulary import read_vocabulary
 
 DEFAULT_MINUTES = 5.0
 ROWS_COUNTED = 16_384
-HEADS = ("mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense", "pooler")
 
 
 def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
@@ -54,6 +53,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                       data.short_fraction, config.train.seed)
         heads = _heads(run)
         architecture = choose_architecture(run, use_pooler=heads["next_sentence"])
+        new = run.match_heads(_names(heads))
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
@@ -72,10 +72,8 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             return model
 
         def first_weights(model):
-            new = ["mlm_bias"]
             if run.pretrained:
-                new = run.pretrained.assign(model, HEADS if config.model.new_heads else ())
-                run.say_new(new)
+                run.pretrained.assign(model, new)
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 
@@ -91,16 +89,24 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
 def _heads(run):
     """Arguments of `BertPretrainer` besides the backbone."""
     if run.resumed:
-        return run.saved["heads"]
+        return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
     start, two = run.pretrained, run.config.data.segments != "full_sentences"
     known = start.heads if start and start.kind == "pretraining" else {}
     next_sentence = run.config.model.next_sentence
     if next_sentence is None:
-        next_sentence = known.get("next_sentence", True) and two
+        ordered = run.config.data.segments == "sentence_order"
+        next_sentence = two and (ordered or known.get("next_sentence", True))
     if next_sentence and not two:
         raise UserError("model.next_sentence needs rows of two segments. Received: "
                         "model.next_sentence=True, data.segments=full_sentences")
     return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
+
+
+def _names(heads):
+    """Names of the heads that these arguments make."""
+    names = ["mlm_dense", "mlm_norm", "mlm_bias"]
+    names += [] if heads["tie_embeddings"] else ["mlm_embedding"]
+    return names + (["nsp_dense", "pooler"] if heads["next_sentence"] else [])
 
 
 def _validation(data):
@@ -136,6 +142,9 @@ def _examples(run, split, source, tokenizer):
         return None
     exact = split == "validation"
     if _is_tfrecord(data, source):
+        if data.spans or data.segments != "next_sentence":
+            raise UserError("TFRecords hold rows and masks that are made already. Received: "
+                            f"data.segments={data.segments}, data.spans={data.spans}")
         examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
         if examples.length != data.length:
             raise UserError("data.length must be that of the TFRecords. Received: "

@@ -98,11 +98,17 @@ class Run:
         Raises:
             UserError: If the run goes on and its data have changed, or this worker's differ.
         """
+        if self.resumed:
+            kept = self.saved["data_sha256"].get("pretrained")
+        else:
+            kept = self.pretrained and self.pretrained.sha256
+        if kept:
+            hashes = {**hashes, "pretrained": kept}
         self.hashes = hashes
         own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
         if agree(self.strategy, [own])[0] != own:  # 48 bits: a float64 holds them
-            raise UserError("Every worker must have the same data. Received: data.train or "
-                            "data.validation that differ from those of the chief")
+            raise UserError("Every worker must have the same data. Received: data.train, "
+                            "data.validation or pretrained that differ from those of the chief")
         if self.resumed:
             old = self.saved["data_sha256"]
             changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
@@ -112,10 +118,20 @@ class Run:
         if self.chief:
             self.workdir.start(self.kind, self.resolved, architecture, hashes, heads)
 
-    def say_new(self, heads):
-        """Says which heads start at random."""
-        if heads:
-            self.say(f"at random, since {self.config.pretrained} has none: {', '.join(heads)}")
+    def match_heads(self, wanted):
+        """The heads that start at random, of those wanted; says which, and which are left out.
+
+        Raises:
+            UserError: If `pretrained` lacks some and `model.new_heads` is not set.
+        """
+        if self.resumed or not self.pretrained:
+            return wanted
+        new, left = self.pretrained.match_heads(wanted, self.config.model.new_heads)
+        if new:
+            self.say(f"heads that start at random: {', '.join(new)}")
+        if left and self.kind == "pretraining":
+            self.say(f"heads that are left out: {', '.join(left)}")
+        return new
 
     def say(self, line):
         """Prints a line (the chief does)."""

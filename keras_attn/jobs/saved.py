@@ -1,14 +1,19 @@
 """Trained models to start from: a workdir, or a folder of another library."""
 
+import functools
+
 import numpy as np
 
 from keras_attn import convert
 from keras_attn.convert.workdirs import MODELS, config_of
 from keras_attn.errors import UserError
+from keras_attn.layers.seeds import at_zero
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.checkpoints import assign_values, variables_by_path
+from keras_attn.training.checkpoints import assign_values, digest, variables_by_path
 
+HEADS = ("mlm_dense", "mlm_norm", "mlm_bias", "mlm_embedding", "nsp_dense", "pooler",
+         "logits_dense")
 # The one table that may be longer than the one it starts from.
 _POSITIONS = "bert_encoder/position_embedding/embeddings"
 
@@ -37,33 +42,54 @@ class Saved:
         elif lowercase is None:
             raise UserError("Whether text is lower-cased must be said, by data.lowercase: the "
                             f"folder does not. Received: {path}")
-        self.tokenizer = WordPieceTokenizer(stored.vocabulary, lowercase)
+        self._vocabulary, self.lowercase = stored.vocabulary, lowercase
+
+    @functools.cached_property
+    def tokenizer(self):
+        """The `WordPieceTokenizer`."""
+        return WordPieceTokenizer(self._vocabulary, self.lowercase)
+
+    @property
+    def sha256(self):
+        """Of all weights."""
+        return digest(self.weights)
+
+    def match_heads(self, wanted, new):
+        """Compares the heads of a run with those that are here, before any work.
+
+        Args:
+            wanted: Names of the heads that the run needs, some of `HEADS`.
+            new: Whether it may start those at random that are not here.
+
+        Returns:
+            (wanted ones that are not here, ones here that are not wanted), both sorted.
+
+        Raises:
+            UserError: If there are some of the first and `new` is False.
+        """
+        here = {_head(path) for path in self.weights}.intersection(HEADS)
+        missing, left = sorted(set(wanted) - here), sorted(here - set(wanted))
+        if missing and not new:
+            raise UserError("The heads to start from must be there, or be wanted anew "
+                            f"(model.new_heads=True). Received: {self.path}, without "
+                            f"{', '.join(missing)}")
+        return missing, left
 
     def assign(self, model, new=()):
         """Sets the weights of a model; those of other tasks than its own are left.
 
         Args:
             model: A task model or a `BertEncoder`.
-            new: First names of paths below the model that may keep the weights they have: heads.
-
-        Returns:
-            Sorted first names of those that did.
+            new: Names of the heads that keep the weights they have.
 
         Raises:
             UserError: If others are missing or do not fit.
         """
-        wanted = _by_path(model)
-        missing = {path for path in wanted if path not in self.weights}
-        heads = {_head(path) for path in missing}
-        if refused := sorted(heads - set(new)):
-            raise UserError("The weights to start from must be there, or be wanted anew "
-                            f"(model.new_heads=True). Received: {self.path}, without "
-                            f"{', '.join(refused)}")
-        wanted = {path: variable for path, variable in wanted.items() if path not in missing}
-        values = {path: self.weights[path] for path in wanted}
+        wanted = {path: variable for path, variable in _by_path(model).items()
+                  if _head(path) not in new}
+        values = {path: self.weights[path] for path in wanted if path in self.weights}
         values[_POSITIONS] = _repeated(values[_POSITIONS], wanted[_POSITIONS].shape[0])
         assign_values(wanted, values, f"The checkpoint of {self.path}")
-        return sorted(heads)
 
     def make_model(self, dtype="float32"):
         """The trained model."""
@@ -71,7 +97,8 @@ class Saved:
         if self.kind != "encoder":
             task = {"pretraining": BertPretrainer, "finetuning": BertClassifier}[self.kind]
             model = task(model, **self.heads, dtype=dtype, name=MODELS[self.kind])
-        model.build()
+        with at_zero():
+            model.build()
         self.assign(model)
         return model
 

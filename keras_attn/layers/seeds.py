@@ -1,7 +1,12 @@
 """How one `seed=` reaches every random part of a layer."""
 
+import contextlib
+import contextvars
+
 import keras
 import numpy as np
+
+_AT_ZERO = contextvars.ContextVar("at_zero", default=False)
 
 
 def split_seed(seed, number, stream=0):
@@ -31,6 +36,8 @@ def seeded_initializer(initializer, seed):
         initializer: Name, config or instance.
         seed: Seed of the copy unless the initializer has one; None draws one.
     """
+    if _AT_ZERO.get():
+        return keras.initializers.Zeros()
     initializer = keras.initializers.get(initializer)
     if not isinstance(initializer, keras.initializers.Initializer):
         return initializer
@@ -38,6 +45,16 @@ def seeded_initializer(initializer, seed):
     if config.get("seed", 0) is None:
         config["seed"] = seed
     return type(initializer).from_config(config)
+
+
+@contextlib.contextmanager
+def at_zero():
+    """What is built inside begins at 0, in no time: its weights are about to be set."""
+    token = _AT_ZERO.set(True)
+    try:
+        yield
+    finally:
+        _AT_ZERO.reset(token)
 
 
 def dropout_generator(rate, seed, name):

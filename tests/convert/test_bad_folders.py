@@ -7,6 +7,7 @@ import random
 import shutil
 import struct
 
+import h5py
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -57,7 +58,8 @@ def header_of(path):
     ({"vocab_size": -1}, "vocabulary_size must be a whole number of at least 0"),
     ({"vocab_size": 44}, "must have shape"),
     ({"hidden_dropout_prob": 2}, "dropout"),
-    ({"architectures": ["BertForMaskedLM"]}, "unknown: bert.pooler.dense.bias, .*and 1 more"),
+    ({"classifier_dropout": 2, "architectures": ["BertForSequenceClassification"]},
+     r"classifier_dropout must be in \[0, 1\)"),
     ({"architectures": ["BertForSequenceClassification"]}, "missing: classifier.bias"),
 ], ids=str)
 def test_a_config_that_does_not_fit_is_refused(folder, fields, message):
@@ -90,9 +92,9 @@ def test_damaged_tensors_are_refused(folder):
 
 def test_pickles_are_refused_with_a_way_out(folder):
     os.remove(folder / "model.safetensors")
-    refused(folder, "model.safetensors is needed. Received: ")
+    refused(folder, "model.safetensors is needed; pickles are neither .*Received: ")
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nsystem\n")
-    refused(folder, r"a pickle can run code.*save_pretrained\(.*pytorch_model.bin")
+    refused(folder, r"a pickle can run code.*weights_only=True.*/pytorch_model.bin")
 
 
 OUTSIDE = ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "b.bin"]
@@ -138,6 +140,31 @@ def test_a_folder_without_vocabulary_or_casing_is_refused(folder):
     refused(folder, "lower-cased must be said")
 
 
+def test_a_vocabulary_larger_than_the_table_is_refused_and_a_smaller_one_filled_up(folder):
+    config = json.loads((folder / "tokenizer.json").read_text())
+    pieces = list(config["model"]["vocab"])
+    os.remove(folder / "tokenizer.json")
+    (folder / "vocab.txt").write_text("\n".join([*pieces, "more"]) + "\n")
+    refused(folder, "vocabulary must not be larger.*46 pieces, 45 rows")
+    (folder / "vocab.txt").write_text("\n".join(pieces[:-2]) + "\n")
+    assert convert.read(folder).vocabulary == [*pieces[:-2], "[row 43]", "[row 44]"]
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_preset_of_hidden_size_is_refused(tmp_path, compressed):
+    shutil.copytree(GOLDEN / "keras_hub", tmp_path / "model")
+    path = tmp_path / "model/model.weights.h5"
+    name = "layers/reversible_embedding/vars/0"
+    with h5py.File(path, "a") as file:
+        del file[name]
+        options = {"chunks": (1000, 8), "compression": "gzip"} if compressed else {}
+        file.create_dataset(name, (10**9, 8), "float32", **options)
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    config["config"]["vocabulary_size"] = 10**9
+    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    refused(tmp_path / "model", "in the file itself, as they are")
+
+
 def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
     for name, format, message in (
         ("masked_lm", "google", "use_pooler=True"),
@@ -157,6 +184,11 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
         convert.convert(folder, tmp_path / "full")
     with pytest.raises(UserError, match="A folder with a model is needed.*nowhere"):
         convert.convert("nowhere", tmp_path / "out")
+    with pytest.raises(UserError, match="A folder with a model is needed.*none"):
+        convert.read(None)
+    for source, target in ((folder, "gs://bucket/x"), ("gs://bucket/x", tmp_path / "out")):
+        with pytest.raises(UserError, match="folder of this machine.*gs://bucket/x"):
+            convert.convert(source, target)
 
 
 def test_new_heads_are_named_and_the_rest_stays(tmp_path):

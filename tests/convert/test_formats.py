@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
 from keras_attn.errors import UserError
@@ -67,6 +67,28 @@ def test_outputs_equal_those_of_transformers(name, outputs):
         if value.ndim == 3:  # a row for each token
             ours, value = ours[real], value[real]
         np.testing.assert_allclose(ours, value, 1e-5, 1e-5, err_msg=key)
+
+
+def test_a_folder_as_bert_base_uncased_is_read_whole(tmp_path, outputs):
+    """It calls itself BertForMaskedLM, has the norms' old names and some tensors twice."""
+    folder = tmp_path / "model"
+    shutil.copytree(HUGGING_FACE / "pretraining", folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["architectures"] = ["BertForMaskedLM"]
+    (folder / "config.json").write_text(json.dumps(config))
+    arrays = {}
+    for name, array in tensors(folder).items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        arrays[name.replace("LayerNorm.bias", "LayerNorm.beta")] = array
+    arrays["bert.embeddings.position_ids"] = np.arange(16)[None]
+    arrays["cls.predictions.decoder.weight"] = arrays["bert.embeddings.word_embeddings.weight"]
+    arrays["cls.predictions.decoder.bias"] = arrays["cls.predictions.bias"]
+    save_file(arrays, folder / "model.safetensors")
+    first, second = convert.read(folder), convert.read(HUGGING_FACE / "pretraining")
+    assert (first.kind, first.heads, first.architecture) == (
+        second.kind, second.heads, second.architecture)
+    for path, value in second.weights.items():
+        np.testing.assert_array_equal(first.weights[path], value, err_msg=path)
 
 
 @pytest.mark.parametrize("name", NAMES)

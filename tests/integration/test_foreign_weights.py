@@ -11,7 +11,8 @@ from started_commands import ROOT, run, weights
 import keras_attn
 from keras_attn import finetune, pretrain
 from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.jobs.defaults import as_bert, finetuning_defaults, pretraining_defaults
+from keras_attn.jobs.predicting import predict_file
 
 GOLDEN = pathlib.Path(ROOT) / "tests/golden/hugging_face"
 
@@ -63,13 +64,65 @@ def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd)
         pretrain(_pretraining(texts), tmp_path / "run", GOLDEN / "encoder")
     config = _pretraining(texts, **{"model.new_heads": True})
     pretrain(config, tmp_path / "run", GOLDEN / "encoder")
-    assert "at random, since" in capfd.readouterr().out
+    assert "start at random: mlm_bias, mlm_dense, mlm_norm, nsp_dense" in capfd.readouterr().out
     after = _model(tmp_path / "run", 2)
     before = keras_attn.convert.read(GOLDEN / "encoder").weights
     for path, value in before.items():
         np.testing.assert_allclose(after[path], value, atol=1e-6, err_msg=path)
     assert {path.split("/")[0] for path in after.keys() - before.keys()} == {
         "mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense"}
+
+
+def test_the_recipe_of_bert_goes_on_from_a_foreign_folder_with_its_dropout(texts, tmp_path):
+    config = _pretraining(texts)
+    as_bert(config)
+    config.model.dropout = None
+    config.train.update(batch_size=8, steps=1)
+    pretrain(config, tmp_path / "run", GOLDEN / "pretraining")
+    saved = json.loads((tmp_path / "run/config.json").read_text())
+    assert saved["architecture"]["dropout"] == saved["architecture"]["attention_dropout"] == 0.1
+    assert len(saved["data_sha256"]["pretrained"]) == 64
+
+
+def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_for(texts, tmp_path):
+    fields = {"data.segments": "sentence_order"}
+    with pytest.raises(UserError, match="without nsp_dense, pooler"):
+        pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "masked_lm")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_classifier_goes_on_with_its_head_only_for_the_same_classes(texts, tmp_path):
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(tmp_path / "rows.tsv"), "data.text": "text", "data.label": "label",
+        "data.length": 16, "train.steps": 1, "train.learning_rate": 1e-9})
+    before = keras_attn.convert.read(GOLDEN / "classifier").weights["logits_dense/kernel"]
+    before = np.asarray(before)
+    for labels, same in ((("bad", "good", "so so"), True), (("no", "yes"), False),
+                         (("a", "b", "c"), False)):
+        rows = "".join(f"a b\t{label}\n" for label in labels)
+        (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
+        finetune(config, tmp_path / "_".join(labels), GOLDEN / "classifier")
+        after = _model(tmp_path / "_".join(labels), 1)["logits_dense/kernel"]
+        found = after.shape == before.shape and np.allclose(after, before, atol=1e-6)
+        assert found == same
+    with pytest.raises(UserError, match="without pooler"):
+        finetune(config, tmp_path / "other", GOLDEN / "masked_lm")
+    config.model.pooling = "mean"
+    finetune(config, tmp_path / "other", GOLDEN / "masked_lm")
+
+
+def test_a_foreign_classifier_takes_pairs_and_single_texts_from_files(tmp_path):
+    (tmp_path / "in.csv").write_text("text,b\na b,c\nd,e\n")
+    model = keras_attn.load(GOLDEN / "classifier")
+    for pair, texts in ((None, ["a b", "d"]), ("b", [("a b", "c"), ("d", "e")])):
+        predict_file(GOLDEN / "classifier", str(tmp_path / "in.csv"), str(tmp_path / "out.jsonl"),
+                     text_pair=pair)
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [row["label"] for row in found] == [row["label"] for row in model.predict(texts)]
+        np.testing.assert_allclose([row["probabilities"]["bad"] for row in found],
+                                   [row["probabilities"]["bad"] for row in model.predict(texts)],
+                                   atol=1e-5)
 
 
 def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):

@@ -1,0 +1,88 @@
+"""Seconds and memory of loading and converting a checkpoint, beside `transformers`.
+
+    python -m benchmarks.loading --folder=bert-base --peer=/path/of/an/environment/bin/python
+
+The folder is one of transformers; the peer's Python has torch and transformers. Each way runs
+alone in a process of its own, in turn; imports are not counted. Memory is what the process holds
+at its peak beyond what it held after its imports.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+_MEASURE = """
+import json, resource, sys, threading, time
+folder, target = sys.argv[1:]
+{imports}
+def held(field):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(field)) * 1024
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the peak begins anew
+before, start = held("VmRSS"), time.perf_counter()
+{work}
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, held("VmHWM") - before]))
+"""
+_WAYS = {
+    "keras-attn, load": (
+        "import tensorflow, safetensors, h5py\nfrom keras_attn.jobs.saved import Saved",
+        "Saved(folder, lowercase=True).make_model()"),
+    "transformers, from_pretrained": (
+        "import torch\nfrom transformers import AutoTokenizer, BertForPreTraining",
+        "AutoTokenizer.from_pretrained(folder); BertForPreTraining.from_pretrained(folder)"),
+    "keras-attn, convert to a workdir": (
+        "import tensorflow, safetensors, h5py\nfrom keras_attn import convert\n"
+        "from keras_attn.convert import tasks, workdirs, huggingface",
+        "convert(folder, target, lowercase=True)"),
+    "transformers, from_ and save_pretrained": (
+        "import torch\nfrom transformers import BertForPreTraining",
+        "BertForPreTraining.from_pretrained(folder).save_pretrained(target)"),
+}
+
+
+def main():
+    from absl import app, flags
+
+    folder = flags.DEFINE_string("folder", None, "Folder of transformers.", required=True)
+    peer = flags.DEFINE_string("peer", None, "Python with transformers.", required=True)
+    repeats = flags.DEFINE_integer("repeats", 7, "Times each is measured, in turn.")
+
+    def measure(_):
+        found = {name: [] for name in _WAYS}
+        for _ in range(repeats.value):
+            for name, (imports, work) in _WAYS.items():
+                ours = name.startswith("keras-attn")
+                found[name].append(_run(sys.executable if ours else peer.value, imports, work,
+                                        folder.value))
+        size = sum(os.path.getsize(os.path.join(folder.value, name))
+                   for name in os.listdir(folder.value) if name.endswith(".safetensors"))
+        print(f"{size / 1e6:.0f} MB of weights, medians of {repeats.value}")
+        for name, rows in found.items():
+            seconds, memory = zip(*rows, strict=True)
+            print(f"{name:42}{statistics.median(seconds):7.2f} s ({min(seconds):.2f} to "
+                  f"{max(seconds):.2f}){statistics.median(memory) / size:7.2f} x the weights")
+
+    app.run(measure)
+
+
+def _run(python, imports, work, folder):
+    with tempfile.TemporaryDirectory() as target:
+        shutil.rmtree(target)
+        done = subprocess.run(
+            [python, "-c", _MEASURE.format(imports=imports, work=work), folder, target],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"})
+        os.makedirs(target, exist_ok=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
