@@ -1,26 +1,24 @@
 """Embedding: texts in, vectors out, in the same order."""
 
-import contextlib
 import itertools
 import json
-import os
+import shutil
 import sys
+import tempfile
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.tables import iterate_rows
-from keras_attn.errors import UserError
 from keras_attn.jobs.loading import load
-from keras_attn.whole_files import whole
+from keras_attn.jobs.outputs import opened
 
 CHUNK = 4096  # rows held in memory
+OUTPUTS = (".npy", ".jsonl")
 
 
 def embed_texts(folder, texts, output="-", *, pooling="mean", lowercase=None, batch_size=64):
-    """Writes a vector for each text."""
-    with _opened(output) as write:
-        write(load(folder, lowercase).embed(texts, pooling, batch_size))
+    """Writes a vector for each text; arguments as those of `embed_file`."""
+    _embed(folder, iter(texts), output, pooling, lowercase, batch_size)
 
 
 def embed_file(folder, source, column="text", output="-", *, pooling="mean", lowercase=None,
@@ -36,69 +34,36 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
         lowercase: See `load`.
     """
     rows = iterate_rows(source, text=column)
-    with _opened(output) as write:
-        model, texts = load(folder, lowercase), (row.text for row in rows)
-        while chunk := list(itertools.islice(texts, CHUNK)):
-            write(model.embed(chunk, pooling, batch_size))
-    skipped = sum(rows.skipped.values())
-    print(f"{write.rows:,} texts embedded, {skipped:,} skipped", file=sys.stderr)
+    count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size)
+    print(f"{count:,} texts embedded, {sum(rows.skipped.values()):,} skipped", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def _opened(output):
-    """Opens the output, before the work that it is to hold; gives a function of arrays."""
-    if output == "-":
-        yield _Lines(sys.stdout)
-        return
-    kinds = {".npy": _Array, ".jsonl": _Lines}
-    kind = kinds.get(os.path.splitext(output)[1])
-    if kind is None or tf.io.gfile.isdir(output):
-        raise UserError(f"--output must be a file that ends in {' or '.join(kinds)}, or -. "
-                        f"Received: {output}")
-    with whole(output) as temporary, contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(temporary, "wb" if kind is _Array else "w"))
-        except OSError as error:
-            raise UserError("--output must be a file that can be written. "
-                            f"Received: {output} ({error.strerror})") from error
-        write = kind(file)
-        yield write
-        write.close()
+def _embed(folder, texts, output, pooling, lowercase, batch_size):
+    with opened(output, OUTPUTS, binary=(".npy",)) as file:
+        model = load(folder, lowercase)
+        chunks = (model.embed(chunk, pooling, batch_size)
+                  for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), []))
+        return (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)
 
 
-class _Lines:
-    """A list of numbers a line."""
-
-    def __init__(self, file):
-        self._file, self.rows = file, 0
-
-    def __call__(self, vectors):
-        self.rows += len(vectors)
-        self._file.write("".join(json.dumps([round(float(x), 7) for x in row]) + "\n"
-                                 for row in vectors))
-
-    def close(self):
-        pass
+def _write_lines(file, chunks):
+    count = 0
+    for vectors in chunks:
+        count += len(vectors)
+        file.write("".join(json.dumps([round(float(x), 7) for x in row]) + "\n"
+                           for row in vectors))
+    return count
 
 
-class _Array:
-    """A .npy file; its header is written again once the number of rows is known."""
-
-    def __init__(self, file):
-        self._file, self.rows, self._width = file, 0, 0
-
-    def __call__(self, vectors):
-        if not self.rows:
-            self._width = vectors.shape[1]
-            self._header()
-        self.rows += len(vectors)
-        self._file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
-
-    def close(self):
-        self._file.seek(0)
-        self._header()
-
-    def _header(self):
-        # NumPy leaves room for the first axis to grow, so that both headers have one length.
-        np.lib.format.write_array_header_1_0(self._file, {
-            "descr": "<f4", "fortran_order": False, "shape": (self.rows, self._width)})
+def _write_array(file, chunks):
+    """Writes .npy: the rows wait in a local file until their number, for the header, is known."""
+    shape = (0, 0)
+    with tempfile.TemporaryFile() as rows:
+        for vectors in chunks:
+            shape = (shape[0] + len(vectors), vectors.shape[1])
+            rows.write(np.ascontiguousarray(vectors, "<f4").tobytes())
+        rows.seek(0)
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        shutil.copyfileobj(rows, file, 1 << 22)
+    return shape[0]

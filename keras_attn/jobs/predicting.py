@@ -1,13 +1,10 @@
 """Predicting: texts in, labels and probabilities out, in the same order."""
 
-import contextlib
 import csv
 import itertools
 import json
 import os
 import sys
-
-import tensorflow as tf
 
 from keras_attn.data import glue
 from keras_attn.data.files import find_files
@@ -15,7 +12,7 @@ from keras_attn.data.table_formats import header_names, told_format
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.jobs.loading import load_predictor
-from keras_attn.whole_files import whole
+from keras_attn.jobs.outputs import opened
 
 CHUNK = 4096  # rows held in memory
 OUTPUTS = (".tsv", ".csv", ".jsonl", ".json")
@@ -28,7 +25,7 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
     if text_pairs and len(text_pairs) != len(texts):
         raise UserError("As many --text_pair as --text are needed. "
                         f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
-    with _opened(output) as file:
+    with opened(output, OUTPUTS) as file:
         predictor = load_predictor(workdir)
         predictions = predictor.predict(texts, text_pairs or None)
         _write_head(file, predictor.labels, output)
@@ -52,7 +49,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         text, text_pair, on_bad_text: See `iterate_rows`. None: as in training; also
             for the test files of a GLUE task.
     """
-    with _opened(output) as file:
+    with opened(output, OUTPUTS) as file:
         predictor = load_predictor(workdir)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
         tables = _tables(predictor, source, format, asked)
@@ -113,24 +110,6 @@ def _format(data, name):
 
 def _ending(name):
     return os.path.splitext(name.lower().removesuffix(".gz"))[1]
-
-
-@contextlib.contextmanager
-def _opened(output):
-    """Opens the output, before the work that it is to hold."""
-    if output == "-":
-        yield sys.stdout
-        return
-    if not output.endswith(OUTPUTS) or tf.io.gfile.isdir(output):
-        raise UserError(f"--output must be a file that ends in {', '.join(OUTPUTS)}, or -. "
-                        f"Received: {output}")
-    with whole(output) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
-        try:
-            file.write("")  # makes the file
-        except tf.errors.OpError as error:
-            raise UserError("--output must be a file that can be written. "
-                            f"Received: {output} ({error.message})") from error
-        yield file
 
 
 def _is_json(output):
