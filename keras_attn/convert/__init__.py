@@ -29,11 +29,12 @@ def detect(folder):
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
     import tensorflow as tf
 
-    from keras_attn.convert.json_files import read_object
+    from keras_attn.convert.json_files import read_json
 
     path = posixpath.join(folder, "config.json")
     if tf.io.gfile.exists(path):
-        found = read_object(path)
+        found = read_json(path)
+        found = found if isinstance(found, dict) else {}
         # Whatever else it is, the reader of workdirs says what is wrong with it.
         format = "huggingface" if "model_type" in found else \
             "kerashub" if "registered_name" in found else "workdir"

@@ -11,21 +11,26 @@ from keras_attn.errors import UserError
 LARGEST = 100_000_000
 
 
-def read_object(path):
-    """Returns the dict that a JSON file holds.
+def read_json(path):
+    """Returns what a JSON file holds.
 
     Raises:
-        UserError: If there is no such file, it is too large, or holds something else.
+        UserError: If there is no such file, it is too large, or no JSON.
     """
     try:
         if tf.io.gfile.stat(path).length > LARGEST:
             raise UserError(f"A JSON file of at most {LARGEST:,} bytes is needed. Received: {path}")
         with tf.io.gfile.GFile(path, "rb") as file:
-            found = json.loads(file.read())
+            return json.loads(file.read())
     except tf.errors.OpError as error:
         raise UserError(f"A readable file is needed. Received: {path} ({error.message})") from error
-    except (ValueError, RecursionError):
-        found = None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{os.path.basename(path)} must be JSON. Received: {path}") from error
+
+
+def read_object(path):
+    """Returns the dict that a JSON file holds; raises UserError as `read_json`."""
+    found = read_json(path)
     if not isinstance(found, dict):
-        raise UserError(f"{os.path.basename(path)} must be JSON, an object. Received: {path}")
+        raise UserError(f"{os.path.basename(path)} must be a JSON object. Received: {path}")
     return found

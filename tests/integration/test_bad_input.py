@@ -264,7 +264,7 @@ def test_damaged_files_of_a_workdir_are_named(trained):
     config, workdir = trained
     for name, content, message in (
         ("config.json", "{", "config.json must be JSON"),
-        ("config.json", "[1]", "config.json must be JSON, an object"),
+        ("config.json", "[1]", "config.json must be that of a run"),
         ("vocab.txt", "[PAD]\n", r"vocab.txt.*\[UNK\]"),
         ("vocab.txt", "", "vocab.txt"),
     ):
