@@ -14,6 +14,7 @@ from keras_attn.jobs.saved import Saved
 pytestmark = pytest.mark.slow
 
 SIDE = pathlib.Path(__file__).with_name("transformers_side.py")
+HUGGING_FACE = pathlib.Path(__file__).parents[1] / "golden" / "hugging_face"
 REQUIREMENTS = ["torch==2.13.0", "transformers>=5,<6", "numpy"]
 
 
@@ -55,4 +56,9 @@ def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
         assert back.keys() == there.keys()
         for key, value in there.items():
             assert back[key].tobytes() == value.tobytes(), key
+    for source in HUGGING_FACE.iterdir():
+        if source.is_dir():
+            convert.convert(source, tmp_path / "runs" / source.name)
+            convert.convert(tmp_path / "runs" / source.name, tmp_path / "golden" / source.name,
+                            "huggingface")
     run([python, SIDE, "check", tmp_path], ROOT)

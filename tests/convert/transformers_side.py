@@ -1,4 +1,7 @@
-"""What runs where `transformers` is installed: python transformers_side.py make|check FOLDER."""
+"""What runs where `transformers` is installed: python transformers_side.py make|check FOLDER.
+
+`check` loads what we wrote: FOLDER/SHAPE-back and FOLDER/golden/NAME.
+"""
 
 import json
 import pathlib
@@ -60,20 +63,32 @@ def make(folder):
     np.savez(folder / "inputs.npz", **inputs)
 
 
+def load(folder):
+    """Loads a folder, which must say nothing."""
+    kind = json.loads((folder / "config.json").read_text())["architectures"][0]
+    model, said = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
+    assert not any(said.values()), (folder, said)
+    assert transformers.AutoTokenizer.from_pretrained(folder)("a b")["input_ids"], folder
+    return model.eval()
+
+
 def check(folder):
-    """Loads what we wrote: without a warning, and with the same outputs to the last bit."""
+    """Without a warning, and with the same outputs to the last bit."""
     warnings.simplefilter("error")
+    golden = pathlib.Path(__file__).parents[1] / "golden/hugging_face"
+    ids = torch.arange(5, 15)[None]
+    for path in sorted((folder / "golden").iterdir()):
+        with torch.no_grad():
+            found, expected = (load(place / path.name)(input_ids=ids)
+                               for place in (path.parent, golden))
+        assert found.keys() == expected.keys(), path
+        assert all(torch.equal(found[key], expected[key]) for key in found), path
     inputs = dict(np.load(folder / "inputs.npz"))
     for name in SHAPES:
-        model, said = transformers.BertForPreTraining.from_pretrained(
-            folder / f"{name}-back", output_loading_info=True)
-        assert not any(said.values()), said
         with np.load(folder / f"{name}.npz") as expected:
-            found = run(model.eval(), inputs)
+            found = run(load(folder / f"{name}-back"), inputs)
             for key in ("loss", "mlm_logits", "nsp_logits"):
                 assert np.array_equal(found[key], expected[key]), (name, key)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / f"{name}-back")
-        assert tokenizer("a b")["input_ids"], name
     print(json.dumps(transformers.__version__))
 
 
