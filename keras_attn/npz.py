@@ -15,14 +15,16 @@ def parse_npz(content, names=None):
     """Returns the arrays of a `.npz` file as a dict by name; nothing in it is executed.
 
     Args:
-        content: The bytes of the file.
-        names: The arrays to take; default all.
+        content: The bytes of the file, or an open file in memory.
+        names: The arrays to take, or a function that chooses from the names of all; default all.
 
     Raises:
         ValueError: If the content is damaged or lacks one of the names.
     """
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in names or arrays.files}
+        file = io.BytesIO(content) if isinstance(content, bytes) else content
+        with np.load(file, allow_pickle=False) as arrays:
+            chosen = names(arrays.files) if callable(names) else names or arrays.files
+            return {name: arrays[name] for name in chosen}
     except _DAMAGE as error:
         raise ValueError(str(error) or type(error).__name__) from error

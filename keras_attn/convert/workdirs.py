@@ -96,11 +96,11 @@ class _Weights(collections.abc.Mapping):
 
     def _read(self):
         if self._arrays is None:
-            found = Checkpoints(self._folder, log=self._log).read_newest()
+            found = Checkpoints(self._folder, log=self._log).read_newest(prefix="model/")
             if found is None:
                 raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")
             self._arrays = {path.removeprefix(self._prefix): array
-                            for path, array in found[0].items() if path.startswith("model/")}
+                            for path, array in found[0].items()}
         return self._arrays
 
     def __getitem__(self, path):

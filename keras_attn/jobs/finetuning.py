@@ -83,6 +83,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         def first_weights(model):
             if run.pretrained:
                 run.pretrained.assign(model, new)
+                del run.pretrained  # and with it the memory of its weights
 
         def metrics(results, logits):
             labels = targets.encoded["validation"]

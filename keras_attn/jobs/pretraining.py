@@ -74,6 +74,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         def first_weights(model):
             if run.pretrained:
                 run.pretrained.assign(model, new)
+                del run.pretrained  # and with it the memory of its weights
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 

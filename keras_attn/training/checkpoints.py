@@ -7,6 +7,7 @@ killed while writing leaves nothing that a restart would take for whole.
 
 import hashlib
 import json
+import mmap
 import posixpath
 import re
 
@@ -142,16 +143,28 @@ class Checkpoints:
         if kept:
             self._write_index(kept)
 
-    def read(self, step):
-        """Reads one checkpoint: (values, state). Raises if it is damaged."""
-        with tf.io.gfile.GFile(self._path(f"step-{step}.npz"), "rb") as file:
-            return _parse(file.read(), step)
+    def read(self, step, prefix=""):
+        """Reads one checkpoint: (values, state). Raises if it is damaged.
 
-    def read_newest(self):
-        """Reads the newest whole checkpoint, or returns None if there is none."""
+        Args:
+            step: Its step.
+            prefix: What the paths of the values to read begin with.
+        """
+        path = self._path(f"step-{step}.npz")
+        if "://" in path:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                return _parse(file.read(), step, prefix)
+        tf.io.gfile.stat(path)  # raises NotFoundError, as of other filesystems
+        # Mapped, a file three times as large as the weights takes no memory.
+        with open(path, "rb") as file, \
+                _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _parse(content, step, prefix)
+
+    def read_newest(self, prefix=""):
+        """Reads the newest whole checkpoint, or returns None if there is none; see `read`."""
         for step in reversed(self.steps()):
             try:
-                return self.read(step)
+                return self.read(step, prefix)
             except DAMAGE as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
@@ -167,15 +180,28 @@ class Checkpoints:
         return posixpath.join(self.folder, name)
 
 
-def _parse(content, step):
-    values = parse_npz(content)
+def _parse(content, step, prefix):
+    found = []
+
+    def choose(names):
+        found.extend(names)
+        return [name for name in names if name == "state" or name.startswith(prefix)]
+
+    values = parse_npz(content, choose)
     state = json.loads(values.pop("state").tobytes())
-    arrays = state.pop("arrays", len(values))
-    if len(values) != arrays:
-        raise ValueError(f"{len(values)} of {arrays} arrays")
+    arrays = state.pop("arrays", len(found) - 1)
+    if len(found) - 1 != arrays:
+        raise ValueError(f"{len(found) - 1} of {arrays} arrays")
     if state["step"] != step:
         raise ValueError(f"step {state['step']} in the file of step {step}")
     return values, state
+
+
+class _Mapped(mmap.mmap):
+    """A file in memory; zipfile asks what mmap knows from Python 3.13 on."""
+
+    def seekable(self):
+        return True
 
 
 class _Append:
