@@ -23,6 +23,7 @@ def _flags(corpus, workdir, jit):
             *config_flags(**{"model.dropout": 0.0, "train.jit": jit})]
 
 
+@pytest.mark.slow
 def test_two_mirrored_devices_equal_one(pretrained, corpus, tmp_path):
     flags = _flags(corpus, tmp_path / "two", False)
     run("pretrain", *flags, "--strategy=mirrored", "--virtual_devices=2")

@@ -32,6 +32,7 @@ def _model(folder, step):
             if name.startswith("model/bert_")}
 
 
+@pytest.mark.slow
 def test_finetuning_from_a_foreign_folder_and_from_its_workdir_is_the_same(texts, tmp_path):
     keras_attn.convert(GOLDEN / "pretraining", tmp_path / "run")
     config = finetuning_defaults()
@@ -43,6 +44,7 @@ def test_finetuning_from_a_foreign_folder_and_from_its_workdir_is_the_same(texts
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pretraining", "masked_lm", "untied"])
 def test_pretraining_goes_on_with_the_heads_that_are_there(name, texts, tmp_path):
     config = _pretraining(texts)
@@ -57,6 +59,7 @@ def test_pretraining_goes_on_with_the_heads_that_are_there(name, texts, tmp_path
     assert (tmp_path / "run/vocab.txt").read_text().split() == start.vocabulary
 
 
+@pytest.mark.slow
 def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd):
     with pytest.raises(UserError, match="model.new_heads.*without mlm_bias, mlm_dense, mlm_norm"):
         pretrain(_pretraining(texts), tmp_path / "run", GOLDEN / "encoder")
@@ -71,6 +74,7 @@ def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd)
         "mlm_dense", "mlm_norm", "mlm_bias", "nsp_dense"}
 
 
+@pytest.mark.slow
 def test_the_recipe_of_bert_goes_on_from_a_foreign_folder_with_its_dropout(texts, tmp_path):
     config = _pretraining(texts)
     as_bert(config)
@@ -89,6 +93,7 @@ def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_fo
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_classifier_goes_on_with_its_head_only_for_the_same_classes(texts, tmp_path):
     config = finetuning_defaults()
     config.update_from_flattened_dict({
@@ -120,6 +125,7 @@ def test_a_foreign_classifier_takes_pairs_and_single_texts_from_files(tmp_path):
                                    atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):
     longer = {"data.length": 40, "data.max_predictions": 6}
     with pytest.raises(UserError, match="model.max_length must make it longer"):
@@ -133,6 +139,7 @@ def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):
     np.testing.assert_allclose(after, before[np.arange(40) % 16], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fields", "two_tasks"), [
     ({"model.next_sentence": False}, False),
     ({"data.segments": "full_sentences"}, False),

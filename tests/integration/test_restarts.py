@@ -37,6 +37,7 @@ def _assert_equal(workdir, unbroken, steps):
         assert results(workdir)[name] == results(unbroken)[name]
 
 
+@pytest.mark.slow
 def test_a_killed_run_with_a_truncated_checkpoint_ends_like_an_unbroken_one(corpus, tmp_path):
     broken, unbroken, steps = tmp_path / "broken", tmp_path / "unbroken", 32
     run("pretrain", *_flags(corpus, unbroken, **{"train.steps": steps}))
