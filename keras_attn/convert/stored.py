@@ -112,6 +112,11 @@ def _norm(path, name, width):
     yield f"{path}/beta", [f"{name}.bias"], (width,)
 
 
+def head_of(path):
+    """The part of the model that a path names: a head, or `pooler`."""
+    return path.removeprefix("bert_encoder/").split("/")[0]
+
+
 def check_architecture(architecture, source, most_layers):
     """Returns arguments of `BertEncoder` that came from a file, checked.
 

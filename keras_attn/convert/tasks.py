@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from keras_attn.convert.stored import head_of
+from keras_attn.convert.workdirs import MODELS, prefix_of
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.training.checkpoints import variables_by_path
@@ -39,7 +41,7 @@ def with_task(stored, task, new_heads):
         architecture["use_pooler"] = task == "pretraining"
     wanted = dict(_initial(kind, architecture, heads))
     missing = sorted(path for path in wanted if path not in stored.weights)
-    names = sorted({path.removeprefix("bert_encoder/").split("/")[0] for path in missing})
+    names = sorted({head_of(path) for path in missing})
     if missing and not new_heads:
         raise UserError("Heads must be there, or be wanted anew (new_heads). "
                         f"Received: none of {', '.join(names)}")
@@ -52,9 +54,8 @@ def with_task(stored, task, new_heads):
 
 def _initial(kind, architecture, heads):
     """Variables of a new model by path below it."""
-    model, prefix = BertEncoder(**architecture, seed=0, name="bert_encoder"), "model/"
+    model, prefix = BertEncoder(**architecture, seed=0, name="bert_encoder"), prefix_of(kind)
     if kind == "pretraining":
-        model = BertPretrainer(model, **heads, name="bert_pretrainer")
-        prefix = "model/bert_pretrainer/"
+        model = BertPretrainer(model, **heads, name=MODELS[kind])
     model.build()
     return ((path.removeprefix(prefix), v) for path, v in variables_by_path(model).items())

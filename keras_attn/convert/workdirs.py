@@ -15,6 +15,11 @@ from keras_attn.workdir import Workdir
 MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier"}
 
 
+def prefix_of(kind):
+    """What the paths of a model of a kind begin with in a checkpoint."""
+    return f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
+
+
 def read(folder, log=print):
     """Reads a workdir; the newest whole checkpoint when its weights are used.
 
@@ -66,7 +71,7 @@ def write(folder, stored):
     write_vocabulary(workdir / "vocab.txt", stored.vocabulary)
     if stored.labels is not None:
         workdir.write_json("labels.json", {"names": stored.labels, "pairs": stored.pairs})
-    prefix = f"model/{MODELS[stored.kind]}/" if stored.kind in MODELS else "model/"
+    prefix = prefix_of(stored.kind)
     Checkpoints(workdir / "checkpoints").save(
         0, {prefix + path: weight for path, weight in stored.weights.items()}, {"seconds": 0.0})
     workdir.start(stored.kind, config_of(stored), stored.architecture,
@@ -91,7 +96,7 @@ class _Weights(collections.abc.Mapping):
 
     def __init__(self, folder, kind, log):
         self._folder, self._log = folder, log
-        self._prefix = f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
+        self._prefix = prefix_of(kind)
         self._arrays = None
 
     def _read(self):

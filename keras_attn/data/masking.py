@@ -151,6 +151,8 @@ class Masker:
         segment = np.cumsum(~candidates, axis=1)
         spans, left = np.full(token_ids.shape, -1), budget.copy()
         rows = np.arange(len(keys))
+        ends = np.ones_like(first)  # where a word ends
+        ends[:, :-1] = start[:, 1:] == columns[1:]
         for rank in range(words.max(initial=0)):
             at = np.minimum(order[:, rank], self.length - 1).astype(np.int64)
             word = number[rows, at][:, None]
@@ -160,8 +162,6 @@ class Masker:
             inside &= np.logical_and.accumulate((spans < 0) | (columns < at[:, None]), axis=1)
             # Whole words within what is left: those whose last token is.
             total = np.cumsum(inside, axis=1)
-            ends = np.ones_like(first)
-            ends[:, :-1] = start[:, 1:] == columns[1:]
             fits = np.where(inside & ends & (total <= left[:, None]), total, 0).max(axis=1)
             inside &= total <= fits[:, None]
             spans[inside] = np.broadcast_to(at[:, None], spans.shape)[inside]

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from keras_attn import convert
+from keras_attn.convert.stored import head_of
 from keras_attn.convert.workdirs import MODELS, config_of
 from keras_attn.errors import UserError
 from keras_attn.layers.seeds import at_zero
@@ -67,7 +68,7 @@ class Saved:
         Raises:
             UserError: If there are some of the first and `new` is False.
         """
-        here = {_head(path) for path in self.weights}.intersection(HEADS)
+        here = {head_of(path) for path in self.weights}.intersection(HEADS)
         missing, left = sorted(set(wanted) - here), sorted(here - set(wanted))
         if missing and not new:
             raise UserError("The heads to start from must be there, or be wanted anew "
@@ -86,7 +87,7 @@ class Saved:
             UserError: If others are missing or do not fit.
         """
         wanted = {path: variable for path, variable in _by_path(model).items()
-                  if _head(path) not in new}
+                  if head_of(path) not in new}
         values = {path: self.weights[path] for path in wanted if path in self.weights}
         values[_POSITIONS] = _repeated(values[_POSITIONS], wanted[_POSITIONS].shape[0])
         assign_values(wanted, values, f"The checkpoint of {self.path}")
@@ -107,12 +108,6 @@ def _by_path(model):
     """Variables by path below the task model, as those of `StoredBert`."""
     prefix = "model/" if isinstance(model, BertEncoder) else f"model/{model.name}/"
     return {path.removeprefix(prefix): v for path, v in variables_by_path(model).items()}
-
-
-def _head(path):
-    """The part of the model that a path names: a head, or `pooler`."""
-    first, _, rest = path.partition("/")
-    return rest.split("/")[0] if first == "bert_encoder" else first
 
 
 def _repeated(table, rows):
