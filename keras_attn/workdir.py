@@ -22,6 +22,7 @@ import tensorflow as tf
 
 import keras_attn
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_json, write_json
 from keras_attn.lock_file import lock_file
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
@@ -78,13 +79,7 @@ class Workdir:
 
     def read_json(self, name):
         """Reads a JSON file of the folder; None if there is none."""
-        try:
-            with tf.io.gfile.GFile(self / name) as file:
-                return json.load(file)
-        except tf.errors.NotFoundError:
-            return None
-        except ValueError as error:
-            raise UserError(f"{self / name} must be JSON. Received: {error}") from error
+        return read_json(self / name) if tf.io.gfile.exists(self / name) else None
 
     def read_config(self):
         """Reads config.json, checked to be what `start` wrote; None if there is none."""
@@ -106,8 +101,7 @@ class Workdir:
 
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
-        with whole(self / name) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
-            file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        write_json(self / name, value)
 
     def saved_run(self, kind):
         """The config.json of the run to go on with; None before its first checkpoint.

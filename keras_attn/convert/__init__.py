@@ -29,7 +29,7 @@ def detect(folder):
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
     import tensorflow as tf
 
-    from keras_attn.convert.json_files import read_json
+    from keras_attn.json_files import read_json
 
     path = posixpath.join(folder, "config.json")
     if tf.io.gfile.exists(path):
@@ -98,6 +98,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     Raises:
         UserError: If a folder or the format is wrong, or something of the model has no place.
     """
+    from keras_attn.convert.stored import with_text
     from keras_attn.convert.tasks import with_task
 
     source, target = local_folder(source), os.fspath(target)
@@ -110,7 +111,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UserError(f"The target must be a new or an empty folder. Received: {target}")
     stored, new = with_task(_read(source), task, new_heads)
-    stored = _with_text(stored, lowercase, source)
+    stored = with_text(stored, lowercase, source)
     made = not os.path.exists(target)
     try:
         _module(format).write(target, stored)
@@ -118,20 +119,6 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
         _remove(target, whole=made)
         raise
     return new
-
-
-def _with_text(stored, lowercase, source):
-    if stored.vocabulary is None:
-        raise UserError(f"A folder with a vocabulary is needed. Received: {source}")
-    if stored.lowercase is not None:
-        if lowercase not in (None, stored.lowercase):
-            raise UserError("lowercase must be that of the model. "
-                            f"Received: lowercase={lowercase}, {source} has {stored.lowercase}")
-        return stored
-    if lowercase is None:
-        raise UserError("Whether text is lower-cased must be said, by lowercase=True or False: the "
-                        f"folder does not. Received: {source}")
-    return dataclasses.replace(stored, lowercase=lowercase)
 
 
 def _remove(folder, whole):

@@ -14,11 +14,10 @@ from keras_attn.convert.bert_config import (
     write_architecture,
 )
 from keras_attn.convert.huggingface_tokenizer import read_tokenizer, write_tokenizer
-from keras_attn.convert.json_files import read_object
 from keras_attn.convert.pieces import Piece, Tensors, split
 from keras_attn.convert.stored import StoredBert, check_is_bert, parts
-from keras_attn.data.shards import write_json
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_object, write_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _KINDS = {

@@ -3,9 +3,8 @@
 import os
 from reprlib import repr as shorten
 
-from keras_attn.convert.json_files import read_object
-from keras_attn.data.shards import write_json
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_object, write_json
 from keras_attn.text.vocabulary import (
     SPECIAL_TOKENS,
     check_vocabulary,

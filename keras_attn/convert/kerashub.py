@@ -3,11 +3,10 @@
 import contextlib
 import os
 
-from keras_attn.convert.json_files import read_object
 from keras_attn.convert.pieces import Piece, Tensors, split
 from keras_attn.convert.stored import StoredBert, check_architecture, check_is_bert, parts
-from keras_attn.data.shards import write_json
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"

@@ -42,6 +42,30 @@ class StoredBert:
     config: dict | None = None
 
 
+def with_text(stored, lowercase, source, name="lowercase"):
+    """A `StoredBert` that says how text is treated: what it said itself, or what the user says.
+
+    Args:
+        stored: A `StoredBert`.
+        lowercase: What the user says; None for nothing.
+        source, name: What messages call the folder and the user's argument.
+
+    Raises:
+        UserError: If it has no vocabulary, neither says, or they contradict each other.
+    """
+    if stored.vocabulary is None:
+        raise UserError(f"A folder with a vocabulary is needed. Received: {source}")
+    if lowercase not in (None, stored.lowercase) and stored.lowercase is not None:
+        raise UserError(f"{name} must be that of the model, or be left out. "
+                        f"Received: {name}={lowercase}, {source} has {stored.lowercase}")
+    if lowercase is None and stored.lowercase is None:
+        raise UserError(f"Whether text is lower-cased must be said, by {name}=True or False: the "
+                        f"folder does not. Received: {source}")
+    if stored.lowercase is not None:
+        return stored
+    return dataclasses.replace(stored, lowercase=lowercase)
+
+
 # Below a layer; ours, and Hugging Face's without .weight or .bias.
 _LAYER_DENSE = {
     "attention/output": "attention.output.dense",

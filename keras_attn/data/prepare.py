@@ -19,12 +19,11 @@ from keras_attn.data.shards import (
     is_prepared,
     read_arrays,
     read_index,
-    read_json,
     write_index,
-    write_json,
 )
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_if_whole, write_json
 from keras_attn.lock_file import lock_file
 
 PLAN = "plan.json"
@@ -136,7 +135,7 @@ def _check_vocabulary(folder, tokenizer):
 
 
 def _has_plan(folder, plan):
-    return read_json(tf.io.gfile.join(folder, PLAN)) == plan
+    return read_if_whole(tf.io.gfile.join(folder, PLAN)) == plan
 
 
 @contextlib.contextmanager
@@ -183,7 +182,7 @@ def _start_anew(folder, plan):
 
 def _check_ours(folder, names):
     """Raises UserError if files that have the names of ours are of something else."""
-    contents = {n: read_json(tf.io.gfile.join(folder, n)) for n in (INDEX, PLAN) if n in names}
+    contents = {n: read_if_whole(tf.io.gfile.join(folder, n)) for n in (INDEX, PLAN) if n in names}
     foreign = [n for n, content in contents.items()
                if not isinstance(content, dict) or not content.keys() >= _OURS]  # fmt: skip
     if not contents:
@@ -201,7 +200,7 @@ def _remove(folder, names):
 
 def _do_tasks(plan, tokenizer, folder, processes, log):
     """Does the tasks that are not done yet; returns what each wrote, in order."""
-    tasks = [read_json(task_file(folder, number)) for number in range(len(plan["tasks"]))]
+    tasks = [read_if_whole(task_file(folder, number)) for number in range(len(plan["tasks"]))]
     missing = [number for number, task in enumerate(tasks) if task is None]
     done = len(tasks) - len(missing)
     if done:

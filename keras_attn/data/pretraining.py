@@ -13,8 +13,9 @@ from keras_attn.data.full_sentences import make_full_rows
 from keras_attn.data.masking import Masker
 from keras_attn.data.pairs import make_pairs
 from keras_attn.data.sentence_order import make_ordered_pairs
-from keras_attn.data.shards import read_index, read_json, read_shard, write_json
+from keras_attn.data.shards import read_index, read_shard
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_if_whole, write_json
 
 # Part of the name of the cached counts: raise it when make_pairs gives other pairs.
 _PAIRS_VERSION = 1
@@ -149,7 +150,7 @@ class PretrainingExamples:
         made_of = json.dumps([_PAIRS_VERSION, options, index["shards"]], sort_keys=True)
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
         path = tf.io.gfile.join(folder, name)
-        counts = read_json(path)
+        counts = read_if_whole(path)
         if not isinstance(counts, list) or len(counts) != len(self._files):
             counts = [len(self._shard_pairs(0, shard)[1]) for shard in range(len(self._files))]
             with contextlib.suppress(UserError):  # Not writable: counted anew at each start.

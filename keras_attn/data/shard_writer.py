@@ -6,8 +6,9 @@ from collections import Counter
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.data.shards import Shard, write_json, write_shard
+from keras_attn.data.shards import Shard, write_shard
 from keras_attn.data.sources import read_task
+from keras_attn.json_files import write_json
 
 # How much text is tokenised at once.
 _CHARACTERS = 2_000_000

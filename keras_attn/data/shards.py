@@ -6,7 +6,6 @@ index is complete.
 
 import hashlib
 import io
-import json
 import os
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.json_files import read_if_whole, write_json
 from keras_attn.npz import parse_npz
 from keras_attn.whole_files import write_whole
 
@@ -110,7 +110,7 @@ def read_index(folder):
     Raises:
         UserError: If the folder is not a prepared one, or of another version of the format.
     """
-    index = read_json(tf.io.gfile.join(os.fspath(folder), INDEX))
+    index = read_if_whole(tf.io.gfile.join(os.fspath(folder), INDEX))
     if index is None or "shards" not in index:
         raise UserError(
             f"The folder must be one that pretrain.prepare has finished. Received: {folder}"
@@ -126,22 +126,6 @@ def read_index(folder):
 def is_prepared(folder):
     """Returns whether the folder holds a complete set of shards."""
     return tf.io.gfile.exists(tf.io.gfile.join(os.fspath(folder), INDEX))
-
-
-def write_json(path, value):
-    """Writes JSON so that the file is whole or not there."""
-    write_whole(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def read_json(path):
-    """Returns what a JSON file holds, or None if it is missing or not whole."""
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return json.loads(file.read())
-    except (
-        tf.errors.NotFoundError, tf.errors.FailedPreconditionError, ValueError, RecursionError,
-    ):  # fmt: skip
-        return None
 
 
 def _smallest(ends):

@@ -27,9 +27,6 @@ def load(folder, lowercase=None):
     """
     check_backend()
     saved = Saved(folder, lowercase)
-    if lowercase not in (None, saved.lowercase):
-        raise UserError("lowercase must be that of the model, or be left out. "
-                        f"Received: lowercase={lowercase}, {folder} has {saved.lowercase}")
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder}
     return kinds[saved.kind](saved)
 

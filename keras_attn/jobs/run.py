@@ -55,7 +55,7 @@ class Run:
     def pretrained(self):
         """`Saved` of the run whose weights to start from, or None."""
         source = self.config.pretrained
-        return Saved(source, self.config.data.lowercase) if source else None
+        return Saved(source, self.config.data.lowercase, "data.lowercase") if source else None
 
     @contextlib.contextmanager
     def locked(self):
@@ -218,15 +218,13 @@ class Run:
 def _lowercase(data, pretrained):
     """Whether text is lower-cased: as the pretrained model's or the prepared text was."""
     if pretrained:
-        source, used = pretrained.path, pretrained.tokenizer.lowercase
-    elif data.train and is_prepared(data.train):
-        source, used = data.train, read_index(data.train)["lowercase"]
-    else:
+        return pretrained.lowercase  # `Saved` has compared it with data.lowercase
+    if not (data.train and is_prepared(data.train)):
         return data.lowercase is not False
+    used = read_index(data.train)["lowercase"]
     if data.lowercase not in (None, used):
-        raise UserError("data.lowercase must be that of the pretrained model or of the prepared "
-                        f"text, or be left out. Received: data.lowercase={data.lowercase}, "
-                        f"{source} has {used}")
+        raise UserError("data.lowercase must be that of the prepared text, or be left out. "
+                        f"Received: data.lowercase={data.lowercase}, {data.train} has {used}")
     return used
 
 

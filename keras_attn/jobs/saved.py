@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from keras_attn import convert
-from keras_attn.convert.stored import head_of
+from keras_attn.convert.stored import head_of, with_text
 from keras_attn.convert.workdirs import MODELS, config_of
 from keras_attn.errors import UserError
 from keras_attn.layers.seeds import at_zero
@@ -25,25 +25,19 @@ class Saved:
     Args:
         path: A workdir, or a folder of another library; see `keras_attn.convert`.
         lowercase: Whether text is lower-cased, for a folder that does not say.
+        name: What messages call `lowercase`.
 
     Raises:
         UserError: If it is none of these, or does not say how to treat text.
     """
 
-    def __init__(self, path, lowercase=None):
+    def __init__(self, path, lowercase=None, name="lowercase"):
         self.path = path
-        stored = convert.read(path)
+        stored = with_text(convert.read(path), lowercase, path, name)
         self.kind, self.config = stored.kind, config_of(stored)
         self.architecture, self.heads = stored.architecture, stored.heads
         self.labels, self.pairs, self.weights = stored.labels, stored.pairs, stored.weights
-        if stored.vocabulary is None:
-            raise UserError(f"A folder with a vocabulary is needed. Received: {path}")
-        if stored.lowercase is not None:
-            lowercase = stored.lowercase
-        elif lowercase is None:
-            raise UserError("Whether text is lower-cased must be said, by data.lowercase: the "
-                            f"folder does not. Received: {path}")
-        self._vocabulary, self.lowercase = stored.vocabulary, lowercase
+        self._vocabulary, self.lowercase = stored.vocabulary, stored.lowercase
 
     @functools.cached_property
     def tokenizer(self):

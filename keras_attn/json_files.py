@@ -1,4 +1,4 @@
-"""JSON of unknown origin."""
+"""JSON files, of unknown origin too."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import os
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.whole_files import write_whole
 
 # A tokenizer.json of a million pieces has less.
 LARGEST = 100_000_000
@@ -34,3 +35,19 @@ def read_object(path):
     if not isinstance(found, dict):
         raise UserError(f"{os.path.basename(path)} must be a JSON object. Received: {path}")
     return found
+
+
+def read_if_whole(path):
+    """Returns what a JSON file of ours holds, or None if it is missing or not whole."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return json.loads(file.read())
+    except (
+        tf.errors.NotFoundError, tf.errors.FailedPreconditionError, ValueError, RecursionError,
+    ):  # fmt: skip
+        return None
+
+
+def write_json(path, value):
+    """Writes JSON so that the file is whole or not there."""
+    write_whole(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
