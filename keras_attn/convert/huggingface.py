@@ -207,7 +207,7 @@ def _copies(tensors, layout, untied):
         if name not in tensors.header or twin not in tensors.header:
             continue
         if tensors.header[name] != tensors.header[twin] or not np.array_equal(
-                tensors.read(name), tensors.read(twin)):
+                tensors.read(name)[:], tensors.read(twin)[:]):
             raise UserError(f"{name} must be the same as {twin}. "
                             f"Received: another in {tensors.source}")
         unused.add(name)
@@ -246,7 +246,7 @@ def _tensors(folder):
 
     def read_tensor(name):
         with _opened(place[name]) as file:
-            return file.get_tensor(name)
+            return file.get_slice(name)
 
     return Tensors(folder, header, read_tensor)
 

@@ -1,13 +1,19 @@
 """How the tensors of other libraries make up our variables, bit by bit."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import numpy as np
+import tensorflow as tf
 
 from keras_attn.errors import UserError
 
 FLOATS = ("float32", "float16", "bfloat16")
+# TensorFlow shares memory that begins at a multiple of this, and copies other.
+_ALIGNMENT = 64
+# Elements moved at once: they stay in the cache.
+_BLOCK = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +37,23 @@ class Piece:
         """Shape of our part."""
         return self.own_shape or (self.shape[::-1] if self.transposed else self.shape)
 
-    def to_ours(self, array):
-        """Their array as ours."""
-        return (_turned(array) if self.transposed else array).reshape(self.own)
+    def fill(self, ours, theirs):
+        """Copies their array into our part.
+
+        Args:
+            ours: Array of shape `own`.
+            theirs: What gives blocks of their array when it is sliced.
+        """
+        if self.own_shape:
+            ours[...] = theirs[:].reshape(self.own)
+            return
+        rows = max(1, _BLOCK * self.shape[0] // max(1, math.prod(self.shape)))
+        for start in range(0, self.shape[0], rows):
+            stop = min(start + rows, self.shape[0])  # not all slices allow more
+            if self.transposed:
+                ours[:, start:stop] = theirs[start:stop].T
+            else:
+                ours[start:stop] = theirs[start:stop]
 
     def to_theirs(self, array):
         """Our array as theirs."""
@@ -65,6 +85,23 @@ class LazyArray:
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self._read(), dtype)
 
+    def __tf_tensor__(self, dtype=None, name=None):
+        return as_tensor(self._read(), dtype)
+
+
+def as_tensor(array, dtype=None):
+    """A tensor that takes over the memory of an array of `new_array`."""
+    tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    return tensor if dtype is None else tf.cast(tensor, dtype)
+
+
+def new_array(shape):
+    """An array of float32 without values, whose memory TensorFlow can share."""
+    size = 4 * math.prod(shape)
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start:start + size].view(np.float32).reshape(shape)
+
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
@@ -73,7 +110,7 @@ class Tensors:
     Attributes:
         source: What messages call the checkpoint.
         header: `{name: (shape, dtype)}`.
-        read: Function from a name to its array.
+        read: Function from a name to its array, or to what gives blocks of it when it is sliced.
     """
 
     source: str
@@ -114,9 +151,11 @@ class Tensors:
 
     def _reader(self, parts):
         def read():
-            arrays = [part.to_ours(np.asarray(self.read(part.name))) for part in parts]
-            array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
-            return array.astype(np.float32, copy=False)
+            array, start = new_array(own_shape(parts)), 0
+            for part in parts:
+                part.fill(array[..., start:start + part.own[-1]], self.read(part.name))
+                start += part.own[-1]
+            return array
 
         return read
 

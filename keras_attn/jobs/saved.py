@@ -5,10 +5,11 @@ import functools
 import numpy as np
 
 from keras_attn import convert
+from keras_attn.convert.pieces import as_tensor, new_array
 from keras_attn.convert.stored import head_of, with_text
 from keras_attn.convert.workdirs import MODELS, config_of
 from keras_attn.errors import UserError
-from keras_attn.layers.seeds import at_zero
+from keras_attn.layers.seeds import initialized_by
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.checkpoints import assign_values, digest, variables_by_path
@@ -92,10 +93,15 @@ class Saved:
         if self.kind != "encoder":
             task = {"pretraining": BertPretrainer, "finetuning": BertClassifier}[self.kind]
             model = task(model, **self.heads, dtype=dtype, name=MODELS[self.kind])
-        with at_zero():
+        with initialized_by(_unset):
             model.build()
         self.assign(model)
         return model
+
+
+def _unset(shape, dtype=None):
+    """Whatever is in memory: setting it first would take as long as setting it once more."""
+    return as_tensor(new_array(shape), dtype)
 
 
 def _by_path(model):

@@ -178,7 +178,8 @@ class MultiHeadAttention(keras.layers.Layer):
             return ops.concatenate(parts, axis=-1)
 
         kernel = self.add_weight(
-            name=f"{name}_kernel", shape=(depth, sum(widths)), initializer=initializer
+            name=f"{name}_kernel", shape=(depth, sum(widths)),
+            initializer=seeded_initializer(initializer, None),
         )
         self.kernels.append(kernel)
         bias = None

@@ -6,7 +6,7 @@ import contextvars
 import keras
 import numpy as np
 
-_AT_ZERO = contextvars.ContextVar("at_zero", default=False)
+_INSTEAD = contextvars.ContextVar("instead", default=None)
 
 
 def split_seed(seed, number, stream=0):
@@ -36,8 +36,8 @@ def seeded_initializer(initializer, seed):
         initializer: Name, config or instance.
         seed: Seed of the copy unless the initializer has one; None draws one.
     """
-    if _AT_ZERO.get():
-        return keras.initializers.Zeros()
+    if _INSTEAD.get():
+        return _INSTEAD.get()
     initializer = keras.initializers.get(initializer)
     if not isinstance(initializer, keras.initializers.Initializer):
         return initializer
@@ -48,13 +48,13 @@ def seeded_initializer(initializer, seed):
 
 
 @contextlib.contextmanager
-def at_zero():
-    """What is built inside begins at 0, in no time: its weights are about to be set."""
-    token = _AT_ZERO.set(True)
+def initialized_by(initializer):
+    """Whatever is built inside takes this one: its weights are about to be set."""
+    token = _INSTEAD.set(initializer)
     try:
         yield
     finally:
-        _AT_ZERO.reset(token)
+        _INSTEAD.reset(token)
 
 
 def dropout_generator(rate, seed, name):
