@@ -27,4 +27,7 @@ def parse_npz(content, names=None):
             chosen = names(arrays.files) if callable(names) else names or arrays.files
             return {name: arrays[name] for name in chosen}
     except _DAMAGE as error:
+        if "allow_pickle" in str(error):
+            raise ValueError("it holds Python objects, whose pickles are never read; save plain "
+                             "arrays where it was made: x.astype('float32')") from error
         raise ValueError(str(error) or type(error).__name__) from error

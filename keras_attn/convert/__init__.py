@@ -43,6 +43,8 @@ def detect(folder):
         return format
     if _module("google").is_folder(folder):
         return "google"
+    if os.path.isfile(folder) and folder.endswith(_module("huggingface").PICKLES):
+        raise _module("huggingface").refused_pickle(folder)
     raise UserError("A folder with a model is needed: a checkpoint of google-research/bert with "
                     "its bert_config.json, or a run, a folder of transformers or a preset of "
                     f"KerasHub with its config.json. Received: {folder}")

@@ -41,7 +41,7 @@ _DEFAULTS = {
 _NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
            "add_cross_attention": False}
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _NEXT = "cls.seq_relationship.weight"
 _BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
 _NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
@@ -116,6 +116,15 @@ def write(folder, stored):
     write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
+
+
+def refused_pickle(path):
+    """The error for a file that can run code when it is read, with a safe way to change it."""
+    return UserError(
+        f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
+        "safely, in its folder: python -c \"import torch, safetensors.torch as s; s.save_file({k: "
+        f"v.clone() for k, v in torch.load('{os.path.basename(path)}', map_location='cpu', "
+        f"weights_only=True).items()}}, '{WEIGHTS}')\". Received: {path}")
 
 
 def layout_of(stored):
@@ -222,14 +231,9 @@ def _tensors(folder):
     elif os.path.isfile(index):
         files = _parts_of(index)
     else:
-        pickles = sorted(name for name in os.listdir(folder) if name.endswith(_PICKLES))
+        pickles = sorted(name for name in os.listdir(folder) if name.endswith(PICKLES))
         if pickles:
-            raise UserError(
-                f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make "
-                "one safely, in its folder: python -c \"import torch, safetensors.torch as s; "
-                f"s.save_file({{k: v.clone() for k, v in torch.load('{pickles[0]}', "
-                "map_location='cpu', weights_only=True).items()}, 'model.safetensors')\". "
-                f"Received: {os.path.join(folder, pickles[0])}")
+            raise refused_pickle(os.path.join(folder, pickles[0]))
         raise UserError(f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
                         f"Received: {folder} without it")
     header, place = {}, {}

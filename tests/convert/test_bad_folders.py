@@ -95,6 +95,17 @@ def test_pickles_are_refused_with_a_way_out(folder):
     refused(folder, "model.safetensors is needed; pickles are neither .*Received: ")
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nsystem\n")
     refused(folder, r"a pickle can run code.*weights_only=True.*/pytorch_model.bin")
+    refused(folder / "pytorch_model.bin", r"a pickle can run code.*weights_only=True")
+
+
+def test_a_checkpoint_of_objects_is_refused_with_a_way_out(folder, tmp_path, capsys):
+    convert.convert(folder, tmp_path / "run")
+    path = tmp_path / "run/checkpoints/step-0.npz"
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, "model/bert_pretrainer/mlm_bias": np.array([{}], object)})
+    with pytest.raises(UserError, match="A whole checkpoint is needed"):
+        list(convert.read(tmp_path / "run").weights)
+    assert "pickles are never read; save plain arrays" in capsys.readouterr().out
 
 
 OUTSIDE = ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "b.bin"]

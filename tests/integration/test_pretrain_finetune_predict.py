@@ -1,6 +1,7 @@
 """From text to predictions by the commands, and the same from Python."""
 
 import csv
+import functools
 import hashlib
 import json
 import re
@@ -17,6 +18,7 @@ import keras_attn
 from keras_attn.data.table_formats import FORMATS
 from keras_attn.errors import UserError
 from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.jobs.finetuning import rows_drawn
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.workdir import Workdir
 
@@ -94,11 +96,14 @@ def _finetune(workdir, finetuned, **fields):
     return keras_attn.finetune(config, workdir=str(workdir))
 
 
+_loaded = functools.cache(keras_attn.load)
+
+
 def _assert_predicted(workdir, source, texts, folder, **options):
     """The file's predictions are those of its texts, given from Python."""
     predict_file(workdir, str(source), str(folder / "out.jsonl"), **options)
     found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
-    for row, known in zip(found, keras_attn.load(workdir).predict(texts), strict=True):
+    for row, known in zip(found, _loaded(workdir).predict(texts), strict=True):
         assert row["label"] == known["label"]
         np.testing.assert_allclose(list(row["probabilities"].values()),
                                    list(known["probabilities"].values()), atol=1e-6)
@@ -208,11 +213,11 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
 def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path):
     rows = ["text\tlabel", *["bas\tmany"] * 40, "ben\tfew"]
     (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n")
-    for seed in range(2):
-        _finetune(tmp_path / str(seed), finetuned, **{
-            "data.train": str(tmp_path / "rows.tsv"), "data.validation": str(tmp_path / "rows.tsv"),
-            "data.text": "text", "data.label": "label", "data.limit": 3, "train.seed": seed})
-        assert keras_attn.load(tmp_path / str(seed)).labels == ["few", "many"]
+    assert 40 not in rows_drawn(41, 3, seed=0)
+    _finetune(tmp_path / "run", finetuned, **{
+        "data.train": str(tmp_path / "rows.tsv"), "data.validation": str(tmp_path / "rows.tsv"),
+        "data.text": "text", "data.label": "label", "data.limit": 3, "train.seed": 0})
+    assert keras_attn.load(tmp_path / "run").labels == ["few", "many"]
 
 
 def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
