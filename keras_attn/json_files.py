@@ -48,6 +48,7 @@ def read_if_whole(path):
         return None
 
 
-def write_json(path, value):
-    """Writes JSON so that the file is whole or not there."""
-    write_whole(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+def write_json(path, value, unfinished=None):
+    """Writes JSON so that the file is whole or not there; see `write_whole`."""
+    content = (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+    write_whole(path, content, unfinished)

@@ -1,14 +1,19 @@
-"""Arrays out of `.npz` files that may be damaged."""
+"""Arrays out of `.npz` files that may be damaged or hostile."""
 
 import io
+import math
 import zipfile
 import zlib
 
 import numpy as np
+from numpy.lib import format as npy
+
+from keras_attn.errors import UserError
 
 # What a file cut off or with a wrong bit raises in zipfile and NumPy. OSError is theirs for what
 # is no zip file: from bytes in memory nothing else comes. NotImplementedError is a RuntimeError.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, ValueError)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, ValueError,
+           OverflowError)
 
 
 def parse_npz(content, names=None):
@@ -16,18 +21,43 @@ def parse_npz(content, names=None):
 
     Args:
         content: The bytes of the file, or an open file in memory.
-        names: The arrays to take, or a function that chooses from the names of all; default all.
+        names: The arrays to take, or a function that chooses from `{name: (shape, dtype)}` of all
+            before any is read; default all. A UserError of its own is passed on.
 
     Raises:
         ValueError: If the content is damaged or lacks one of the names.
     """
     try:
         file = io.BytesIO(content) if isinstance(content, bytes) else content
+        header = _header(file, len(content))
+        chosen = names(header) if callable(names) else names or header
         with np.load(file, allow_pickle=False) as arrays:
-            chosen = names(arrays.files) if callable(names) else names or arrays.files
             return {name: arrays[name] for name in chosen}
+    except UserError:
+        raise
     except _DAMAGE as error:
-        if "allow_pickle" in str(error):
-            raise ValueError("it holds Python objects, whose pickles are never read; save plain "
-                             "arrays where it was made: x.astype('float32')") from error
         raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _header(file, size):
+    """`{name: (shape, dtype)}` of all arrays, which take no more memory than the file has bytes."""
+    found, total = {}, 0
+    with zipfile.ZipFile(file) as members:
+        for member in members.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{member.filename} is compressed")
+            total += member.file_size
+            with members.open(member) as array:
+                if npy.read_magic(array) != (1, 0):
+                    raise ValueError(f"{member.filename} is of another version")
+                shape, _, dtype = npy.read_array_header_1_0(array)
+                if dtype.hasobject:
+                    raise ValueError("it holds Python objects, whose pickles are never read; save "
+                                     "plain arrays where it was made: x.astype('float32')")
+                if array.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+                    raise ValueError(f"{member.filename} is not whole")
+            found[member.filename.removesuffix(".npy")] = (shape, dtype.name)
+    if total > size:
+        raise ValueError(f"{size:,} of {total:,} bytes")
+    file.seek(0)
+    return found

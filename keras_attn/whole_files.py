@@ -26,14 +26,19 @@ def whole(path, unfinished=None):
         raise
 
 
-def write_whole(path, content):
+def write_whole(path, content, unfinished=None):
     """Writes the bytes of a file that several processes may write at once.
+
+    Args:
+        path: The file.
+        content: Bytes.
+        unfinished: Its name up to then; default one of this process.
 
     Raises:
         UserError: If it cannot be written (no space, no permission). Nothing stays behind.
     """
     # A name of this process: one that a kill orphaned may be writing the same file still.
-    unfinished = f"{path}.{os.getpid()}.unfinished"
+    unfinished = unfinished or f"{path}.{os.getpid()}.unfinished"
     try:
         with whole(path, unfinished), tf.io.gfile.GFile(unfinished, "wb") as file:
             file.write(content)

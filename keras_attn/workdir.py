@@ -101,7 +101,8 @@ class Workdir:
 
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
-        write_json(self / name, value)
+        # One run at a time writes here: what a killed one left unfinished is written over.
+        write_json(self / name, value, unfinished=self / f"{name}.tmp")
 
     def saved_run(self, kind):
         """The config.json of the run to go on with; None before its first checkpoint.

@@ -116,7 +116,12 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     stored = with_text(stored, lowercase, source)
     made = not os.path.exists(target)
     try:
+        os.makedirs(target, exist_ok=True)
         _module(format).write(target, stored)
+    except OSError as error:
+        _remove(target, whole=made)
+        raise UserError(f"The target must be writable, with free space. Received: {target} "
+                        f"({error.strerror or error})") from error
     except BaseException:
         _remove(target, whole=made)
         raise

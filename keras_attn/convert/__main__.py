@@ -11,6 +11,7 @@ with model.norm_first=False alone, as in configs/bert_base.py.
 
 from absl import flags
 
+from keras_attn.convert import FORMATS
 from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
@@ -18,7 +19,7 @@ from keras_attn.jobs.command_line import run_command
 def define_flags():
     flags.DEFINE_string("from", None, "Folder to read; its format is found out.")
     flags.DEFINE_string("to", None, "Folder to write, new or empty.")
-    flags.DEFINE_enum("format", None, ["workdir", "huggingface", "google", "kerashub"],
+    flags.DEFINE_enum("format", None, list(FORMATS),
                       "To write; default: workdir, unless --from is one.")
     flags.DEFINE_enum("task", None, ["pretraining", "masked_lm", "encoder"],
                       "Heads to write; default: those that --from has.")

@@ -56,7 +56,7 @@ def read_labels(config, path):
     """Names of the classes in `id2label`.
 
     Raises:
-        UserError: If they are not numbered 0, 1, ….
+        UserError: If they are not numbered 0, 1, …, or two have one name.
     """
     names = config["id2label"]
     try:
@@ -65,6 +65,9 @@ def read_labels(config, path):
         labels = None
     if not labels or not all(isinstance(label, str) for label in labels):
         raise UserError("id2label must name the classes 0, 1, …. "
+                        f"Received: {shorten(names)} in {path}")
+    if len(set(labels)) < len(labels):
+        raise UserError("id2label must give each class a name of its own. "
                         f"Received: {shorten(names)} in {path}")
     return labels
 

@@ -1,5 +1,7 @@
 """Checkpoints of google-research/bert: TensorFlow 1's files, bert_config.json, vocab.txt."""
 
+import glob
+import math
 import os
 import re
 from reprlib import repr as shorten
@@ -21,13 +23,14 @@ from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
 # Its "gelu" is the one with tanh; Hugging Face's is not.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
+# Of a damaged checkpoint; for one cut off TensorFlow raises an IndexError.
+_DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError)
 # Of the optimizer, not of the model.
 _SLOTS = re.compile(r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_1)?)|global_step|beta[12]_power")
 _NAMES = (
     (r"LayerNorm\.weight$", "LayerNorm/gamma"), (r"LayerNorm\.bias$", "LayerNorm/beta"),
     (r"_embeddings\.weight$", "_embeddings"),
     (r"^cls\.predictions\.bias$", "cls/predictions/output_bias"),
-    (r"^cls\.predictions\.decoder\.weight$", "cls/predictions/output_weights"),
     (r"^cls\.seq_relationship\.weight$", "cls/seq_relationship/output_weights"),
     (r"^cls\.seq_relationship\.bias$", "cls/seq_relationship/output_bias"),
     (r"^classifier\.weight$", "output_weights"), (r"^classifier\.bias$", "output_bias"),
@@ -75,18 +78,19 @@ def write(folder, stored):
     them as flags, pass over them.
 
     Args:
-        folder: An empty or new one.
+        folder: An empty one.
         stored: A `StoredBert`.
 
     Raises:
         UserError: If the model is none that google-research/bert has.
     """
     check_is_bert(stored, "google-research/bert")
-    needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12}
+    needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
+    given = {**needed, **stored.architecture, **stored.heads}
     for name, value in needed.items():
-        if stored.architecture[name] != value:
+        if given[name] != value:
             raise UserError(f"google-research/bert needs {name}={value}. "
-                            f"Received: {name}={stored.architecture[name]}")
+                            f"Received: {name}={given[name]}")
     config = write_architecture(stored.architecture, _ACTIVATIONS, "google-research/bert")
     config.pop("layer_norm_eps")
     config["do_lower_case"] = stored.lowercase
@@ -94,7 +98,6 @@ def write(folder, stored):
         config["id2label"] = numbered(stored.labels)
     layout = _layout(stored.architecture, stored.kind, stored.heads)
     names, arrays = zip(*split(layout, stored.weights), strict=True)
-    os.makedirs(folder, exist_ok=True)
     tf.raw_ops.SaveV2(prefix=os.path.join(folder, PREFIX), tensor_names=names,
                       shape_and_slices=[""] * len(names), tensors=arrays)
     write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
@@ -122,13 +125,17 @@ def _tensors(prefix):
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        sizes = {name: math.prod(shapes[name]) * dtypes[name].size for name in shapes}
+        there = sum(os.path.getsize(path) for path in glob.glob(f"{glob.escape(prefix)}.data-*"))
+        if sum(sizes.values()) > there:
+            raise ValueError(f"{there:,} of {sum(sizes.values()):,} bytes")
+    except _DAMAGE as error:
         raise _damaged(prefix, error) from error
 
     def read_tensor(name):
         try:
             return reader.get_tensor(name)
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except _DAMAGE as error:
             raise _damaged(prefix, error) from error
 
     header = {name: (tuple(shapes[name]), dtypes[name].name) for name in shapes}
@@ -155,7 +162,7 @@ def _task(config, header, path):
     if any(name.startswith("cls/predictions/") for name in header):
         return "pretraining", {
             "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
-            "tie_embeddings": "cls/predictions/output_weights" not in header}, None
+            "tie_embeddings": True}, None
     return "encoder", {}, None
 
 

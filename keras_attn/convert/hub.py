@@ -29,7 +29,8 @@ def local_folder(source):
     name, _, revision = source.removeprefix(PREFIX).partition("@")
     try:
         return huggingface_hub.snapshot_download(
-            name, revision=revision or None, allow_patterns=_FILES)
+            name, revision=revision or None, allow_patterns=_FILES,
+            ignore_patterns=["*/*"])  # of other formats
     except Exception as error:  # of the network, of the hub, of its cache: no common class
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError("hf:NAME must be a model of the Hugging Face Hub that can be reached or is "

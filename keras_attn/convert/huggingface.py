@@ -2,10 +2,10 @@
 
 import contextlib
 import functools
+import importlib
 import os
+import re
 from reprlib import repr as shorten
-
-import numpy as np
 
 from keras_attn.convert.bert_config import (
     numbered,
@@ -87,7 +87,13 @@ def read(folder):
     untied = not heads.get("tie_embeddings", True)
     names = functools.partial(_name_in, tensors.header, untied)
     layout = _layout(architecture, kind, heads, names)
-    weights = tensors.take(layout, _copies(tensors, layout, untied))
+    copies = _copies(tensors.header, layout, untied)
+    unused = {name for name in tensors.header if name.endswith("embeddings.position_ids")}
+    weights = tensors.take(layout, unused.union(copies))
+    for name, twin in copies.items():
+        if twin and not tensors.equal(name, twin):
+            raise UserError(f"{name} must be the same as {twin}. "
+                            f"Received: another in {tensors.source}")
     vocabulary, lowercase = read_tokenizer(folder)
     return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights)
 
@@ -96,22 +102,20 @@ def write(folder, stored):
     """Writes a folder that `transformers` loads.
 
     Args:
-        folder: An empty or new one.
+        folder: An empty one.
         stored: A `StoredBert`.
 
     Raises:
         UserError: If the model is none that `transformers` has.
     """
-    from safetensors.numpy import save_file
-
     check_is_bert(stored, "transformers")
+    save_file = _safetensors("safetensors.numpy").save_file
     config = _config(stored)
     tensors = dict(split(layout_of(stored), stored.weights))
     if not stored.heads.get("tie_embeddings", True):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
     if stored.kind == "encoder":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
-    os.makedirs(folder, exist_ok=True)
     save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
     write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
@@ -120,11 +124,14 @@ def write(folder, stored):
 
 def refused_pickle(path):
     """The error for a file that can run code when it is read, with a safe way to change it."""
+    name = os.path.basename(path)
+    # A part of several stands for all. No other name goes into a line to be pasted.
+    files = re.sub(r"-\d+-of-\d+", "-*", name) if re.fullmatch(r"[\w.-]+", name) else "FILE"
     return UserError(
         f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
-        "safely, in its folder: python -c \"import torch, safetensors.torch as s; s.save_file({k: "
-        f"v.clone() for k, v in torch.load('{os.path.basename(path)}', map_location='cpu', "
-        f"weights_only=True).items()}}, '{WEIGHTS}')\". Received: {path}")
+        "safely, in its folder: python -c \"import glob, torch, safetensors.torch as s; "
+        f"s.save_file({{k: v.clone() for f in glob.glob('{files}') for k, v in torch.load(f, "
+        f"map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". Received: {path}")
 
 
 def layout_of(stored):
@@ -204,23 +211,15 @@ def _name_in(header, untied, name):
     return name
 
 
-def _copies(tensors, layout, untied):
-    """Names that may be there besides: 0, 1, … as `position_ids`, a bias that nothing adds, and of
-    a tied model the table and the bias of the output again, which must be the same."""
+def _copies(header, layout, untied):
+    """`{name: the one it must equal, or None}` of what may be there besides: a bias that nothing
+    adds; of a tied model the table and the bias of the output again."""
     used = {piece.name for pieces in layout.values() for piece in pieces}
-    unused = {name for name in tensors.header if name.endswith("embeddings.position_ids")}
     if untied:
-        return unused | ({_BIAS} - used)
+        return {_BIAS: None} if _BIAS not in used else {}
     table = next(name for name in used if name.endswith("word_embeddings.weight"))
-    for name, twin in ((_DECODER + "bias", _BIAS), (_DECODER + "weight", table)):
-        if name not in tensors.header or twin not in tensors.header:
-            continue
-        if tensors.header[name] != tensors.header[twin] or not np.array_equal(
-                tensors.read(name)[:], tensors.read(twin)[:]):
-            raise UserError(f"{name} must be the same as {twin}. "
-                            f"Received: another in {tensors.source}")
-        unused.add(name)
-    return unused
+    twins = {_DECODER + "bias": _BIAS, _DECODER + "weight": table}
+    return {name: twin for name, twin in twins.items() if name in header and twin in used}
 
 
 def _tensors(folder):
@@ -231,7 +230,8 @@ def _tensors(folder):
     elif os.path.isfile(index):
         files = _parts_of(index)
     else:
-        pickles = sorted(name for name in os.listdir(folder) if name.endswith(PICKLES))
+        pickles = sorted((name for name in os.listdir(folder) if name.endswith(PICKLES)),
+                         key=lambda name: (not name.startswith("pytorch_model"), name))
         if pickles:
             raise refused_pickle(os.path.join(folder, pickles[0]))
         raise UserError(f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
@@ -267,19 +267,25 @@ def _parts_of(index):
     return files
 
 
-@contextlib.contextmanager
-def _opened(path):
+def _safetensors(module):
     try:
-        from safetensors import SafetensorError, safe_open
+        return importlib.import_module(module)
     except ImportError as error:
         raise UserError("Folders of transformers need safetensors: pip install "
                         "'keras-attn[convert]'. Received: not installed") from error
+
+
+@contextlib.contextmanager
+def _opened(path):
+    safetensors = _safetensors("safetensors")
     try:
-        with safe_open(path, "np") as file:
+        with safetensors.safe_open(path, "np") as file:
             yield file
+    except UserError:
+        raise
     except FileNotFoundError as error:
         raise UserError(f"The part must be there. Received: {path}") from error
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"A whole safetensors file is needed. Received: {path} "
                         f"({reason})") from error

@@ -16,6 +16,7 @@ _FIELDS = {
     "hidden_dim": "hidden_dim", "intermediate_dim": "intermediate_dim", "dropout": "dropout",
     "max_length": "max_sequence_length", "num_segments": "num_segments",
 }
+_LAYERS_OF_KERAS_2 = "_layer_checkpoint_dependencies/"
 # What BertBackbone has and does not write down.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "use_pooler": True}
 _LAYER = {
@@ -74,7 +75,7 @@ def write(folder, stored):
     """Writes a preset that `keras_hub.models.BertBackbone.from_preset` loads.
 
     Args:
-        folder: An empty or new one.
+        folder: An empty one.
         stored: A `StoredBert` of kind "encoder".
 
     Raises:
@@ -141,7 +142,7 @@ def _piece(name, own, architecture):
 
 
 def _tensors(path):
-    header = {}
+    header, names = {}, {}
 
     def note(name, entry):
         if hasattr(entry, "shape"):
@@ -150,14 +151,15 @@ def _tensors(path):
             if entry.external or entry.is_virtual or not plain:
                 raise UserError("All tensors must be in the file itself, as they are. "
                                 f"Received: {name} in {path}")
-            header[name] = (tuple(entry.shape), entry.dtype.name)
+            new = name.replace(_LAYERS_OF_KERAS_2, "layers/", 1)
+            names[new], header[new] = name, (tuple(entry.shape), entry.dtype.name)
 
     with _opened(path) as file:
         file.visititems(note)  # follows no link to other files
 
     def read_tensor(name):
         with _opened(path) as file:
-            return file[name][()]
+            return file[names[name]][()]
 
     return Tensors(path, header, read_tensor)
 
@@ -171,6 +173,8 @@ def _opened(path):
     try:
         with h5py.File(path, "r") as file:
             yield file
+    except UserError:
+        raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise UserError("A whole HDF5 file is needed. "
                         f"Received: {path} ({str(error).splitlines()[0]})") from error

@@ -47,13 +47,11 @@ class Piece:
         if self.own_shape:
             ours[...] = theirs[:].reshape(self.own)
             return
-        rows = max(1, _BLOCK * self.shape[0] // max(1, math.prod(self.shape)))
-        for start in range(0, self.shape[0], rows):
-            stop = min(start + rows, self.shape[0])  # not all slices allow more
+        for rows in _blocks(self.shape):
             if self.transposed:
-                ours[:, start:stop] = theirs[start:stop].T
+                ours[:, rows] = theirs[rows].T
             else:
-                ours[start:stop] = theirs[start:stop]
+                ours[rows] = theirs[rows]
 
     def to_theirs(self, array):
         """Our array as theirs."""
@@ -149,6 +147,14 @@ class Tensors:
         return {path: LazyArray(own_shape(parts), self._reader(parts))
                 for path, parts in layout.items()}
 
+    def equal(self, name, other):
+        """Whether two tensors are the same, to the bit."""
+        if self.header[name] != self.header[other]:
+            return False
+        one, two = self.read(name), self.read(other)
+        return all(one[rows].tobytes() == two[rows].tobytes()
+                   for rows in _blocks(self.header[name][0]))
+
     def _reader(self, parts):
         def read():
             array, start = new_array(own_shape(parts)), 0
@@ -186,6 +192,13 @@ def split(layout, weights):
         stops = np.cumsum([part.own[-1] for part in parts])[:-1]
         for part, own in zip(parts, np.split(array, stops, axis=-1), strict=True):
             yield part.name, part.to_theirs(own)
+
+
+def _blocks(shape):
+    """Slices of rows that stay in the cache."""
+    rows = max(1, _BLOCK * shape[0] // max(1, math.prod(shape)))
+    # No further than the last: not all that can be sliced allow it.
+    return [slice(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows)]
 
 
 def _few(names):

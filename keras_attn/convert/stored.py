@@ -78,6 +78,12 @@ _LAYER_NORMS = {
 }
 
 
+def shapes(architecture, kind, heads):
+    """Shapes of all variables by path, as those of `StoredBert.weights`."""
+    return {path: (*own[:-1], len(names) * own[-1])
+            for path, names, own in parts(architecture, kind, heads)}
+
+
 def parts(architecture, kind, heads):
     """Yields every variable of a BERT with the tensors of Hugging Face that it is made of.
 
@@ -112,6 +118,8 @@ def parts(architecture, kind, heads):
             yield from _dense(f"{ours}/{path}{joint}", f"{theirs}.{name}", shapes[path])
         for path, name in _LAYER_NORMS.items():
             yield from _norm(f"{ours}/{path}", f"{theirs}.{name}", width)
+    if architecture.get("norm_first"):  # which Hugging Face has not
+        yield from _norm("bert_encoder/final_norm", "bert.encoder.LayerNorm", width)
     if architecture.get("use_pooler", True):
         yield from _dense("bert_encoder/pooler/", "bert.pooler.dense", (width, width))
     if kind == "pretraining":
@@ -153,15 +161,24 @@ def check_architecture(architecture, source, most_layers):
         UserError: Names the first that is wrong.
     """
     for name, value in architecture.items():
-        whole = name in SIZES
-        if name != "activation" and (isinstance(value, bool) or not isinstance(
-                value, int if whole else (int, float)) or not 0 <= value < 2**31):
-            raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
+        if name not in (*SIZES, "activation") and (
+                isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
+            raise UserError(f"{name} must be a number of at least 0. "
+                            f"Received: {shorten(value)} in {source}")
+    check_sizes(architecture, source, most_layers)
+    return resolved(architecture, source)
+
+
+def check_sizes(architecture, source, most_layers):
+    """Raises UserError for sizes that no BERT has; see `check_architecture`."""
+    for name in SIZES:
+        value = architecture[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+            raise UserError(f"{name} must be a whole number of at least 0. "
                             f"Received: {shorten(value)} in {source}")
     if architecture["num_layers"] > most_layers:
         raise UserError("num_layers must be as many as there are weights for. Received: "
                         f"{architecture['num_layers']} in {source}")
-    return resolved(architecture, source)
 
 
 def resolved(architecture, source):

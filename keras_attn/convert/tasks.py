@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_attn.convert.stored import head_of
+from keras_attn.convert.stored import head_of, shapes
 from keras_attn.convert.workdirs import MODELS, prefix_of
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder, BertPretrainer
@@ -39,14 +39,16 @@ def with_task(stored, task, new_heads):
     architecture = {**stored.architecture}
     if task != "encoder":
         architecture["use_pooler"] = task == "pretraining"
-    wanted = dict(_initial(kind, architecture, heads))
-    missing = sorted(path for path in wanted if path not in stored.weights)
+    wanted = shapes(architecture, kind, heads)
+    missing = {path for path in wanted if path not in stored.weights}
     names = sorted({head_of(path) for path in missing})
     if missing and not new_heads:
         raise UserError("Heads must be there, or be wanted anew (new_heads). "
                         f"Received: none of {', '.join(names)}")
-    weights = {path: np.asarray(variable.value) if path in missing else stored.weights[path]
-               for path, variable in wanted.items()}
+    weights = {path: stored.weights[path] for path in wanted if path not in missing}
+    if missing:
+        weights |= {path: np.asarray(variable.value)
+                    for path, variable in _initial(kind, architecture, heads) if path in missing}
     return dataclasses.replace(
         stored, kind=kind, architecture=architecture, heads=heads, weights=weights,
         labels=None, pairs=None, config=None), names

@@ -3,7 +3,7 @@
 import collections.abc
 import posixpath
 
-from keras_attn.convert.stored import StoredBert, resolved
+from keras_attn.convert.stored import StoredBert, check_sizes, resolved, shapes
 from keras_attn.data.files import file_sha256
 from keras_attn.errors import UserError
 from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
@@ -13,6 +13,8 @@ from keras_attn.workdir import Workdir
 
 # Names of the task models, with which the paths in a checkpoint begin.
 MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier"}
+# So that a wrong config.json is no endless work; the deepest BERT has 24.
+_MOST_LAYERS = 10_000
 
 
 def prefix_of(kind):
@@ -46,7 +48,10 @@ def read(folder, log=print):
         elif kind != "encoder":
             raise ValueError(kind)
         architecture = resolved(saved["architecture"], workdir / "config.json")
+        check_sizes(architecture, workdir / "config.json", _MOST_LAYERS)
         lowercase, sha256 = config["data"]["lowercase"], saved["data_sha256"].get("vocab.txt")
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{workdir / 'config.json'} must be that of a run. "
                         "Received: something else") from error
@@ -54,7 +59,12 @@ def read(folder, log=print):
     if file_sha256(workdir / "vocab.txt") != sha256:
         raise UserError("The vocabulary must be the one that the run was made with. "
                         f"Received: {workdir / 'vocab.txt'}, which has changed")
-    weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind, log)
+    if len(vocabulary) != architecture["vocabulary_size"]:
+        raise UserError("The vocabulary must have a piece for each row of the token table. "
+                        f"Received: {len(vocabulary)} pieces, {architecture['vocabulary_size']} "
+                        f"rows in {workdir / 'config.json'}")
+    weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind,
+                       shapes(architecture, kind, heads), log)
     return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights, pairs,
                       config)
 
@@ -94,19 +104,28 @@ def config_of(stored):
 class _Weights(collections.abc.Mapping):
     """Weights of the newest whole checkpoint, by path below the task model."""
 
-    def __init__(self, folder, kind, log):
-        self._folder, self._log = folder, log
+    def __init__(self, folder, kind, shapes, log):
+        self._folder, self._shapes, self._log = folder, shapes, log
         self._prefix = prefix_of(kind)
         self._arrays = None
 
     def _read(self):
         if self._arrays is None:
-            found = Checkpoints(self._folder, log=self._log).read_newest(prefix="model/")
+            found = Checkpoints(self._folder, log=self._log).read_newest(
+                "model/", self._check)
             if found is None:
                 raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")
             self._arrays = {path.removeprefix(self._prefix): array
                             for path, array in found[0].items()}
         return self._arrays
+
+    def _check(self, header):
+        found = {path.removeprefix(self._prefix): kind for path, kind in header.items()}
+        wanted = {path: (shape, "float32") for path, shape in self._shapes.items()}
+        for path in sorted(found.keys() | wanted.keys()):
+            if found.get(path) != wanted.get(path):
+                raise UserError(f"{path} must be {_described(wanted.get(path))}. Received: "
+                                f"{_described(found.get(path))} in {self._folder}")
 
     def __getitem__(self, path):
         return self._read()[path]
@@ -116,3 +135,7 @@ class _Weights(collections.abc.Mapping):
 
     def __len__(self):
         return len(self._read())
+
+
+def _described(kind):
+    return f"{kind[1]} {kind[0]}" if kind else "left out"

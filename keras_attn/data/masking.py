@@ -143,9 +143,7 @@ class Masker:
         first = (start == columns) & candidates
         order = np.sort(self._sortable(keys, first), axis=1) & ((1 << self._column_bits) - 1)
         words = np.count_nonzero(first, axis=1)
-        # Geometric: P(length > k) = (1 - p)^k.
-        lengths = np.log((drawn + 0.5) * 2.0**-32) / np.log(1 - _SPAN_STOP)
-        lengths = np.minimum(lengths.astype(np.int64) + 1, _SPAN_WORDS)
+        lengths = span_lengths((drawn + 0.5) * 2.0**-32)
         number = np.cumsum(first, axis=1)  # of the word that a token belongs to, from 1
         # A span ends before the next special.
         segment = np.cumsum(~candidates, axis=1)
@@ -202,3 +200,16 @@ class Masker:
             which = (low[drawn] * np.uint64(len(self.ordinary_ids))) >> np.uint64(32)
             result[drawn] = self.ordinary_ids[which.astype(np.int64)]
         return result
+
+
+def span_lengths(uniform):
+    """Words of spans: geometric, of those of at most ten (Joshi et al., SpanBERT, 2020, section
+    3.1: on average 3.8).
+
+    Args:
+        uniform: Array of numbers in (0, 1).
+    """
+    go_on = 1 - _SPAN_STOP
+    # P(length <= k) = (1 - go_on^k) / (1 - go_on^10).
+    lengths = np.log1p(-uniform * (1 - go_on**_SPAN_WORDS)) / np.log(go_on)
+    return lengths.astype(np.int64) + 1

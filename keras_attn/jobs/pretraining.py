@@ -53,7 +53,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                       data.short_fraction, config.train.seed)
         heads = _heads(run)
         architecture = choose_architecture(run, use_pooler=heads["next_sentence"])
-        new = run.match_heads(_names(heads))
+        new = run.match_heads(_names(heads), anew=_other_question(run))
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
@@ -93,14 +93,26 @@ def _heads(run):
         return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
     start, two = run.pretrained, run.config.data.segments != "full_sentences"
     known = start.heads if start and start.kind == "pretraining" else {}
-    next_sentence = run.config.model.next_sentence
+    next_sentence, ordered = run.config.model.next_sentence, _ordered(run.config)
     if next_sentence is None:
-        ordered = run.config.data.segments == "sentence_order"
         next_sentence = two and (ordered or known.get("next_sentence", True))
     if next_sentence and not two:
         raise UserError("model.next_sentence needs rows of two segments. Received: "
                         "model.next_sentence=True, data.segments=full_sentences")
+    if ordered and not next_sentence:
+        raise UserError("data.segments=sentence_order needs the head that tells the order. "
+                        "Received: model.next_sentence=False")
     return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
+
+
+def _other_question(run):
+    """The head that learned another question about two segments than this run asks, if any."""
+    start = None if run.resumed else run.pretrained
+    return ["nsp_dense"] if start and _ordered(start.config) != _ordered(run.config) else []
+
+
+def _ordered(config):
+    return config["data"].get("segments") == "sentence_order"
 
 
 def _names(heads):

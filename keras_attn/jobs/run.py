@@ -118,8 +118,12 @@ class Run:
         if self.chief:
             self.workdir.start(self.kind, self.resolved, architecture, hashes, heads)
 
-    def match_heads(self, wanted):
+    def match_heads(self, wanted, anew=()):
         """The heads that start at random, of those wanted; says which, and which are left out.
+
+        Args:
+            wanted: Names of the heads that the run needs.
+            anew: Those that start at random even if `pretrained` has them.
 
         Raises:
             UserError: If `pretrained` lacks some and `model.new_heads` is not set.
@@ -127,6 +131,7 @@ class Run:
         if self.resumed or not self.pretrained:
             return wanted
         new, left = self.pretrained.match_heads(wanted, self.config.model.new_heads)
+        new = sorted({*new, *set(wanted).intersection(anew)})
         if new:
             self.say(f"heads that start at random: {', '.join(new)}")
         if left and self.kind == "pretraining":

@@ -84,7 +84,8 @@ class Saved:
         wanted = {path: variable for path, variable in _by_path(model).items()
                   if head_of(path) not in new}
         values = {path: self.weights[path] for path in wanted if path in self.weights}
-        values[_POSITIONS] = _repeated(values[_POSITIONS], wanted[_POSITIONS].shape[0])
+        if _POSITIONS in values:
+            values[_POSITIONS] = _repeated(values[_POSITIONS], wanted[_POSITIONS].shape[0])
         assign_values(wanted, values, f"The checkpoint of {self.path}")
 
     def make_model(self, dtype="float32"):

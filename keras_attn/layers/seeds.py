@@ -36,15 +36,28 @@ def seeded_initializer(initializer, seed):
         initializer: Name, config or instance.
         seed: Seed of the copy unless the initializer has one; None draws one.
     """
-    if _INSTEAD.get():
-        return _INSTEAD.get()
     initializer = keras.initializers.get(initializer)
     if not isinstance(initializer, keras.initializers.Initializer):
-        return initializer
+        return _INSTEAD.get() or initializer
     config = initializer.get_config()
     if config.get("seed", 0) is None:
         config["seed"] = seed
-    return type(initializer).from_config(config)
+    initializer = type(initializer).from_config(config)
+    return _Postponed(initializer) if _INSTEAD.get() else initializer
+
+
+@keras.saving.register_keras_serializable("keras_attn")
+class _Postponed(keras.initializers.Initializer):
+    """An initializer that another stands in for inside `initialized_by`: layers keep theirs."""
+
+    def __init__(self, initializer):
+        self.initializer = keras.initializers.get(initializer)
+
+    def __call__(self, shape, dtype=None):
+        return (_INSTEAD.get() or self.initializer)(shape, dtype=dtype)
+
+    def get_config(self):
+        return {"initializer": keras.initializers.serialize(self.initializer)}
 
 
 @contextlib.contextmanager

@@ -143,28 +143,32 @@ class Checkpoints:
         if kept:
             self._write_index(kept)
 
-    def read(self, step, prefix=""):
+    def read(self, step, prefix="", check=None):
         """Reads one checkpoint: (values, state). Raises if it is damaged.
 
         Args:
             step: Its step.
             prefix: What the paths of the values to read begin with.
+            check: Called with their `{path: (shape, dtype)}` before any is read, to raise a
+                UserError if they are not those wanted.
         """
         path = self._path(f"step-{step}.npz")
         if "://" in path:
             with tf.io.gfile.GFile(path, "rb") as file:
-                return _parse(file.read(), step, prefix)
+                return _parse(file.read(), step, prefix, check)
         tf.io.gfile.stat(path)  # raises NotFoundError, as of other filesystems
         # Mapped, a file three times as large as the weights takes no memory.
         with open(path, "rb") as file, \
                 _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _parse(content, step, prefix)
+            return _parse(content, step, prefix, check)
 
-    def read_newest(self, prefix=""):
+    def read_newest(self, prefix="", check=None):
         """Reads the newest whole checkpoint, or returns None if there is none; see `read`."""
         for step in reversed(self.steps()):
             try:
-                return self.read(step, prefix)
+                return self.read(step, prefix, check)
+            except UserError:
+                raise
             except DAMAGE as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
@@ -180,12 +184,16 @@ class Checkpoints:
         return posixpath.join(self.folder, name)
 
 
-def _parse(content, step, prefix):
+def _parse(content, step, prefix, check):
     found = []
 
-    def choose(names):
-        found.extend(names)
-        return [name for name in names if name == "state" or name.startswith(prefix)]
+    def choose(header):
+        found.extend(header)
+        wanted = {path: kind for path, kind in header.items()
+                  if path.startswith(prefix) and path != "state"}
+        if check:
+            check(wanted)
+        return ["state", *wanted]
 
     values = parse_npz(content, choose)
     state = json.loads(values.pop("state").tobytes())

@@ -4,12 +4,15 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
+import zipfile
 
 import h5py
 import numpy as np
 import pytest
+from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
@@ -75,9 +78,13 @@ def test_damaged_tensors_are_refused(folder):
         refused(folder, "whole safetensors file.*model.safetensors")
     path.write_bytes(struct.pack("<Q", 2**62) + content[8:])
     refused(folder, "whole safetensors file")
+    huge = {**header, "bert.pooler.dense.bias": {
+        "dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
+    text = json.dumps(huge).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    refused(folder, "whole safetensors file")
     path.write_bytes(content)
     arrays = load_file(path)
-    del data, header
     name = "bert.pooler.dense.weight"
     for changed, message in (
         ({**arrays, name: arrays[name][:, :-1].copy()}, f"{name} must have shape"),
@@ -90,12 +97,85 @@ def test_damaged_tensors_are_refused(folder):
         refused(folder, message)
 
 
+def test_tensors_of_other_dtypes_are_refused(folder):
+    """Also where a copy of the token table stands beside it, as old files have it."""
+    path = folder / "model.safetensors"
+    header, data = header_of(path)
+    table = header["bert.embeddings.word_embeddings.weight"]
+    size = (table["data_offsets"][1] - table["data_offsets"][0]) // 4
+    table["dtype"], start = "F8_E4M3", table["data_offsets"][0]
+    table["data_offsets"] = [start, start + size]
+    kept, place = b"", 0
+    for name in sorted(set(header) - {"__metadata__"}, key=lambda n: header[n]["data_offsets"]):
+        first, last = header[name]["data_offsets"]
+        header[name]["data_offsets"] = [place, place + last - first]
+        kept, place = kept + data[first:last], place + last - first
+    header["cls.predictions.decoder.weight"] = {**table, "data_offsets": [place, place + size]}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + kept + bytes(size))
+    refused(folder, "word_embeddings.weight must be one of float32, .*F8_E4M3")
+
+
+def test_damaged_checkpoints_of_google_are_refused(tmp_path):
+    folder = write_google(tmp_path / "google", google_weights())
+    data = folder / "bert_model.ckpt.data-00000-of-00001"
+    content = data.read_bytes()
+    for size in (0, len(content) // 2, len(content) - 1):
+        data.write_bytes(content[:size])
+        refused(folder, "whole checkpoint of TensorFlow is needed.*bytes")
+    data.write_bytes(content)
+    (folder / "bert_model.ckpt.index").write_bytes(b"no index")
+    refused(folder, "whole checkpoint of TensorFlow is needed")
+
+
+def test_a_workdir_whose_config_does_not_fit_its_arrays_is_refused(folder, tmp_path):
+    run = tmp_path / "run"
+    convert.convert(folder, run)
+    config = json.loads((run / "config.json").read_text())
+    for name, value, message in (
+        ("vocabulary_size", 20_000_000, "a piece for each row.*45 pieces, 20000000 rows"),
+        ("vocabulary_size", 1e308, "vocabulary_size must be a whole number|that of a run"),
+        ("num_layers", 300_000, "num_layers must be as many"),
+        ("num_layers", 2.5, "num_layers must be a whole number|that of a run"),
+        ("max_length", 7, "position_embedding/embeddings must be float32 .7, 12.. Received: "),
+        ("num_layers", 3, "layer_2/.* must be float32 .*Received: left out"),
+        ("num_layers", 1, "layer_1/.* must be left out. Received: float32"),
+    ):
+        (run / "config.json").write_text(json.dumps(
+            {**config, "architecture": {**config["architecture"], name: value}}))
+        with pytest.raises(UserError, match=message):
+            list(convert.read(run).weights)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_checkpoint_of_hidden_size_is_refused(folder, tmp_path, compressed, capsys):
+    convert.convert(folder, tmp_path / "run")
+    path = tmp_path / "run/checkpoints/step-0.npz"
+    if compressed:
+        np.savez_compressed(path, **np.load(path))
+    else:
+        with zipfile.ZipFile(path, "a") as file, file.open("huge.npy", "w") as member:
+            np.lib.format.write_array_header_1_0(
+                member, {"descr": "<f4", "fortran_order": False, "shape": (10**12,)})
+    with pytest.raises(UserError, match="A whole checkpoint is needed"):
+        list(convert.read(tmp_path / "run").weights)
+    assert ("is compressed" if compressed else "huge.npy is not whole") in capsys.readouterr().out
+
+
 def test_pickles_are_refused_with_a_way_out(folder):
     os.remove(folder / "model.safetensors")
     refused(folder, "model.safetensors is needed; pickles are neither .*Received: ")
-    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nsystem\n")
-    refused(folder, r"a pickle can run code.*weights_only=True.*/pytorch_model.bin")
-    refused(folder / "pytorch_model.bin", r"a pickle can run code.*weights_only=True")
+    (folder / "optimizer.pt").write_bytes(b"\x80\x04cos\nsystem\n")
+    strange = folder / "x'); import os; ('.bin"
+    strange.write_bytes(b"")
+    refused(strange, r"a pickle can run code.*glob.glob\('FILE'\)")
+    for name, shown in (("pytorch_model-00001-of-00002.bin", "pytorch_model-*.bin"),
+                        ("pytorch_model.bin", "pytorch_model.bin")):
+        for path in (folder, folder / name):
+            (folder / name).write_bytes(b"\x80\x04cos\nsystem\n")
+            refused(path, rf"a pickle can run code.*glob.glob\('{re.escape(shown)}'\).*"
+                          f"weights_only=True.*/{name}")
+        os.remove(folder / name)
 
 
 def test_a_checkpoint_of_objects_is_refused_with_a_way_out(folder, tmp_path, capsys):
@@ -134,12 +214,23 @@ def test_another_tokenizer_is_refused(folder):
         ("model", {"type": "BPE"}, "WordPiece model"),
         ("model", {"vocab": {"a": 0, "b": 2}}, "ids of the vocabulary must be 0, 1"),
         ("model", {"vocab": {"a": 0, "b": 1}}, "holds .PAD."),
+        ("pre_tokenizer", {"type": "Whitespace"}, "BertPreTokenizer"),
     ):
         path.write_text(json.dumps({**tokenizer, part: {**tokenizer[part], **fields}}))
         refused(folder, message)
+    added = [*tokenizer["added_tokens"], {"id": 45, "content": "<user>"}]
+    path.write_text(json.dumps({**tokenizer, "added_tokens": added}))
+    refused(folder, "Every token must be a piece.*'<user>'")
     path.write_text(json.dumps(tokenizer))
-    edit(folder / "tokenizer_config.json", mask_token="<mask>")
+    for fields in ({"do_basic_tokenize": False}, {"never_split": ["a"]}):
+        edit(folder / "tokenizer_config.json", **{"never_split": None, **fields})
+        refused(folder, "must treat text as BERT's does")
+        edit(folder / "tokenizer_config.json", do_basic_tokenize=True)
+    edit(folder / "tokenizer_config.json", never_split=None, mask_token="<mask>")
     refused(folder, "special tokens must be .*mask_token='<mask>'")
+    edit(folder / "tokenizer_config.json", mask_token="[MASK]")
+    (folder / "special_tokens_map.json").write_text(json.dumps({"cls_token": "<s>"}))
+    refused(folder, "special tokens must be .*cls_token='<s>'.*special_tokens_map.json")
 
 
 def test_a_folder_without_vocabulary_or_casing_is_refused(folder):
@@ -189,6 +280,17 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
     with pytest.raises(UserError, match="none of nsp_dense, pooler"):
         convert.convert(GOLDEN / "hugging_face/masked_lm", tmp_path / "out", task="pretraining")
     assert not (tmp_path / "out").exists()
+    edit(folder / "config.json", tie_word_embeddings=False, hidden_act="gelu_new")
+    arrays = load_file(folder / "model.safetensors")
+    table = arrays["bert.embeddings.word_embeddings.weight"]
+    save_file({**arrays, "cls.predictions.decoder.weight": table + 1},
+              folder / "model.safetensors")
+    with pytest.raises(UserError, match="tie_embeddings=True. Received: tie_embeddings=False"):
+        convert.convert(folder, tmp_path / "out", "google")
+    (tmp_path / "file").write_text("")
+    for format in ("workdir", "huggingface"):
+        with pytest.raises(UserError, match="target must be writable.*file/out"):
+            convert.convert(folder, tmp_path / "file/out", format)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("")
     with pytest.raises(UserError, match="new or an empty folder"):
@@ -252,6 +354,12 @@ def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_
     golden = GOLDEN / "hugging_face"
     hub, untied, run = GOLDEN / "keras_hub", golden / "untied", tmp_path / "run"
     convert.convert(golden / "classifier", run)
+    google = write_google(tmp_path / "google", google_weights())
+    copied = tmp_path / "copied"  # with the tied table twice
+    shutil.copytree(golden / "pretraining", copied)
+    arrays = load_file(copied / "model.safetensors")
+    save_file({**arrays, "cls.predictions.decoder.weight":
+               arrays["bert.embeddings.word_embeddings.weight"]}, copied / "model.safetensors")
     kinds = [
         (golden / "pretraining", "config.json", strange_json),
         (golden / "classifier", "config.json", strange_json),
@@ -263,6 +371,11 @@ def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_
         (untied, "model.safetensors.index.json", strange_json),
         (hub, "config.json", strange_json), (hub, "tokenizer.json", strange_json),
         (run, "config.json", strange_json), (run, "labels.json", strange_json),
+        (run, "checkpoints/step-0.npz", strange_bytes),
+        (copied, "model.safetensors", lambda path, draw: strange_bytes(path, draw, 4000)),
+        (google, "bert_config.json", strange_json),
+        (google, "bert_model.ckpt.index", lambda path, draw: strange_bytes(path, draw, 5000)),
+        (google, "bert_model.ckpt.data-00000-of-00001", strange_bytes),
         (hub, "model.weights.h5", lambda path, draw: strange_bytes(path, draw, 3000)),
     ]
     for number in range(1000):

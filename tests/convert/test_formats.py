@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
+from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
@@ -190,60 +191,6 @@ def google_forward(weights, ids, segments, mask, heads):
     }
 
 
-def google_weights(width=12, inner=20, layers=2, vocabulary=31, positions=16):
-    """Random weights under the names and shapes of google-research/bert."""
-    shapes = {
-        "bert/embeddings/word_embeddings": (vocabulary, width),
-        "bert/embeddings/token_type_embeddings": (2, width),
-        "bert/embeddings/position_embeddings": (positions, width),
-        "bert/embeddings/LayerNorm/beta": (width,), "bert/embeddings/LayerNorm/gamma": (width,),
-        "bert/pooler/dense/kernel": (width, width), "bert/pooler/dense/bias": (width,),
-        "cls/predictions/transform/dense/kernel": (width, width),
-        "cls/predictions/transform/dense/bias": (width,),
-        "cls/predictions/transform/LayerNorm/beta": (width,),
-        "cls/predictions/transform/LayerNorm/gamma": (width,),
-        "cls/predictions/output_bias": (vocabulary,),
-        "cls/seq_relationship/output_weights": (2, width),
-        "cls/seq_relationship/output_bias": (2,),
-    }
-    for layer in range(layers):
-        name = f"bert/encoder/layer_{layer}"
-        for part, shape in {
-            "attention/self/query": (width, width), "attention/self/key": (width, width),
-            "attention/self/value": (width, width), "attention/output/dense": (width, width),
-            "intermediate/dense": (width, inner), "output/dense": (inner, width),
-        }.items():
-            shapes |= {f"{name}/{part}/kernel": shape, f"{name}/{part}/bias": shape[-1:]}
-        for part in ("attention/output", "output"):
-            shapes |= {f"{name}/{part}/LayerNorm/beta": (width,),
-                       f"{name}/{part}/LayerNorm/gamma": (width,)}
-    random = np.random.default_rng(3)
-    return {name: (float("gamma" in name) + 0.3 * random.standard_normal(shape)).astype("float32")
-            for name, shape in shapes.items()}
-
-
-def write_google(folder, weights, **fields):
-    """A folder as google-research/bert's run_pretraining.py leaves it, with Adam's slots."""
-    folder.mkdir()
-    v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        for name, value in weights.items():
-            v1.get_variable(name, initializer=value)
-            for slot in ("adam_m", "adam_v"):
-                v1.get_variable(f"{name}/{slot}", initializer=np.zeros_like(value))
-        v1.train.get_or_create_global_step()
-        session.run(v1.global_variables_initializer())
-        v1.train.Saver().save(session, str(folder / "bert_model.ckpt"), write_state=False)
-    (folder / "bert_config.json").write_text(json.dumps({
-        "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
-        "hidden_size": 12, "initializer_range": 0.02, "intermediate_size": 20,
-        "max_position_embeddings": 16, "num_attention_heads": 3, "num_hidden_layers": 2,
-        "type_vocab_size": 2, "vocab_size": 31, **fields}))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(chr(97 + n) for n in range(26))]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    return folder
-
-
 def test_a_checkpoint_of_google_gives_what_its_formulas_give(tmp_path):
     weights = google_weights()
     folder = write_google(tmp_path / "google", weights)
@@ -294,6 +241,11 @@ def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
     download = huggingface_hub.snapshot_download
 
     def offline(*args, **options):
+        wanted = huggingface_hub.utils.filter_repo_objects(
+            ["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.safetensors",
+             "optimizer.pt"], allow_patterns=options["allow_patterns"],
+            ignore_patterns=options["ignore_patterns"])
+        assert list(wanted) == ["config.json", "model.safetensors"]  # no pickle is downloaded
         return download(*args, **options, cache_dir=tmp_path, local_files_only=True)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
@@ -303,3 +255,37 @@ def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="hf:someone/else") as error:
         convert.read("hf:someone/else")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_read_exactly_as_float32(dtype, tmp_path):
+    shutil.copytree(HUGGING_FACE / "pretraining", tmp_path / "model")
+    halves = {name: value.astype(dtype) for name, value in
+              load_file(tmp_path / "model/model.safetensors").items()}
+    save_file(halves, tmp_path / "model/model.safetensors")
+    convert.convert(tmp_path / "model", tmp_path / "back", "huggingface")
+    assert_same_bits(tensors(tmp_path / "back"),
+                     {name: value.astype(np.float32) for name, value in halves.items()})
+
+
+def test_a_preset_as_keras_2_wrote_it_is_read(tmp_path):
+    shutil.copytree(KERAS_HUB, tmp_path / "old")
+    with h5py.File(tmp_path / "old/model.weights.h5", "a") as file:
+        file.move("layers", "_layer_checkpoint_dependencies")
+    found, expected = (convert.read(folder).weights for folder in (tmp_path / "old", KERAS_HUB))
+    assert_same_bits({name: np.asarray(value) for name, value in found.items()},
+                     {name: np.asarray(value) for name, value in expected.items()})
+
+
+def test_a_loaded_model_keeps_its_initializers_and_shares_no_memory_with_another():
+    saved = Saved(HUGGING_FACE / "pretraining")
+    models = [saved.make_model() for _ in range(2)]
+    initializer = models[0].mlm_dense.kernel_initializer
+    assert 0.01 < np.std(initializer((100, 100))) < 0.03
+    expected = models[1].get_weights()
+    for variable in models[0].variables:
+        variable.assign_add(tf.ones_like(variable))
+    for found, value in zip(models[1].get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
+    for path, weight in saved.weights.items():
+        np.testing.assert_array_equal(np.asarray(weight), np.asarray(saved.weights[path]))

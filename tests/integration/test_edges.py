@@ -182,7 +182,7 @@ def test_ten_thousand_rows_are_predicted_in_order(finetuned, tmp_path):
 def test_a_full_disk_at_the_end_leaves_what_was_saved_and_no_half_file(texts, tmp_path):
     _pretrain(texts, tmp_path / "run")
     (tmp_path / "run" / "results.json").unlink()
-    unfinished = tmp_path / "run" / f"results.json.{os.getpid()}.unfinished"
+    unfinished = tmp_path / "run" / "results.json.tmp"
     os.symlink("/dev/full", unfinished)  # every write: no space left
     with pytest.raises(UserError, match="free space.*results.json.*[Nn]o space left"):
         _pretrain(texts, tmp_path / "run")

@@ -90,7 +90,24 @@ def test_order_is_learned_from_a_model_without_next_sentences_only_when_asked_fo
     fields = {"data.segments": "sentence_order"}
     with pytest.raises(UserError, match="without nsp_dense, pooler"):
         pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "masked_lm")
+    with pytest.raises(UserError, match="sentence_order needs the head"):
+        pretrain(_pretraining(texts, **fields, **{"model.next_sentence": False}),
+                 tmp_path / "run", GOLDEN / "pretraining")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_the_head_of_next_sentences_is_none_of_their_order(texts, tmp_path, capsys):
+    fields = {"data.segments": "sentence_order", "train.steps": 1, "train.learning_rate": 1e-9}
+    pretrain(_pretraining(texts, **fields), tmp_path / "run", GOLDEN / "pretraining")
+    assert "heads that start at random: nsp_dense\n" in capsys.readouterr().out
+    before = keras_attn.convert.read(GOLDEN / "pretraining").weights
+    after = _model(tmp_path / "run", 1)
+    for path, same in (("pooler/kernel", True), ("nsp_dense/kernel", False)):
+        path = path if path in before else f"bert_encoder/{path}"
+        assert np.allclose(after[path], before[path], atol=1e-6) == same
+    pretrain(_pretraining(texts, **fields), tmp_path / "more", tmp_path / "run")
+    assert "at random" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

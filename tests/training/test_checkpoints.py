@@ -145,7 +145,7 @@ def test_without_an_index_the_files_are_looked_at(tmp_path):
 def test_an_error_of_the_disk_is_no_damage(tmp_path, monkeypatch):
     checkpoints, _ = _saved(tmp_path, 1, 2)
 
-    def unreadable(step, prefix):
+    def unreadable(step, prefix, check):
         raise tf.errors.UnavailableError(None, None, "try again")
 
     monkeypatch.setattr(checkpoints, "read", unreadable)
