@@ -5,7 +5,7 @@ r"""BERT-large: 24 layers of width 1024, as Devlin et al. trained it (1,000,000 
         --config.data.vocab_size=30522 --config.train.steps=1000000
 """
 
-from keras_attn.jobs.defaults import as_bert, pretraining_defaults
+from keras_attn.defaults import as_bert, pretraining_defaults
 
 
 def get_config():

@@ -4,7 +4,7 @@ r"""BERT-medium: 8 layers of width 512.
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
 """
 
-from keras_attn.jobs.defaults import pretraining_defaults
+from keras_attn.defaults import pretraining_defaults
 
 
 def get_config():

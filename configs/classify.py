@@ -9,7 +9,7 @@ Sentence pairs also take `--config.data.text_pair=COLUMN`, numbers to predict
 `--config.data.format=label_text`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

@@ -6,7 +6,7 @@ r"""CoLA: is a sentence acceptable English?
 Without files the data are `tfds:glue/cola`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

@@ -3,7 +3,7 @@ r"""Which package does a docstring come from? The labelled set every installatio
     python -m finetune --config=configs/docstrings.py --pretrained=runs/demo --workdir=runs/package
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

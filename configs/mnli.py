@@ -6,7 +6,7 @@ r"""MNLI: does the premise entail the hypothesis, contradict it, or neither?
 Without files the data are `tfds:glue/mnli`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

@@ -6,7 +6,7 @@ r"""MRPC: do two sentences from the news say the same?
 Without files the data are `tfds:glue/mrpc`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

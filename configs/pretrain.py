@@ -5,7 +5,7 @@ r"""BERT-tiny on the embedded corpus, or more training for a model that `pretrai
         --config.data.train='more/*.txt.gz'
 """
 
-from keras_attn.jobs.defaults import pretraining_defaults
+from keras_attn.defaults import pretraining_defaults
 
 
 def get_config():

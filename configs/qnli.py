@@ -6,7 +6,7 @@ r"""QNLI: does the sentence answer the question?
 Without files the data are `tfds:glue/qnli`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

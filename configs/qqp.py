@@ -6,7 +6,7 @@ r"""QQP: do two questions ask the same?
 Without files the data are `tfds:glue/qqp`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

@@ -6,7 +6,7 @@ r"""RTE: does the first text entail the second?
 Without files the data are `tfds:glue/rte`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

@@ -6,7 +6,7 @@ r"""SST-2: is a phrase from a film review negative or positive?
 Without files the data are `tfds:glue/sst2`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

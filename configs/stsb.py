@@ -6,7 +6,7 @@ r"""STS-B: how similar are two sentences, from 0 to 5?
 Without files the data are `tfds:glue/stsb`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

@@ -6,7 +6,7 @@ r"""WNLI: does the second sentence follow when the pronoun of the first is resol
 Without files the data are `tfds:glue/wnli`.
 """
 
-from keras_attn.jobs.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults
 
 
 def get_config():

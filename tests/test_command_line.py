@@ -9,9 +9,9 @@ import sys
 import pytest
 from ml_collections import ConfigDict
 
+from keras_attn.defaults import fields, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs import command_line
-from keras_attn.jobs.defaults import fields, finetuning_defaults, pretraining_defaults
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -67,7 +67,7 @@ def _parsed(defaults, *arguments):
     """The config after flags, as `run_command` makes it, in a process of its own."""
     code = ("import sys, json; from absl import flags;"
             "from keras_attn.jobs import command_line as c;"
-            f"c.load_config = lambda path: __import__('keras_attn.jobs.defaults', fromlist=['x'])"
+            f"c.load_config = lambda path: __import__('keras_attn.defaults', fromlist=['x'])"
             f".{defaults}(); c.define_run_flags(); c._parse('usage', 'classify');"
             "print(json.dumps(flags.FLAGS.config.to_dict()))")
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, text=True,

@@ -5,13 +5,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.shared_memory import as_tensor, new_array
 
 FLOATS = ("float32", "float16", "bfloat16")
-# TensorFlow shares memory that begins at a multiple of this, and copies other.
-_ALIGNMENT = 64
 # Elements moved at once: they stay in the cache.
 _BLOCK = 1 << 17
 
@@ -85,20 +83,6 @@ class LazyArray:
 
     def __tf_tensor__(self, dtype=None, name=None):
         return as_tensor(self._read(), dtype)
-
-
-def as_tensor(array, dtype=None):
-    """A tensor that takes over the memory of an array of `new_array`."""
-    tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    return tensor if dtype is None else tf.cast(tensor, dtype)
-
-
-def new_array(shape):
-    """An array of float32 without values, whose memory TensorFlow can share."""
-    size = 4 * math.prod(shape)
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start:start + size].view(np.float32).reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True)

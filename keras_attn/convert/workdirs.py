@@ -5,8 +5,8 @@ import posixpath
 
 from keras_attn.convert.stored import StoredBert, check_sizes, resolved, shapes
 from keras_attn.data.files import file_sha256
+from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir

@@ -9,8 +9,8 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
+from keras_attn.defaults import fields, meaning
 from keras_attn.errors import UserError, nearest
-from keras_attn.jobs.defaults import fields, meaning
 from keras_attn.quiet import import_quietly
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}

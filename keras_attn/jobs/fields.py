@@ -3,8 +3,8 @@
 import math
 
 from keras_attn.data.pretraining import SEGMENTS
+from keras_attn.defaults import fields, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError, nearest
-from keras_attn.jobs.defaults import fields, finetuning_defaults, pretraining_defaults
 from keras_attn.training import optimizers, schedules
 
 DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults}

@@ -12,9 +12,9 @@ from keras_attn.data.classification import ClassificationExamples, LabelSet, enc
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
 from keras_attn.data.tables import Table, read_table
+from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
-from keras_attn.jobs.defaults import FINETUNING_EPOCHS
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary

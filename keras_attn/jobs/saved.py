@@ -5,12 +5,12 @@ import functools
 import numpy as np
 
 from keras_attn import convert
-from keras_attn.convert.pieces import as_tensor, new_array
 from keras_attn.convert.stored import head_of, with_text
 from keras_attn.convert.workdirs import MODELS, config_of
 from keras_attn.errors import UserError
 from keras_attn.layers.seeds import initialized_by
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.shared_memory import as_tensor, new_array
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.checkpoints import assign_values, digest, variables_by_path
 

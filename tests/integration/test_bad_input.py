@@ -10,8 +10,8 @@ import pytest
 from started_commands import TINY, weights
 
 from keras_attn import finetune, load, pretrain
+from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.jobs.loading import Saved
 from keras_attn.workdir import Workdir
 

@@ -13,8 +13,8 @@ from keras_attn import finetune, load, pretrain
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import read_shard
 from keras_attn.data.tables import read_table
+from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.jobs.predicting import predict_file
 from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.text.wordpiece import WordPieceTokenizer

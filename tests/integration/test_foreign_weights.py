@@ -10,8 +10,8 @@ from started_commands import ROOT, run, weights
 
 import keras_attn
 from keras_attn import finetune, pretrain
+from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.jobs.predicting import predict_file
 
 GOLDEN = pathlib.Path(ROOT) / "tests/golden/hugging_face"

@@ -16,8 +16,8 @@ from started_commands import ROOT, results, run, steps_recorded
 
 import keras_attn
 from keras_attn.data.table_formats import FORMATS
+from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.defaults import finetuning_defaults
 from keras_attn.jobs.finetuning import rows_drawn
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.workdir import Workdir

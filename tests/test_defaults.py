@@ -8,11 +8,11 @@ import ml_collections
 import pytest
 
 from keras_attn.data import glue
+from keras_attn.defaults import finetuning_defaults
 from keras_attn.jobs.choices import choose_architecture
-from keras_attn.jobs.defaults import finetuning_defaults
 from keras_attn.jobs.fields import check_fields
 
-CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+CONFIGS = pathlib.Path(__file__).parents[1] / "configs"
 
 FIELDS = {
     "data": "task train validation text text_pair label encoding on_bad_text lowercase vocab "
