@@ -9,7 +9,13 @@ MISSING = 'Python 3.11, 3.12 or 3.13 with venv is needed (Debian, Ubuntu: apt in
 # setuptools warns at length that an editable installation is editable.
 PIP = PYTHONWARNINGS=ignore $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install demo test test-slow lint clean
+# The libraries that benchmarks/ compares with, each in an environment of its own.
+BENCH = .bench-env
+transformers = torch==2.13.0 'transformers>=5,<6' numpy
+keras-hub = keras-hub==0.32.0 'tensorflow>=2.19.1,<2.22'
+model-garden = tf-models-official==2.20.0 tf_keras
+
+.PHONY: help install demo test test-slow lint bench-env clean
 
 help:
 	@echo 'make install    make $(VENV) with the package'
@@ -17,7 +23,8 @@ help:
 	@echo 'make test       the tests, under 10 minutes on 2 cores'
 	@echo 'make test-slow  the long tests: kills, workers, backends, the oldest TensorFlow'
 	@echo 'make lint       the linter'
-	@echo 'make clean      remove $(VENV) and what was built; runs/ stays'
+	@echo 'make bench-env  the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
+	@echo 'make clean      remove $(VENV) and what was built; $(BENCH) and runs/ stay'
 
 install: $(VENV)/installed
 
@@ -32,6 +39,14 @@ test-slow: $(VENV)/installed-test
 
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .
+
+bench-env: $(foreach name,transformers keras-hub model-garden,$(BENCH)/$(name)/installed)
+
+$(BENCH)/%/installed: $(VENV)/made
+	@echo 'installing $*'
+	@$(VENV)/bin/python -m venv --clear $(BENCH)/$*
+	@$(BENCH)/$*/bin/python -m pip --disable-pip-version-check --quiet install $($*)
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist keras_attn.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,75 +1,146 @@
-"""Times one MLM + NSP training step on a synthetic batch, from the batch to updated weights.
+"""Times one MLM + NSP training step beside other libraries, from the batch to updated weights.
 
-    python benchmarks/pretraining_step.py LAYERS WIDTH HEADS BATCH LENGTH MASKED MODE
+    make bench-env
+    python -m benchmarks.pretraining_step --sizes=tiny,small --lengths=128 --dropout=0
 
-MODE joins any of bf16, jit, nodrop with "+", or is "plain". Prints milliseconds a step,
-sequences a second and useful GFLOP/s: 6 B (12 L D^2 T + 2 L T^2 D + P (D^2 + V D)) a step.
-Environment: N timed steps (20) after W warm-up steps (3), NT threads (all).
+First each library is tried in each of its modes, then the best mode of each is timed in turn. The
+last column is the ratio of sequences a second, ours to theirs, turn by turn. Useful work is
+6 B (12 L D^2 T + 2 L T^2 D + P (D^2 + V D)) FLOP a step, without the logits of words that are not
+masked; the peak is that of a product of two matrices of 2,048 rows, in the faster of float32 and
+bfloat16.
 """
 
 import os
+import statistics
 import sys
-import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ["KERAS_BACKEND"] = "tensorflow"
+from absl import app, flags
 
-import numpy as np
-import tensorflow as tf
+from benchmarks.pretraining.batch import PRODUCT_ROWS, useful_flops
+from benchmarks.turns import Contender, in_turn, spread
 
-from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
+SIZES = {"tiny": (2, 128, 2, 64), "mini": (4, 256, 4, 32), "small": (4, 512, 8, 16),
+         "base": (12, 768, 12, 8)}  # layers, width, heads, rows of 128
+OURS, PRODUCT = "keras-attn", "matrix product"
+# Folder of the environment, module, modes.
+LIBRARIES = {
+    OURS: (None, "ours", ("", "xla", "bf16", "xla+bf16")),
+    "transformers": ("transformers", "hugging_face", ("", "bf16", "compile", "compile+bf16")),
+    "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "bf16", "xla+bf16")),
+    "Model Garden": ("model-garden", "model_garden", ("", "xla", "bf16", "xla+bf16")),
+}
+TARGET, TARGET_SHARE = 1.5, 0.6  # --check
 
-VOCABULARY = 30522
-
-
-def synthetic_batch(rows, length, masked, seed=0):
-    """Full-length rows of random ids, half of each row in either segment."""
-    random = np.random.default_rng(seed)
-    ids = random.integers(1000, VOCABULARY, (rows, length), dtype=np.int32)
-    ids[:, 0] = 101
-    places = [np.sort(random.permutation(np.arange(1, length))[:masked]) for _ in range(rows)]
-    positions = np.stack(places).astype(np.int32)
-    labels = np.take_along_axis(ids, positions, 1)
-    np.put_along_axis(ids, positions, 103, 1)
-    segments = np.repeat((np.arange(length) >= length // 2).astype(np.int32)[None], rows, 0)
-    return {
-        "token_ids": ids, "segment_ids": segments, "padding_mask": np.ones_like(ids),
-        "mask_positions": positions, "mask_ids": labels,
-        "mask_weights": np.ones(labels.shape, np.float32),
-        "next_sentence_label": random.integers(0, 2, (rows,), dtype=np.int32),
-    }
+flags.DEFINE_list("sizes", list(SIZES), "Of tiny, mini, small, base.")
+flags.DEFINE_list("lengths", ["128"], "Tokens of a row; rows become fewer as they become longer.")
+flags.DEFINE_list("dropout", ["0", "0.1"], "Rates.")
+flags.DEFINE_list("libraries", list(LIBRARIES), "Which to time.")
+flags.DEFINE_list("modes", None, "Try only these, of '', xla, bf16, xla+bf16, compile, …")
+flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
+flags.DEFINE_integer("turns", 7, "How often each is timed.")
+flags.DEFINE_float("seconds", 4.0, "Of one timing, about.")
+flags.DEFINE_bool("check", False, f"Exit with 1 if ours is not {TARGET} times as fast as the "
+                  f"fastest other, or below {TARGET_SHARE:.0%} of the peak at small and base.")
 
 
-def main():
-    layers, width, heads, rows, length, masked = map(int, sys.argv[1:7])
-    mode = sys.argv[7] if len(sys.argv) > 7 else "plain"
-    if os.environ.get("NT"):
-        tf.config.threading.set_intra_op_parallelism_threads(int(os.environ["NT"]))
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    policy = "mixed_bfloat16" if "bf16" in mode else "float32"
-    backbone = BertEncoder(
-        VOCABULARY, layers, width, heads, dropout=0.0 if "nodrop" in mode else 0.1, dtype=policy
-    )
-    model = BertPretrainer(backbone, dtype=policy)
-    model.build()
-    optimizer = make_optimizer("adamw", model)
-    step = TrainingStep(model, optimizer, tf.distribute.OneDeviceStrategy("/cpu:0"),
-                        jit="jit" in mode)
-    batch = {k: v[None] for k, v in synthetic_batch(rows, length, masked).items()}
-    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
-    warm, timed = int(os.environ.get("W", 3)), int(os.environ.get("N", 20))
-    step.run(batches, 0, np.full(warm, 1e-4))
-    begin = time.perf_counter()
-    records = step.run(batches, warm, np.full(timed, 1e-4))
-    seconds = (time.perf_counter() - begin) / timed
-    work = 6 * rows * (12 * layers * width**2 * length + 2 * layers * length**2 * width
-                       + masked * (width**2 + VOCABULARY * width))
-    print(f"keras-attn {mode} L{layers} H{width} B{rows} S{length} P{masked}: "
-          f"{seconds * 1e3:.1f} ms/step {rows / seconds:.1f} seq/s "
-          f"{work / seconds / 1e9:.0f} GFLOP/s loss {records[-1]['loss']:.3f}")
+def main(_):
+    missed = []
+    for size in flags.FLAGS.sizes:
+        for length in map(int, flags.FLAGS.lengths):
+            for dropout in map(float, flags.FLAGS.dropout):
+                missed += compare(size, length, dropout)
+    if missed:
+        print("below the target:", "; ".join(missed))
+    sys.exit(bool(missed and flags.FLAGS.check))
+
+
+def compare(size, length, dropout):
+    """Prints a table; returns which targets were missed."""
+    layers, width, heads, rows = SIZES[size]
+    rows, masked = max(1, rows * 128 // length), -(-length * 15 // 100)
+    options = {"layers": layers, "width": width, "heads": heads, "rows": rows, "length": length,
+               "masked": masked, "dropout": dropout}
+    modes = {name: best_mode(name, options) for name in flags.FLAGS.libraries}
+    modes = {name: mode for name, mode in modes.items() if mode is not None}
+    product = min(("", "bf16"), key=lambda mode: once(PRODUCT, mode, {}))
+    contenders = [start(name, mode, options) for name, mode in modes.items()]
+    contenders.append(start(PRODUCT, product, {}))
+    try:
+        found = in_turn(contenders, flags.FLAGS.turns, flags.FLAGS.seconds)
+    finally:
+        for contender in contenders:
+            contender.close()
+    work = useful_flops(layers, width, rows, length, masked)
+    peaks = [2 * PRODUCT_ROWS**3 / seconds for seconds in found.pop(PRODUCT)]
+    print(f"\n{size}: {layers} layers of {width}, {rows} rows of {length} tokens, {masked} masked, "
+          f"dropout {dropout:g}; product of matrices {product or 'fp32'}: "
+          f"{spread([p / 1e9 for p in peaks], 0)} GFLOP/s")
+    print(f"{'':32}{'sequences/s':>26}{'GFLOP/s':>10}{'of peak':>9}   keras-attn is faster by")
+    ours = found.get(OURS)
+    for name, times in found.items():
+        share = statistics.median(work / t / p for t, p in zip(times, peaks, strict=True))
+        ratio = [theirs / own for theirs, own in zip(times, ours or times, strict=True)]
+        print(f"{name + ' ' + (modes[name] or 'fp32'):32}{spread([rows / t for t in times]):>26}"
+              f"{work / statistics.median(times) / 1e9:10.0f}{share:9.0%}"
+              + (f"   {spread(ratio, 2)}" if ours and name != OURS else ""))
+    return missed(size, length, dropout, found, work, peaks)
+
+
+def missed(size, length, dropout, found, work, peaks):
+    """Targets that the times of a table miss, in words."""
+    ours = found.get(OURS)
+    others = [times for name, times in found.items() if name != OURS]
+    if not ours or not others:
+        return []
+    best = min(others, key=statistics.median)
+    ratio = statistics.median(t / own for t, own in zip(best, ours, strict=True))
+    share = statistics.median(work / t / p for t, p in zip(ours, peaks, strict=True))
+    where = f"{size}, length {length}, dropout {dropout:g}"
+    said = [] if ratio >= TARGET else [f"{where}: {ratio:.2f} times the fastest other"]
+    if size in ("small", "base") and share < TARGET_SHARE:
+        said.append(f"{where}: {share:.0%} of the peak")
+    return said
+
+
+def best_mode(name, options):
+    """The fastest mode of a library, or None if it is not installed."""
+    folder, _, modes = LIBRARIES[name]
+    if not os.path.exists(python_of(folder)):
+        print(f"{name} is left out: make bench-env would install it")
+        return None
+    wanted = flags.FLAGS.modes
+    modes = [mode for mode in modes if wanted is None or mode in wanted]
+    return min(modes, key=lambda mode: once(name, mode, options), default=None)
+
+
+def once(name, mode, options):
+    """Seconds of a piece of work, timed alone; infinite if the mode does not work here."""
+    contender = start(name, mode, options)
+    try:
+        times = in_turn([contender], 2, flags.FLAGS.seconds / 2)[contender.name]
+        print(f"  {name} {mode or 'fp32'}: {min(times) * 1e3:.1f} ms", flush=True)
+        return min(times)
+    except RuntimeError as error:
+        print(f"  {name} {mode} does not run here: {str(error).splitlines()[-1]}", flush=True)
+        return float("inf")
+    finally:
+        contender.close()
+
+
+def start(name, mode, options):
+    module, folder = "product", None
+    if name != PRODUCT:
+        folder, module, _ = LIBRARIES[name]
+    switches = {switch: switch in mode.split("+") for switch in ("xla", "bf16", "compile")}
+    return Contender(name, python_of(folder), f"benchmarks.pretraining.{module}",
+                     {**options, **switches})
+
+
+def python_of(folder):
+    if folder is None:
+        return sys.executable
+    return os.path.join(flags.FLAGS.environments, folder, "bin", "python")
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main)

@@ -94,10 +94,9 @@ class PretrainingExamples:
         self._counts = self._count_pairs(folder, index)
         self.num_examples = int(self._counts.sum())
         if not self.num_examples:
-            raise UserError(
-                "Two segments need a text of at least two sentences. "
-                f"Received: folder={folder}, segments={segments}"
-            )
+            needed = "one sentence" if segments == "full_sentences" else "two sentences"
+            raise UserError(f"A text of at least {needed} is needed. "
+                            f"Received: folder={folder}, segments={segments}")
 
     def rows(self, start, stop):
         """Makes rows `[start, stop)` of the stream.

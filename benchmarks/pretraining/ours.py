@@ -1,0 +1,33 @@
+"""A training step of keras-attn, as `python -m pretrain` takes it."""
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.turns import serve
+from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.step import TrainingStep
+
+
+def prepare(options):
+    policy = "mixed_bfloat16" if options["bf16"] else "float32"
+    backbone = BertEncoder(VOCABULARY, options["layers"], options["width"], options["heads"],
+                           dropout=options["dropout"], dtype=policy)
+    model = BertPretrainer(backbone, dtype=policy)
+    model.build()
+    step = TrainingStep(model, make_optimizer("adamw", model),
+                        tf.distribute.OneDeviceStrategy("/cpu:0"), jit=options["xla"])
+    batch = synthetic_batch(options["rows"], options["length"], options["masked"])
+    batches = iter(tf.data.Dataset.from_tensors(
+        {name: value[None] for name, value in batch.items()}).repeat().prefetch(2))
+
+    def work(count):
+        records = step.run(batches, 0, np.full(count, 1e-4))
+        return {"loss": records[-1]["loss"]}
+
+    return work
+
+
+if __name__ == "__main__":
+    serve(prepare)

@@ -1,0 +1,22 @@
+"""A product of two square matrices of 2,048 rows: what the processor can do at most."""
+
+import tensorflow as tf
+
+from benchmarks.pretraining.batch import PRODUCT_ROWS
+from benchmarks.turns import serve
+
+
+def prepare(options):
+    dtype = tf.bfloat16 if options["bf16"] else tf.float32
+    left, right = (tf.cast(tf.random.normal((PRODUCT_ROWS, PRODUCT_ROWS)), dtype) for _ in range(2))
+
+    def work(count):
+        for _ in range(count):
+            product = tf.matmul(left, right)
+        return {"sum": float(tf.cast(product[0, 0], tf.float32))}
+
+    return work
+
+
+if __name__ == "__main__":
+    serve(prepare)
