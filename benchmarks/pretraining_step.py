@@ -16,7 +16,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.pretraining.batch import PRODUCT_ROWS, useful_flops
+from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS, useful_flops
 from benchmarks.turns import Contender, in_turn, spread
 
 SIZES = {"tiny": (2, 128, 2, 64), "mini": (4, 256, 4, 32), "small": (4, 512, 8, 16),
@@ -132,7 +132,7 @@ def start(name, mode, options):
     if name != PRODUCT:
         folder, module, _ = LIBRARIES[name]
     switches = {switch: switch in mode.split("+") for switch in ("xla", "bf16", "compile")}
-    return Contender(name, python_of(folder), f"benchmarks.pretraining.{module}",
+    return Contender(name, python_of(folder), f"benchmarks.contenders.pretraining.{module}",
                      {**options, **switches})
 
 

@@ -3,11 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
 
-# A masked logit: exp(MASKED - maximum) is exactly 0 in float32, and MASKED
-# minus itself is 0, not NaN as with -inf.
-MASKED = -1e30
+# From so many logits of a head on, no more than a block of them exists at a time.
+BLOCKS_FROM = 4096**2
 
 
 def scaled_dot_product_attention(
@@ -27,6 +26,9 @@ def scaled_dot_product_attention(
 
     `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32.
     A query that may attend to no key gets weights 0 and output 0.
+
+    On TensorFlow long inputs of static length are worked on in blocks, in memory that grows with
+    T + S, if neither bias nor dropout nor scores are wanted.
 
     Masked values have weight 0, which hides any finite value; but 0 times NaN
     or infinity is NaN, so inputs must be finite where they are masked, too.
@@ -84,14 +86,19 @@ def scaled_dot_product_attention(
     """
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     mask = as_mask(mask)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    query = query * ops.cast(scale, query.dtype)
+    if not dropout and not return_scores and bias is None and _is_long(query, key, value):
+        output = _in_blocks(query, key, value, mask, causal)
+        return output if query_mask is None else ops.where(
+            _attending(None, query_mask), output, ops.zeros((), output.dtype))
     if causal is not None:
         lengths = ops.shape(query)[-2], ops.shape(key)[-2]
         mask = combine_masks(mask, causal_mask(*lengths, align=causal))
     attending = _attending(mask, query_mask)
 
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
     # (..., T, K) x (..., S, K) -> (..., T, S)
-    logits = ops.matmul(query * ops.cast(scale, query.dtype), ops.swapaxes(key, -1, -2))
+    logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
     logits = ops.cast(logits, "float32")
     if bias is not None:
         logits = logits + ops.cast(bias, "float32")
@@ -108,6 +115,27 @@ def scaled_dot_product_attention(
     if attending is not None:
         weights = ops.where(attending, weights, 0.0)
     return output, ops.cast(weights, query.dtype)
+
+
+def _is_long(query, key, value):
+    shapes = [x.shape[-2:] for x in (query, key, value)]
+    return (
+        keras.config.backend() == "tensorflow"
+        and all(size is not None for shape in shapes for size in shape)
+        and query.shape[-2] * key.shape[-2] >= BLOCKS_FROM
+        and tuple(query.shape[:-2]) == tuple(key.shape[:-2]) == tuple(value.shape[:-2])
+    )
+
+
+def _in_blocks(query, key, value, mask, causal):
+    from keras_attn.ops.kernels.tensorflow import attend_in_blocks
+
+    if mask is not None and len(mask.shape) < 2:
+        mask = mask[None]
+    offset = None
+    if causal is not None:
+        offset = causal_offset(query.shape[-2], key.shape[-2], causal)
+    return attend_in_blocks(query, key, value, mask, offset)
 
 
 def _attending(mask, query_mask):

@@ -3,6 +3,10 @@
 import keras
 from keras import ops
 
+# A masked logit: exp(MASKED - maximum) is exactly 0 in float32, and MASKED
+# minus itself is 0, not NaN as with -inf.
+MASKED = -1e30
+
 
 def as_mask(mask, name="mask"):
     """Checks a mask and makes it boolean.
@@ -68,14 +72,22 @@ def causal_mask(query_length, key_length, align="end", offset=0):
     Raises:
         ValueError: If `align` is neither.
     """
-    if align not in ("end", "start"):
-        raise ValueError(f"align must be 'end' or 'start'. Received: align={align!r}")
     last = ops.expand_dims(ops.arange(query_length, dtype="int32"), -1)
-    if align == "end":
-        last = last + (key_length - query_length)
+    last = last + causal_offset(query_length, key_length, align)
     if not isinstance(offset, int):
         offset = ops.cast(offset, "int32")[..., None, None]
     return ops.arange(key_length, dtype="int32") <= last + offset
+
+
+def causal_offset(query_length, key_length, align):
+    """What `causal_mask` adds to the number of a query to get that of the last key it sees.
+
+    Raises:
+        ValueError: If `align` is neither `"end"` nor `"start"`.
+    """
+    if align not in ("end", "start"):
+        raise ValueError(f"align must be 'end' or 'start'. Received: align={align!r}")
+    return key_length - query_length if align == "end" else 0
 
 
 def pack_mask(query_packs, key_packs=None):

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining
 
-from benchmarks.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
 from benchmarks.turns import serve
 
 

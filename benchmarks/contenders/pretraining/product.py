@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from benchmarks.pretraining.batch import PRODUCT_ROWS
+from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS
 from benchmarks.turns import serve
 
 

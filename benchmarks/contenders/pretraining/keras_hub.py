@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
 from benchmarks.turns import serve
 
 

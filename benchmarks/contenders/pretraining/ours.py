@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
 from benchmarks.turns import serve
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.training.optimizers import make_optimizer

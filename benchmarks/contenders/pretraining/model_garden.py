@@ -9,7 +9,7 @@ import tf_keras
 from official.modeling.optimization.legacy_adamw import AdamWeightDecay
 from official.nlp.modeling import layers, models, networks
 
-from benchmarks.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
 from benchmarks.turns import serve
 
 

@@ -1,0 +1,46 @@
+"""Attention of keras-attn and of Keras on TensorFlow: forward and back."""
+
+import keras
+import tensorflow as tf
+
+import keras_attn
+from benchmarks.memory import begin_peak, held
+from benchmarks.turns import serve
+
+
+def prepare(options):
+    heads, width, length = options["heads"], options["width"], options["length"]
+    if options["what"] == "layer":
+        inputs = [tf.random.normal((options["rows"], length, heads * width))]
+        library = keras_attn.layers if options["ours"] else keras.layers
+        layer = library.MultiHeadAttention(heads, width)
+        layer(inputs[0][:, :4], inputs[0][:, :4])
+        attend, weights = lambda x: layer(x, x), [v.value for v in layer.trainable_variables]
+    else:
+        inputs = [tf.random.normal((options["rows"], heads, length, width)) for _ in range(3)]
+        weights, attend = [], keras_attn.ops.scaled_dot_product_attention
+        if not options["ours"]:
+            # Keras has the heads behind the tokens.
+            inputs = [tf.transpose(x, (0, 2, 1, 3)) for x in inputs]
+            attend = keras.ops.dot_product_attention
+
+    @tf.function(jit_compile=options["xla"])
+    def step(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_sum(attend(*inputs))
+        return tape.gradient(loss, [*inputs, *weights])
+
+    before = begin_peak()
+
+    def work(count):
+        for _ in range(count):
+            found = step(*inputs)
+        found[0].numpy()
+        return {"memory": held("VmHWM") - before}
+
+    return work
+
+
+if __name__ == "__main__":
+    serve(prepare)

@@ -1,0 +1,191 @@
+"""Attention in memory that grows with the length, not with its square, on TensorFlow.
+
+Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
+FlashAttention, 2022, algorithm 4: logits are computed again, block by block, from the logarithm of
+their sum of exponentials. One block at a time: loops that ran ahead would hold many.
+"""
+
+import tensorflow as tf
+
+from keras_attn.ops.masks import MASKED
+
+# Queries and keys of a block. With 8 heads its logits take 16 MB.
+QUERIES, KEYS = 512, 1024
+
+
+def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
+    """`softmax(query @ key^T) @ value` where no more than one block of weights exists at a time.
+
+    Args:
+        query: `(..., T, K)`, scaled already.
+        key: `(..., S, K)`.
+        value: `(..., S, V)`. The lengths and K and V are static.
+        mask: Boolean `(..., T or 1, S or 1)`, True where a query may attend to a key, or None.
+        causal_offset: Query i sees keys up to i + this, an int; None: all.
+
+    Returns:
+        `(..., T, V)`; 0 for a query that sees no key.
+    """
+    blocks = _Blocks(query.shape[-2], key.shape[-2], mask, causal_offset)
+
+    @tf.custom_gradient
+    def attend(query, key, value):
+        output, sums = blocks.forward(query, key, value)
+        return output, lambda gradient: blocks.backward(query, key, value, output, sums, gradient)
+
+    return attend(query, key, value)
+
+
+class _Blocks:
+    """Which queries see which keys, block by block."""
+
+    def __init__(self, queries, keys, mask, offset):
+        self.queries, self.keys, self.mask, self.offset = queries, keys, mask, offset
+        self.rows, self.columns = min(QUERIES, queries), min(KEYS, keys)
+        self.high, self.wide = -(-queries // self.rows), -(-keys // self.columns)
+
+    def forward(self, query, key, value):
+        """(output, logarithm of the sum of exponentials of each query's logits)."""
+        query = self._padded(query, self.high * self.rows)
+        key, value = (self._padded(x, self.wide * self.columns) for x in (key, value))
+
+        def row(i):
+            q = _block(query, i, self.rows)
+
+            def add(j, most, total, output):
+                v = _block(value, j, self.columns)
+                logits, seen = self._logits(q, _block(key, j, self.columns), i, j)
+                more = tf.maximum(most, tf.reduce_max(logits, -1, keepdims=True))
+                weights = tf.where(seen, tf.exp(logits - more), 0.0)
+                shrink = tf.exp(most - more)
+                part = tf.cast(tf.matmul(tf.cast(weights, v.dtype), v), tf.float32)
+                return (j + 1, more, total * shrink + tf.reduce_sum(weights, -1, keepdims=True),
+                        output * shrink + part)
+
+            like = tf.cast(q, tf.float32)
+            one = tf.zeros_like(like[..., :1])
+            start = one + MASKED, one, one * tf.zeros(value.shape[-1])
+            most, total, output = _loop(0, self._last(i), add, start)
+            # Of no exponentials: so large that every weight of it is 0.
+            sums = tf.where(total > 0, most + tf.math.log(total), -MASKED)
+            return tf.cast(tf.math.divide_no_nan(output, total), value.dtype), sums
+
+        output, sums = _rows(self.high, row, (value.dtype, tf.float32))
+        return output[..., :self.queries, :], sums[..., :self.queries, :]
+
+    def backward(self, query, key, value, output, sums, gradient):
+        """Gradients of query, key and value."""
+        # Each query's gradient of the logits has this mean taken off.
+        means = tf.reduce_sum(tf.cast(output, tf.float32) * tf.cast(gradient, tf.float32), -1,
+                              keepdims=True)
+        high, wide = self.high * self.rows, self.wide * self.columns
+        query, gradient, sums, means = (
+            self._padded(x, high) for x in (query, gradient, sums, means))
+        key, value = self._padded(key, wide), self._padded(value, wide)
+
+        def weights(i, j):
+            """Weights of a block, and the gradient of its logits."""
+            q, k = _block(query, i, self.rows), _block(key, j, self.columns)
+            logits, seen = self._logits(q, k, i, j)
+            found = tf.where(seen, tf.exp(logits - _block(sums, i, self.rows)), 0.0)
+            through = tf.matmul(_block(gradient, i, self.rows), _block(value, j, self.columns),
+                                transpose_b=True)
+            change = found * (tf.cast(through, tf.float32) - _block(means, i, self.rows))
+            return found, tf.cast(change, q.dtype)
+
+        def query_row(i):
+            def add(j, total):
+                _, change = weights(i, j)
+                part = tf.matmul(change, _block(key, j, self.columns))
+                return j + 1, total + tf.cast(part, tf.float32)
+
+            zeros = tf.zeros_like(tf.cast(_block(query, i, self.rows), tf.float32))
+            return [tf.cast(_loop(0, self._last(i), add, (zeros,))[0], query.dtype)]
+
+        def key_row(j):
+            def add(i, of_key, of_value):
+                found, change = weights(i, j)
+                g = _block(gradient, i, self.rows)
+                of_key += tf.cast(tf.matmul(change, _block(query, i, self.rows),
+                                            transpose_a=True), tf.float32)
+                of_value += tf.cast(tf.matmul(tf.cast(found, g.dtype), g, transpose_a=True),
+                                    tf.float32)
+                return i + 1, of_key, of_value
+
+            zeros = [tf.zeros_like(tf.cast(_block(x, j, self.columns), tf.float32))
+                     for x in (key, value)]
+            found = _loop(self._first(j), self.high, add, zeros)
+            return [tf.cast(x, key.dtype) for x in found]
+
+        of_query, = _rows(self.high, query_row, (query.dtype,))
+        of_key, of_value = _rows(self.wide, key_row, (key.dtype, value.dtype))
+        return (of_query[..., :self.queries, :], of_key[..., :self.keys, :],
+                of_value[..., :self.keys, :])
+
+    def _logits(self, q, k, i, j):
+        """float32 logits of a block, and where they are seen."""
+        rows = (i * self.rows + tf.range(self.rows))[:, None]
+        columns = (j * self.columns + tf.range(self.columns))[None]
+        seen = columns < self.keys
+        if self.offset is not None:
+            seen &= columns <= rows + self.offset
+        if self.mask is not None:
+            part = self.mask
+            if part.shape[-2] != 1:
+                part = _block(self._padded(part, self.high * self.rows), i, self.rows)
+            if part.shape[-1] != 1:
+                part = tf.linalg.matrix_transpose(_block(self._padded(
+                    tf.linalg.matrix_transpose(part), self.wide * self.columns), j, self.columns))
+            seen &= part
+        logits = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32)
+        return tf.where(seen, logits, MASKED), seen
+
+    def _last(self, i):
+        """Number of the key blocks that a block of queries sees any of."""
+        if self.offset is None:
+            return self.wide
+        seen = (i + 1) * self.rows + self.offset
+        return tf.clip_by_value(-(-seen // self.columns), 0, self.wide)
+
+    def _first(self, j):
+        """The first block of queries that sees any of a block of keys."""
+        if self.offset is None:
+            return 0
+        return tf.clip_by_value((j * self.columns - self.offset) // self.rows, 0, self.high)
+
+    @staticmethod
+    def _padded(x, length):
+        missing = length - x.shape[-2]
+        if not missing:
+            return x
+        return tf.pad(x, [[0, 0]] * (len(x.shape) - 2) + [[0, missing], [0, 0]])
+
+
+def _block(x, number, length):
+    leading = len(x.shape) - 2
+    # Not x[a:b], whose length XLA does not know.
+    begin, size = [0] * leading + [number * length, 0], [length, x.shape[-1]]
+    found = tf.slice(x, begin, tf.concat([tf.shape(x)[:leading], size], 0))
+    return tf.ensure_shape(found, (*x.shape[:-2], *size))
+
+
+def _loop(first, last, body, start):
+    """The state after `body(number, *state)` for the numbers from first to last."""
+    return tf.while_loop(lambda number, *_: number < last, body, (tf.constant(first) if isinstance(
+        first, int) else first, *start), parallel_iterations=1)[1:]
+
+
+def _rows(count, row, dtypes):
+    """What `row` gives for 0, 1, …, joined along the last axis but one."""
+    arrays = [tf.TensorArray(dtype, count) for dtype in dtypes]
+    arrays = _loop(0, count, lambda i, *arrays: (
+        i + 1, *(array.write(i, x) for array, x in zip(arrays, row(i), strict=True))), arrays)
+    return [_joined(array.stack()) for array in arrays]
+
+
+def _joined(stacked):
+    """(N, ..., T, K) -> (..., N T, K)."""
+    count, *leading, length, width = stacked.shape
+    order = [*range(1, len(leading) + 1), 0, len(leading) + 1, len(leading) + 2]
+    shape = tf.concat([tf.shape(stacked)[1:-2], [count * length, width]], 0)
+    return tf.reshape(tf.transpose(stacked, order), shape)
