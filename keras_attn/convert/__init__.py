@@ -100,6 +100,8 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     Raises:
         UserError: If a folder or the format is wrong, or something of the model has no place.
     """
+    import tensorflow as tf
+
     from keras_attn.convert.stored import with_text
     from keras_attn.convert.tasks import with_task
 
@@ -118,10 +120,11 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     try:
         os.makedirs(target, exist_ok=True)
         _module(format).write(target, stored)
-    except OSError as error:
+    except (OSError, tf.errors.OpError) as error:
         _remove(target, whole=made)
-        raise UserError(f"The target must be writable, with free space. Received: {target} "
-                        f"({error.strerror or error})") from error
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError("The source must be readable and the target writable, with free space. "
+                        f"Received: {source} to {target} ({reason})") from error
     except BaseException:
         _remove(target, whole=made)
         raise

@@ -24,7 +24,7 @@ CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
 # Its "gelu" is the one with tanh; Hugging Face's is not.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
 # Of a damaged checkpoint; for one cut off TensorFlow raises an IndexError.
-_DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError)
+_DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, KeyError, TypeError)
 # Of the optimizer, not of the model.
 _SLOTS = re.compile(r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_1)?)|global_step|beta[12]_power")
 _NAMES = (

@@ -7,7 +7,8 @@ from keras_attn.errors import UserError
 PREFIX = "hf:"
 # What is read; no pickle is even downloaded.
 _FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "vocab.txt",
-          "tokenizer.json", "tokenizer_config.json"]
+          "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+          "added_tokens.json"]
 
 
 def local_folder(source):

@@ -116,7 +116,10 @@ def write(folder, stored):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
     if stored.kind == "encoder":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
-    save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+    try:
+        save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+    except _safetensors("safetensors").SafetensorError as error:
+        raise OSError(str(error)) from error
     write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
@@ -130,8 +133,9 @@ def refused_pickle(path):
     return UserError(
         f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
         "safely, in its folder: python -c \"import glob, torch, safetensors.torch as s; "
-        f"s.save_file({{k: v.clone() for f in glob.glob('{files}') for k, v in torch.load(f, "
-        f"map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". Received: {path}")
+        f"s.save_file({{k: v.clone() for f in glob.glob('{files}') or ['{files}'] for k, v in "
+        f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". "
+        f"Received: {path}")
 
 
 def layout_of(stored):

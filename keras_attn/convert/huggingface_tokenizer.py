@@ -13,7 +13,7 @@ from keras_attn.text.vocabulary import (
 )
 
 VOCABULARY, TOKENIZER, CONFIG = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
-_SPECIAL = "special_tokens_map.json"
+_SPECIAL, _ADDED = "special_tokens_map.json", "added_tokens.json"
 _NAMES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS, strict=True))
 
 
@@ -30,15 +30,17 @@ def read_tokenizer(folder):
         UserError: For a tokenizer that is not BERT's, or files that contradict each other.
     """
     config, tokenizer = (_read(folder, name) for name in (CONFIG, TOKENIZER))
-    settings, where = _settings(config, tokenizer, folder)
+    settings = _settings(config, tokenizer, folder)
     lowercase = settings.get("lowercase")
     for name, needed in (("lowercase", (None, True, False)), ("strip_accents", (None, lowercase)),
                          ("clean_text", (None, True)), ("handle_chinese_chars", (None, True)),
-                         ("do_basic_tokenize", (None, True)), ("never_split", (None, []))):
+                         ("do_basic_tokenize", (None, True)), ("never_split", (None, [])),
+                         ("word_tokenizer_type", (None, "basic")),
+                         ("subword_tokenizer_type", (None, "wordpiece"))):
         if settings.get(name) not in needed:
             raise UserError("A tokenizer must treat text as BERT's does. Received: "
                             f"{name}={shorten(settings[name])} with "
-                            f"lowercase={shorten(lowercase)} in {where}")
+                            f"lowercase={shorten(lowercase)} in {folder}")
     for file, said in ((CONFIG, config), (_SPECIAL, _read(folder, _SPECIAL))):
         for name, token in _NAMES.items():
             found = said.get(f"{name}_token", token)
@@ -54,6 +56,8 @@ def read_tokenizer(folder):
             raise UserError(f"{VOCABULARY} and {TOKENIZER} must hold the same vocabulary. "
                             f"Received: {folder}, where they differ")
         vocabulary = listed
+    if vocabulary is not None:
+        _check_added(folder, config, tokenizer, vocabulary)
     return vocabulary, lowercase
 
 
@@ -85,26 +89,39 @@ def _read(folder, name):
 
 
 def _settings(config, tokenizer, folder):
-    """How text is treated, and the file that says so; tokenizer.json is what is used."""
-    said = {name: config[theirs] for name, theirs in (
-        ("lowercase", "do_lower_case"), ("strip_accents", "strip_accents"),
-        ("handle_chinese_chars", "tokenize_chinese_chars"),
-        ("do_basic_tokenize", "do_basic_tokenize"), ("never_split", "never_split"))
-        if theirs in config}
+    """How text is treated, as both files say."""
+    names = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
+    said = {names.get(name, name): value for name, value in config.items()}
     if not tokenizer:
-        return said, os.path.join(folder, CONFIG)
+        return said
     path = os.path.join(folder, TOKENIZER)
-    normalizer = tokenizer.get("normalizer")
-    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
-        raise UserError(f"A BertNormalizer is needed. Received: another in {path}")
-    splitter = tokenizer.get("pre_tokenizer")
-    if not isinstance(splitter, dict) or splitter.get("type") != "BertPreTokenizer":
-        raise UserError(f"A BertPreTokenizer is needed. Received: another in {path}")
-    if said.get("lowercase", normalizer.get("lowercase")) != normalizer.get("lowercase"):
-        raise UserError(f"{CONFIG} and {TOKENIZER} must agree. Received: "
-                        f"do_lower_case={shorten(said['lowercase'])} and "
-                        f"lowercase={shorten(normalizer.get('lowercase'))} in {folder}")
-    return {**said, **normalizer}, path
+    for part, needed in (("normalizer", "BertNormalizer"), ("pre_tokenizer", "BertPreTokenizer")):
+        found = tokenizer.get(part)
+        if not isinstance(found, dict) or found.get("type") != needed:
+            raise UserError(f"A {needed} is needed. Received: another in {path}")
+    normalizer = tokenizer["normalizer"]
+    for name in ("lowercase", "strip_accents", "handle_chinese_chars"):
+        if said.get(name) not in (None, normalizer.get(name)):
+            raise UserError(f"{CONFIG} and {TOKENIZER} must agree. Received: "
+                            f"{name}={shorten(said[name])} and "
+                            f"{name}={shorten(normalizer.get(name))} in {folder}")
+    return {**said, **normalizer}
+
+
+def _check_added(folder, config, tokenizer, vocabulary):
+    """Checks that tokens that were added later are pieces of the vocabulary, by their numbers."""
+    said = tokenizer.get("added_tokens")
+    found = [(token.get("content"), token.get("id")) if isinstance(token, dict) else (token, None)
+             for token in (said if isinstance(said, list) else [])]
+    found += _read(folder, _ADDED).items()
+    said = config.get("added_tokens_decoder")
+    found += [(token.get("content") if isinstance(token, dict) else token, number)
+              for number, token in (said.items() if isinstance(said, dict) else ())]
+    places = {piece: str(place) for place, piece in enumerate(vocabulary)}
+    for content, number in found:
+        if not isinstance(content, str) or places.get(content) != str(number):
+            raise UserError("Every token must be a piece of the vocabulary. Received: "
+                            f"{shorten(content)}, added in {folder}")
 
 
 def _vocabulary(tokenizer, path):
@@ -117,10 +134,4 @@ def _vocabulary(tokenizer, path):
     if [pieces[piece] for piece in vocabulary] != list(range(len(vocabulary))):
         raise UserError(f"The ids of the vocabulary must be 0, 1, …. Received: others in {path}")
     check_vocabulary(vocabulary, path)
-    added = tokenizer.get("added_tokens")
-    for token in added if isinstance(added, list) else []:
-        content = token.get("content") if isinstance(token, dict) else None
-        if not isinstance(content, str) or pieces.get(content, -1) != token.get("id"):
-            raise UserError("Every token must be a piece of the vocabulary. Received: "
-                            f"{shorten(content)}, added in {path}")
     return vocabulary

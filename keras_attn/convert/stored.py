@@ -11,6 +11,7 @@ from keras_attn.models import BertEncoder
 
 SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim",
          "max_length", "num_segments")
+_NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_epsilon")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,21 +161,19 @@ def check_architecture(architecture, source, most_layers):
     Raises:
         UserError: Names the first that is wrong.
     """
-    for name, value in architecture.items():
-        if name not in (*SIZES, "activation") and (
-                isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
-            raise UserError(f"{name} must be a number of at least 0. "
-                            f"Received: {shorten(value)} in {source}")
-    check_sizes(architecture, source, most_layers)
+    check_numbers(architecture, source, most_layers)
     return resolved(architecture, source)
 
 
-def check_sizes(architecture, source, most_layers):
-    """Raises UserError for sizes that no BERT has; see `check_architecture`."""
-    for name in SIZES:
-        value = architecture[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-            raise UserError(f"{name} must be a whole number of at least 0. "
+def check_numbers(architecture, source, most_layers):
+    """Raises UserError for numbers that no BERT has; see `check_architecture`."""
+    for name in (*SIZES, *_NUMBERS):
+        value, whole = architecture[name], name in SIZES
+        if value is None and name == "attention_dropout":  # that of the rest
+            continue
+        kind = int if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**31:
+            raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
                             f"Received: {shorten(value)} in {source}")
     if architecture["num_layers"] > most_layers:
         raise UserError("num_layers must be as many as there are weights for. Received: "

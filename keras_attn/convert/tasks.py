@@ -51,7 +51,7 @@ def with_task(stored, task, new_heads):
                     for path, variable in _initial(kind, architecture, heads) if path in missing}
     return dataclasses.replace(
         stored, kind=kind, architecture=architecture, heads=heads, weights=weights,
-        labels=None, pairs=None, config=None), names
+        labels=None, pairs=None, config=stored.config if stored.kind == kind else None), names
 
 
 def _initial(kind, architecture, heads):

@@ -3,16 +3,18 @@
 import collections.abc
 import posixpath
 
-from keras_attn.convert.stored import StoredBert, check_sizes, resolved, shapes
+from keras_attn.convert.stored import StoredBert, check_numbers, resolved, shapes
 from keras_attn.data.files import file_sha256
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
+from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir
 
 # Names of the task models, with which the paths in a checkpoint begin.
 MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier"}
+_TASKS = {"pretraining": BertPretrainer, "finetuning": BertClassifier}
 # So that a wrong config.json is no endless work; the deepest BERT has 24.
 _MOST_LAYERS = 10_000
 
@@ -39,16 +41,21 @@ def read(folder, log=print):
     try:
         kind, config, heads = saved["kind"], saved["config"], dict(saved.get("heads", {}))
         if kind == "pretraining":
-            heads = {"next_sentence": True, "tie_embeddings": True, **heads}
+            known = {"next_sentence": True, "tie_embeddings": True}
         elif kind == "finetuning":
             found = workdir.read_labels()
             labels, pairs = found["names"], found["pairs"]
-            heads = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
-                     "pooling": config["model"].get("pooling", "cls"), **heads}
-        elif kind != "encoder":
-            raise ValueError(kind)
+            known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
+                     "pooling": config["model"].get("pooling", "cls")}
+        else:
+            known = {"encoder": {}}[kind]
+        if not heads.keys() <= known.keys():
+            raise ValueError(heads)
+        heads = {**known, **heads}
         architecture = resolved(saved["architecture"], workdir / "config.json")
-        check_sizes(architecture, workdir / "config.json", _MOST_LAYERS)
+        if kind in _TASKS:  # they check their arguments
+            _TASKS[kind](BertEncoder(**architecture), **heads)
+        check_numbers(architecture, workdir / "config.json", _MOST_LAYERS)
         lowercase, sha256 = config["data"]["lowercase"], saved["data_sha256"].get("vocab.txt")
     except UserError:
         raise

@@ -7,6 +7,8 @@ import random
 import re
 import shutil
 import struct
+import subprocess
+import sys
 import zipfile
 
 import h5py
@@ -17,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
 from keras_attn.errors import UserError
+from keras_attn.jobs.saved import Saved
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
@@ -61,6 +64,8 @@ def header_of(path):
     ({"vocab_size": -1}, "vocabulary_size must be a whole number of at least 0"),
     ({"vocab_size": 44}, "must have shape"),
     ({"hidden_dropout_prob": 2}, "dropout"),
+    ({"layer_norm_eps": float("nan")}, "layer_norm_epsilon must be a number"),
+    ({"initializer_range": 1e308}, "initializer_range must be a number"),
     ({"classifier_dropout": 2, "architectures": ["BertForSequenceClassification"]},
      r"classifier_dropout must be in \[0, 1\)"),
     ({"architectures": ["BertForSequenceClassification"]}, "missing: classifier.bias"),
@@ -134,9 +139,10 @@ def test_a_workdir_whose_config_does_not_fit_its_arrays_is_refused(folder, tmp_p
     config = json.loads((run / "config.json").read_text())
     for name, value, message in (
         ("vocabulary_size", 20_000_000, "a piece for each row.*45 pieces, 20000000 rows"),
-        ("vocabulary_size", 1e308, "vocabulary_size must be a whole number|that of a run"),
+        ("vocabulary_size", 1e308, "vocabulary_size must be a whole number"),
         ("num_layers", 300_000, "num_layers must be as many"),
-        ("num_layers", 2.5, "num_layers must be a whole number|that of a run"),
+        ("num_layers", 2.5, "num_layers must be a whole number"),
+        ("layer_norm_epsilon", "x", "layer_norm_epsilon must be a number"),
         ("max_length", 7, "position_embedding/embeddings must be float32 .7, 12.. Received: "),
         ("num_layers", 3, "layer_2/.* must be float32 .*Received: left out"),
         ("num_layers", 1, "layer_1/.* must be left out. Received: float32"),
@@ -222,13 +228,22 @@ def test_another_tokenizer_is_refused(folder):
     path.write_text(json.dumps({**tokenizer, "added_tokens": added}))
     refused(folder, "Every token must be a piece.*'<user>'")
     path.write_text(json.dumps(tokenizer))
-    for fields in ({"do_basic_tokenize": False}, {"never_split": ["a"]}):
-        edit(folder / "tokenizer_config.json", **{"never_split": None, **fields})
-        refused(folder, "must treat text as BERT's does")
-        edit(folder / "tokenizer_config.json", do_basic_tokenize=True)
-    edit(folder / "tokenizer_config.json", never_split=None, mask_token="<mask>")
-    refused(folder, "special tokens must be .*mask_token='<mask>'")
-    edit(folder / "tokenizer_config.json", mask_token="[MASK]")
+    config = (folder / "tokenizer_config.json").read_text()
+    for fields, message in (
+        ({"do_basic_tokenize": False}, "as BERT's does.*do_basic_tokenize=False"),
+        ({"never_split": ["a"]}, "as BERT's does.*never_split="),
+        ({"word_tokenizer_type": "mecab"}, "as BERT's does.*word_tokenizer_type='mecab'"),
+        ({"strip_accents": False}, "must agree.*strip_accents=False and strip_accents="),
+        ({"added_tokens_decoder": {"45": {"content": "<user>"}}}, "must be a piece.*'<user>'"),
+        ({"mask_token": "<mask>"}, "special tokens must be .*mask_token='<mask>'"),
+    ):
+        edit(folder / "tokenizer_config.json", **fields)
+        refused(folder, message)
+        (folder / "tokenizer_config.json").write_text(config)
+    (folder / "added_tokens.json").write_text('{"<user>": 45}')
+    refused(folder, "must be a piece.*'<user>'")
+    (folder / "added_tokens.json").write_text('{"[PAD]": 0}')
+    assert convert.read(folder).vocabulary[0] == "[PAD]"
     (folder / "special_tokens_map.json").write_text(json.dumps({"cls_token": "<s>"}))
     refused(folder, "special tokens must be .*cls_token='<s>'.*special_tokens_map.json")
 
@@ -289,7 +304,7 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
         convert.convert(folder, tmp_path / "out", "google")
     (tmp_path / "file").write_text("")
     for format in ("workdir", "huggingface"):
-        with pytest.raises(UserError, match="target must be writable.*file/out"):
+        with pytest.raises(UserError, match="target writable.*file/out"):
             convert.convert(folder, tmp_path / "file/out", format)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("")
@@ -302,6 +317,21 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
     for source, target in ((folder, "gs://bucket/x"), ("gs://bucket/x", tmp_path / "out")):
         with pytest.raises(UserError, match="folder of this machine.*gs://bucket/x"):
             convert.convert(source, target)
+
+
+@pytest.mark.parametrize("format", ["workdir", "huggingface", "google"])
+def test_a_full_disk_leaves_nothing(folder, tmp_path, format):
+    """A limit on the size of files stands in for the disk."""
+    edit(folder / "config.json", hidden_act="gelu_new")
+    code = ("import resource, signal, sys\nfrom keras_attn import convert\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+            "try:\n    convert(*sys.argv[1:])\n"
+            "except convert.UserError as error:\n    print(error)")
+    done = subprocess.run([sys.executable, "-c", code, folder, tmp_path / "out", format],
+                          capture_output=True, text=True, cwd=GOLDEN.parents[1])
+    assert "target writable, with free space" in done.stdout, done.stderr[-2000:]
+    assert not (tmp_path / "out").exists()
 
 
 def test_new_heads_are_named_and_the_rest_stays(tmp_path):
@@ -387,6 +417,8 @@ def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_
             stored = convert.read(folder)
             for weight in stored.weights.values():
                 assert np.asarray(weight).shape == weight.shape
+            if number % 50 < 2:
+                Saved(folder, lowercase=stored.lowercase is not False).make_model()
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 1500, str(error)
             refusals += 1

@@ -243,9 +243,10 @@ def test_a_model_of_the_hub_comes_from_its_cache(tmp_path, monkeypatch):
     def offline(*args, **options):
         wanted = huggingface_hub.utils.filter_repo_objects(
             ["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.safetensors",
-             "optimizer.pt"], allow_patterns=options["allow_patterns"],
+             "special_tokens_map.json", "optimizer.pt"], allow_patterns=options["allow_patterns"],
             ignore_patterns=options["ignore_patterns"])
-        assert list(wanted) == ["config.json", "model.safetensors"]  # no pickle is downloaded
+        # No pickle is downloaded.
+        assert list(wanted) == ["config.json", "model.safetensors", "special_tokens_map.json"]
         return download(*args, **options, cache_dir=tmp_path, local_files_only=True)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
