@@ -1,8 +1,10 @@
 """Trained models to start from: a workdir, or a folder of another library."""
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import tensorflow as tf
 
 from keras_attn import convert
 from keras_attn.convert.stored import head_of, with_text
@@ -12,7 +14,7 @@ from keras_attn.layers.seeds import initialized_by
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.shared_memory import as_tensor, new_array
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.checkpoints import assign_values, digest, variables_by_path
+from keras_attn.training.checkpoints import check_values, digest, variables_by_path
 
 HEADS = ("mlm_dense", "mlm_norm", "mlm_bias", "mlm_embedding", "nsp_dense", "pooler",
          "logits_dense")
@@ -86,7 +88,12 @@ class Saved:
         values = {path: self.weights[path] for path in wanted if path in self.weights}
         if _POSITIONS in values:
             values[_POSITIONS] = _repeated(values[_POSITIONS], wanted[_POSITIONS].shape[0])
-        assign_values(wanted, values, f"The checkpoint of {self.path}")
+        check_values(wanted, values, f"The checkpoint of {self.path}")
+        # They are read, and turned, now. More threads would hold more at once.
+        with ThreadPoolExecutor(2) as pool:
+            for path, tensor in zip(values, pool.map(tf.convert_to_tensor, values.values()),
+                                    strict=True):
+                wanted[path].assign(tensor)
 
     def make_model(self, dtype="float32"):
         """The trained model."""

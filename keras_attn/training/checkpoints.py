@@ -45,6 +45,13 @@ def read_values(variables):
 
 def assign_values(variables, values, source):
     """Sets variables from arrays; a missing, extra or misshapen one is an error."""
+    check_values(variables, values, source)
+    for path, variable in variables.items():
+        variable.assign(values[path])
+
+
+def check_values(variables, values, source):
+    """Raises UserError if an array for the variables is missing, left over or misshapen."""
     missing = sorted(set(variables) - set(values))
     extra = sorted(set(values) - set(variables))
     if missing or extra:
@@ -58,8 +65,6 @@ def assign_values(variables, values, source):
                 f"{source} must hold {path} with shape {tuple(variable.shape)}. "
                 f"Received: shape={tuple(values[path].shape)}"
             )
-    for path, variable in variables.items():
-        variable.assign(values[path])
 
 
 def _few(names):
