@@ -93,6 +93,22 @@ def test_compiled_with_xla_and_large_logits(small_blocks):
     np.testing.assert_allclose(found, reference(*arrays, mask), 1e-4, 1e-4)
 
 
+def test_the_gradient_compiles_with_xla(small_blocks):
+    import tensorflow as tf
+
+    mask = random_mask(2, 1, 1, 13)
+
+    def differentiate(*tensors):
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            found = scaled_dot_product_attention(*tensors, mask=mask, causal="end")
+        return tape.gradient(found, tensors)
+
+    arrays = [tf.constant(x) for x in arrays_of()]
+    for one, other in zip(compiled(differentiate)(*arrays), differentiate(*arrays), strict=True):
+        np.testing.assert_allclose(one, other, 1e-4, 1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision(small_blocks, dtype):
     arrays = arrays_of()

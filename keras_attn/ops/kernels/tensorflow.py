@@ -54,9 +54,10 @@ class _Blocks:
 
             def add(j, most, total, output):
                 v = _block(value, j, self.columns)
-                logits, seen = self._logits(q, _block(key, j, self.columns), i, j)
+                logits = self._logits(q, _block(key, j, self.columns), i, j)
                 more = tf.maximum(most, tf.reduce_max(logits, -1, keepdims=True))
-                weights = tf.where(seen, tf.exp(logits - more), 0.0)
+                # A masked logit gives exactly 0, also to a query that has seen no key yet.
+                weights = tf.exp(logits - tf.where(more > MASKED, more, 0.0))
                 shrink = tf.exp(most - more)
                 part = tf.cast(tf.matmul(tf.cast(weights, v.dtype), v), tf.float32)
                 return (j + 1, more, total * shrink + tf.reduce_sum(weights, -1, keepdims=True),
@@ -83,47 +84,43 @@ class _Blocks:
             self._padded(x, high) for x in (query, gradient, sums, means))
         key, value = self._padded(key, wide), self._padded(value, wide)
 
-        def weights(i, j):
-            """Weights of a block, and the gradient of its logits."""
-            q, k = _block(query, i, self.rows), _block(key, j, self.columns)
-            logits, seen = self._logits(q, k, i, j)
-            found = tf.where(seen, tf.exp(logits - _block(sums, i, self.rows)), 0.0)
-            through = tf.matmul(_block(gradient, i, self.rows), _block(value, j, self.columns),
-                                transpose_b=True)
-            change = found * (tf.cast(through, tf.float32) - _block(means, i, self.rows))
-            return found, tf.cast(change, q.dtype)
+        def key_row(j, of_query):
+            k, v = _block(key, j, self.columns), _block(value, j, self.columns)
 
-        def query_row(i):
-            def add(j, total):
-                _, change = weights(i, j)
-                part = tf.matmul(change, _block(key, j, self.columns))
-                return j + 1, total + tf.cast(part, tf.float32)
+            def add(i, of_query, of_key, of_value):
+                q, g = _block(query, i, self.rows), _block(gradient, i, self.rows)
+                weights = tf.exp(self._logits(q, k, i, j) - _block(sums, i, self.rows))
+                change = tf.cast(tf.matmul(g, v, transpose_b=True), tf.float32)
+                change = tf.cast(weights * (change - _block(means, i, self.rows)), q.dtype)
+                weights = tf.cast(weights, g.dtype)
+                part = of_query.read(i) + tf.cast(tf.matmul(change, k), tf.float32)
+                of_key += tf.cast(tf.matmul(change, q, transpose_a=True), tf.float32)
+                of_value += tf.cast(tf.matmul(weights, g, transpose_a=True), tf.float32)
+                return i + 1, of_query.write(i, part), of_key, of_value
 
-            zeros = tf.zeros_like(tf.cast(_block(query, i, self.rows), tf.float32))
-            return [tf.cast(_loop(0, self._last(i), add, (zeros,))[0], query.dtype)]
+            zeros = [tf.zeros_like(tf.cast(x, tf.float32)) for x in (k, v)]
+            of_query, *found = _loop(self._first(j), self.high, add, (of_query, *zeros))
+            return of_query, [tf.cast(x, key.dtype) for x in found]
 
-        def key_row(j):
-            def add(i, of_key, of_value):
-                found, change = weights(i, j)
-                g = _block(gradient, i, self.rows)
-                of_key += tf.cast(tf.matmul(change, _block(query, i, self.rows),
-                                            transpose_a=True), tf.float32)
-                of_value += tf.cast(tf.matmul(tf.cast(found, g.dtype), g, transpose_a=True),
-                                    tf.float32)
-                return i + 1, of_key, of_value
+        def column(j, of_query, of_key, of_value):
+            of_query, (k, v) = key_row(j, of_query)
+            return j + 1, of_query, of_key.write(j, k), of_value.write(j, v)
 
-            zeros = [tf.zeros_like(tf.cast(_block(x, j, self.columns), tf.float32))
-                     for x in (key, value)]
-            found = _loop(self._first(j), self.high, add, zeros)
-            return [tf.cast(x, key.dtype) for x in found]
-
-        of_query, = _rows(self.high, query_row, (query.dtype,))
-        of_key, of_value = _rows(self.wide, key_row, (key.dtype, value.dtype))
-        return (of_query[..., :self.queries, :], of_key[..., :self.keys, :],
-                of_value[..., :self.keys, :])
+        of_query = tf.TensorArray(tf.float32, self.high, clear_after_read=False)
+        zeros = tf.zeros_like(tf.cast(_block(query, 0, self.rows), tf.float32))
+        of_query = _loop(0, self.high, lambda i, array: (i + 1, array.write(i, zeros)),
+                         (of_query,))[0]
+        arrays = [tf.TensorArray(x.dtype, self.wide) for x in (key, value)]
+        of_query, of_key, of_value = (
+            _joined(array.stack()) for array in _loop(0, self.wide, column, (of_query, *arrays)))
+        return (tf.cast(of_query[..., :self.queries, :], query.dtype),
+                of_key[..., :self.keys, :], of_value[..., :self.keys, :])
 
     def _logits(self, q, k, i, j):
-        """float32 logits of a block, and where they are seen."""
+        """float32 logits of a block."""
+        logits = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32)
+        if self.offset is None and self.mask is None and self.keys % self.columns == 0:
+            return logits
         rows = (i * self.rows + tf.range(self.rows))[:, None]
         columns = (j * self.columns + tf.range(self.columns))[None]
         seen = columns < self.keys
@@ -137,8 +134,7 @@ class _Blocks:
                 part = tf.linalg.matrix_transpose(_block(self._padded(
                     tf.linalg.matrix_transpose(part), self.wide * self.columns), j, self.columns))
             seen &= part
-        logits = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32)
-        return tf.where(seen, logits, MASKED), seen
+        return tf.where(seen, logits, MASKED)
 
     def _last(self, i):
         """Number of the key blocks that a block of queries sees any of."""
