@@ -40,14 +40,19 @@ class _Blocks:
     """Which queries see which keys, block by block."""
 
     def __init__(self, queries, keys, mask, offset):
-        self.queries, self.keys, self.mask, self.offset = queries, keys, mask, offset
+        self.queries, self.keys, self.offset = queries, keys, offset
         self.rows, self.columns = min(QUERIES, queries), min(KEYS, keys)
         self.high, self.wide = -(-queries // self.rows), -(-keys // self.columns)
+        self.mask = mask
+        if mask is not None and mask.shape[-2] != 1:
+            self.mask = _padded(self.mask, self.high * self.rows)
+        if mask is not None and mask.shape[-1] != 1:
+            self.mask = _padded(self.mask, self.wide * self.columns, axis=-1)
 
     def forward(self, query, key, value):
         """(output, logarithm of the sum of exponentials of each query's logits)."""
-        query = self._padded(query, self.high * self.rows)
-        key, value = (self._padded(x, self.wide * self.columns) for x in (key, value))
+        query = _padded(query, self.high * self.rows)
+        key, value = (_padded(x, self.wide * self.columns) for x in (key, value))
 
         def row(i):
             q = _block(query, i, self.rows)
@@ -81,8 +86,8 @@ class _Blocks:
                               keepdims=True)
         high, wide = self.high * self.rows, self.wide * self.columns
         query, gradient, sums, means = (
-            self._padded(x, high) for x in (query, gradient, sums, means))
-        key, value = self._padded(key, wide), self._padded(value, wide)
+            _padded(x, high) for x in (query, gradient, sums, means))
+        key, value = _padded(key, wide), _padded(value, wide)
 
         def key_row(j, of_query):
             k, v = _block(key, j, self.columns), _block(value, j, self.columns)
@@ -128,12 +133,8 @@ class _Blocks:
             seen &= columns <= rows + self.offset
         if self.mask is not None:
             part = self.mask
-            if part.shape[-2] != 1:
-                part = _block(self._padded(part, self.high * self.rows), i, self.rows)
-            if part.shape[-1] != 1:
-                part = tf.linalg.matrix_transpose(_block(self._padded(
-                    tf.linalg.matrix_transpose(part), self.wide * self.columns), j, self.columns))
-            seen &= part
+            part = part if part.shape[-2] == 1 else _block(part, i, self.rows)
+            seen &= part if part.shape[-1] == 1 else _block(part, j, self.columns, axis=-1)
         return tf.where(seen, logits, MASKED)
 
     def _last(self, i):
@@ -149,20 +150,23 @@ class _Blocks:
             return 0
         return tf.clip_by_value((j * self.columns - self.offset) // self.rows, 0, self.high)
 
-    @staticmethod
-    def _padded(x, length):
-        missing = length - x.shape[-2]
-        if not missing:
-            return x
-        return tf.pad(x, [[0, 0]] * (len(x.shape) - 2) + [[0, missing], [0, 0]])
+
+def _padded(x, length, axis=-2):
+    missing = length - x.shape[axis]
+    if not missing:
+        return x
+    added = [[0, 0]] * len(x.shape)
+    added[axis] = [0, missing]
+    return tf.pad(x, added)
 
 
-def _block(x, number, length):
-    leading = len(x.shape) - 2
+def _block(x, number, length, axis=-2):
+    axis += len(x.shape)
     # Not x[a:b], whose length XLA does not know.
-    begin, size = [0] * leading + [number * length, 0], [length, x.shape[-1]]
-    found = tf.slice(x, begin, tf.concat([tf.shape(x)[:leading], size], 0))
-    return tf.ensure_shape(found, (*x.shape[:-2], *size))
+    begin, size = [0] * len(x.shape), tf.unstack(tf.shape(x))
+    begin[axis], size[axis] = number * length, length
+    found = tf.slice(x, begin, size)
+    return tf.ensure_shape(found, (*x.shape[:axis], length, *x.shape[axis + 1:]))
 
 
 def _loop(first, last, body, start):
