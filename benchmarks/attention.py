@@ -16,6 +16,7 @@ from absl import app, flags
 from benchmarks.turns import Contender, in_turn, spread
 
 FLAGS = flags.FLAGS
+flags.DEFINE_list("what", ["function", "layer"], "scaled_dot_product_attention; the layer.")
 flags.DEFINE_list("lengths", ["128", "512", "2048", "4096", "16384"], "Tokens.")
 flags.DEFINE_integer("rows", 1, "Of a batch.")
 flags.DEFINE_integer("heads", 8, "Heads.")
@@ -32,7 +33,7 @@ WAYS = {OURS: "", f"{OURS}, XLA": "xla", KERAS: "", f"{KERAS}, XLA": "xla", TORC
 
 def main(_):
     missed = []
-    for what in ("function", "layer"):
+    for what in FLAGS.what:
         for length in map(int, FLAGS.lengths):
             missed += compare(what, length)
     if missed:

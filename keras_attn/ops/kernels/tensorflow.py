@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_attn.ops.masks import MASKED
 
-# Queries and keys of a block. With 8 heads its logits take 16 MB.
-QUERIES, KEYS = 512, 1024
+# Queries and keys of a block. With 8 heads its logits take 4 MB.
+QUERIES, KEYS = 256, 512
 
 
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
