@@ -14,7 +14,7 @@ from keras_attn.workdir import Workdir
 
 # Names of the task models, with which the paths in a checkpoint begin.
 MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier"}
-_TASKS = {"pretraining": BertPretrainer, "finetuning": BertClassifier}
+TASKS = {"pretraining": BertPretrainer, "finetuning": BertClassifier}
 # So that a wrong config.json is no endless work; the deepest BERT has 24.
 _MOST_LAYERS = 10_000
 
@@ -53,8 +53,8 @@ def read(folder, log=print):
             raise ValueError(heads)
         heads = {**known, **heads}
         architecture = resolved(saved["architecture"], workdir / "config.json")
-        if kind in _TASKS:  # they check their arguments
-            _TASKS[kind](BertEncoder(**architecture), **heads)
+        if kind in TASKS:  # they check their arguments
+            TASKS[kind](BertEncoder(**architecture), **heads)
         check_numbers(architecture, workdir / "config.json", _MOST_LAYERS)
         lowercase, sha256 = config["data"]["lowercase"], saved["data_sha256"].get("vocab.txt")
     except UserError:

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from keras_attn import convert
 from keras_attn.convert.stored import head_of, with_text
-from keras_attn.convert.workdirs import MODELS, config_of
+from keras_attn.convert.workdirs import MODELS, TASKS, config_of
 from keras_attn.errors import UserError
 from keras_attn.layers.seeds import initialized_by
-from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.models import BertEncoder
 from keras_attn.shared_memory import as_tensor, new_array
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.checkpoints import check_values, digest, variables_by_path
@@ -98,9 +98,8 @@ class Saved:
     def make_model(self, dtype="float32"):
         """The trained model."""
         model = BertEncoder(**self.architecture, dtype=dtype, name="bert_encoder")
-        if self.kind != "encoder":
-            task = {"pretraining": BertPretrainer, "finetuning": BertClassifier}[self.kind]
-            model = task(model, **self.heads, dtype=dtype, name=MODELS[self.kind])
+        if self.kind in TASKS:
+            model = TASKS[self.kind](model, **self.heads, dtype=dtype, name=MODELS[self.kind])
         with initialized_by(_unset):
             model.build()
         self.assign(model)
