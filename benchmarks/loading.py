@@ -17,15 +17,11 @@ import sys
 import tempfile
 
 _MEASURE = """
-import json, resource, sys, threading, time
+import json, sys, time
+from benchmarks.memory import begin_peak, held
 folder, target = sys.argv[1:]
 {imports}
-def held(field):
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(field)) * 1024
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak begins anew
-before, start = held("VmRSS"), time.perf_counter()
+before, start = begin_peak(), time.perf_counter()
 {work}
 seconds = time.perf_counter() - start
 print(json.dumps([seconds, held("VmHWM") - before]))
