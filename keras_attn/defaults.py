@@ -18,6 +18,8 @@ _TEXT = {
     "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
     "lowercase": (bool, "without: as `pretrained` or the prepared folder data.train, else True"),
     "length": (128, "tokens of a row"),
+    "pack": (1, "examples that share a row at most: less padding where they are short, the same "
+                "result; 1: none"),
 }
 _UNLABELLED = {
     "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "

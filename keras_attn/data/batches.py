@@ -11,6 +11,8 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.packing import choose_rows, pack
+
 
 class StreamBatches:
     """Batches of a source with `num_examples` and `rows(start, stop)`.
@@ -25,7 +27,7 @@ class StreamBatches:
         limit: With `once`: only that many rows, spread evenly over the epoch.
     """
 
-    one_length = True
+    one_length = one_count = True
 
     def __init__(self, source, batch_size, once=False, limit=None):
         self.source = source
@@ -56,21 +58,42 @@ class StreamBatches:
 
 
 class TableBatches:
-    """Batches of a source that makes whole batches itself: `batch(index)`."""
+    """Batches of a source that makes whole batches itself: `batch(index)`.
 
-    def __init__(self, source):
+    Args:
+        source: `ClassificationExamples`.
+        pack: Most examples that share a row of the source's `length`; with more than 1 a batch
+            has fewer rows than examples, how many varies.
+        micro_batches: With `pack`: the rows are a multiple of that.
+    """
+
+    def __init__(self, source, pack=1, micro_batches=1):
         self.source = source
+        self.pack = pack
+        self.one_count = pack == 1
+        # Few numbers of rows, each of which is traced or compiled.
+        self._multiple = 2 * micro_batches
         self.batch_size = source.batch_size
         self.num_examples = source.num_examples
         self.num_batches = source.num_batches
-        self.one_length = len(source.buckets) == 1
+        self.one_length = pack > 1 or len(source.buckets) == 1
         self._newest = (None, None)
 
     def batch(self, index, first, last):
         """Rows [first, last) of global batch `index`, as a dict of arrays."""
         if self._newest[0] != index:
             self._newest = (index, self.source.batch(index))
-        return {name: array[first:last] for name, array in self._newest[1].items()}
+        rows = {name: array[first:last] for name, array in self._newest[1].items()}
+        return rows if self.pack == 1 else self._packed(rows)
+
+    def _packed(self, examples):
+        examples = {name: array[examples["sample_weight"] > 0] for name, array in examples.items()}
+        rows = choose_rows(examples["padding_mask"].sum(axis=1), self.source.length, self.pack)
+        order = np.argsort(rows, kind="stable")
+        count = rows.max(initial=0) + 1
+        return pack({name: array[order] for name, array in examples.items()}, rows[order],
+                    count=-(-count // self._multiple) * self._multiple,
+                    length=self.source.length, most=self.pack)
 
 
 class Feed:
@@ -135,7 +158,7 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
                     with feed.making():
                         rows = batches.batch(index, first, first + share)
                     yield rows if accumulate is None else {
-                        name: array.reshape(accumulate, share // accumulate, *array.shape[1:])
+                        name: array.reshape(accumulate, -1, *array.shape[1:])
                         for name, array in rows.items()
                     }
                 index += 1
@@ -153,6 +176,7 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
 
 
 def _static(array, leading, accumulate, share, batches):
-    rows = (share,) if leading == 1 else (accumulate, share // accumulate)
+    count = share // (accumulate or 1) if batches.one_count else None
+    rows = (count,) if leading == 1 else (accumulate, count)
     inner = array.shape[1:] if batches.one_length else (None,) * (array.ndim - 1)
     return rows + tuple(inner)

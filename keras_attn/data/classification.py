@@ -125,7 +125,7 @@ class ClassificationExamples:
         shuffle: Whether the order changes every epoch.
 
     Attributes:
-        batch_size: As given.
+        batch_size, length: As given.
         num_examples, num_batches: Of an epoch.
         num_cut: How many rows were cut at `length`.
         row_lengths: Tokens of each row after cutting, int32 `(N,)`.
@@ -165,6 +165,7 @@ class ClassificationExamples:
         self._seed, self._shuffle = seed, shuffle
         self._newest_order = (None, None)  # epoch and order
         self.batch_size = batch_size
+        self.length = length
         self.num_examples = len(texts)
         self.num_batches = -(-len(texts) // batch_size)
         self.num_cut = int(np.sum(first + second > length - specials))

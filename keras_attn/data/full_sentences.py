@@ -21,6 +21,11 @@ class Rows:
     def __len__(self):
         return len(self.length)
 
+    @property
+    def tokens(self):
+        """Tokens of each row, with [CLS] and [SEP]."""
+        return self.length + 2
+
     def __getitem__(self, rows):
         """The rows of an index array or a slice."""
         return Rows(self.start[rows], self.length[rows])

@@ -55,6 +55,17 @@ class Masker:
         self._blocks = -(-(self._words + (self._key_words if spans else 0)) // 4)
         self._column_bits = max(1, (length - 1).bit_length())
 
+    def most_masked(self, length, examples):
+        """The most tokens that are predicted of so many examples with `length` tokens together."""
+        tokens = np.arange(3, length + 1)  # [CLS], a token and [SEP] at least
+        above = np.max(self._budget(tokens) - self.fraction * tokens)
+        most = min(examples * self.max_predictions, length)
+        return max(1, min(most, int(self.fraction * length + examples * max(above, 0.0) + 1e-6)))
+
+    def _budget(self, tokens):
+        budget = np.maximum(np.rint(tokens * self.fraction).astype(np.int64), 1)
+        return np.minimum(budget, self.max_predictions)
+
     def __call__(self, token_ids, tokens, seed, first_row):
         """Masks rows `first_row`, `first_row + 1`, … of the stream that `seed` names.
 
@@ -77,8 +88,7 @@ class Masker:
 
         real = np.arange(self.length) < tokens[:, None]
         candidates = self.ordinary[token_ids] & real
-        budget = np.maximum(np.rint(tokens * self.fraction).astype(np.int64), 1)
-        budget = np.minimum(budget, self.max_predictions)
+        budget = self._budget(tokens)
         spans = None
         if self.spans:
             drawn = random[:, self._words : self._words + self._key_words]

@@ -24,6 +24,11 @@ class Pairs:
     def __len__(self):
         return len(self.label)
 
+    @property
+    def tokens(self):
+        """Tokens of each example, with [CLS] and two [SEP]."""
+        return self.a_length + self.b_length + 3
+
     def __getitem__(self, rows):
         """The pairs of an index array or a slice."""
         return Pairs(

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_attn.data.full_sentences import make_full_rows
 from keras_attn.data.masking import Masker
+from keras_attn.data.packing import PackedExamples, pack
 from keras_attn.data.pairs import make_pairs
 from keras_attn.data.sentence_order import make_ordered_pairs
 from keras_attn.data.shards import read_index, read_shard
@@ -43,12 +44,14 @@ class PretrainingExamples:
         segments: What a row holds: "next_sentence", two segments, the second random half of the
             time; "sentence_order", two in a row, swapped half of the time; "full_sentences", one,
             without `next_sentence_label`.
+        pack: Most examples that share a row; more than 1: see `keras_attn.data.packing.pack`. A
+            row then has slots for all that is masked.
         seed: Non-negative int.
         exact: For evaluation. Every epoch is the first one, in the order
             of the shards, so rows `[0, num_examples)` are each pair once.
 
     Attributes:
-        num_examples: Rows of an epoch: the number of pairs that the first epoch has.
+        num_examples: Rows of an epoch: as many as the first epoch has.
             Later epochs are cut or filled up to it, shard by shard.
 
     Raises:
@@ -68,6 +71,7 @@ class PretrainingExamples:
         whole_words=False,
         spans=False,
         segments="next_sentence",
+        pack=1,
         seed=0,
         exact=False,
     ):
@@ -77,6 +81,7 @@ class PretrainingExamples:
         self.length = length
         self.short_fraction = short_fraction
         self.segments = segments
+        self.pack = pack
         self.seed = seed
         self.exact = exact
         self._tokenizer = tokenizer
@@ -90,8 +95,8 @@ class PretrainingExamples:
         )
         self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
         self._shards = Recent(lambda shard: read_shard(self._files[shard]))
-        self._pairs = Recent(self._ordered_pairs)
-        self._counts = self._count_pairs(folder, index)
+        self._ordered = Recent(self._ordered_rows)
+        self._counts = self._count_rows(folder, index)
         self.num_examples = int(self._counts.sum())
         if not self.num_examples:
             needed = "one sentence" if segments == "full_sentences" else "two sentences"
@@ -104,7 +109,8 @@ class PretrainingExamples:
         Returns:
             `dict` of NumPy arrays: `token_ids`, `segment_ids`, `padding_mask`
             `(B, T)`, `mask_positions`, `mask_ids` `(B, P)`, `next_sentence_label`
-            `(B,)`, all int32, and `mask_weights (B, P)` float32.
+            `(B,)`, all int32, and `mask_weights (B, P)` float32; with `pack` what
+            `keras_attn.data.packing.pack` makes of these.
         """
         return join(
             self._rows(*piece)
@@ -112,46 +118,58 @@ class PretrainingExamples:
         )
 
     def _rows(self, epoch, shard, start, stop):
-        ids, pairs = self._pairs(epoch, shard)
-        pairs = pairs[start:stop]
-        pack = pack_rows if self.segments == "full_sentences" else pack_pairs
-        batch = pack(ids, pairs, self._tokenizer, self.length)
+        ids, rows = self._ordered(epoch, shard)
+        rows = rows[start:stop]
+        if self.pack == 1:
+            return self._masked(ids, rows, epoch, shard, start)
+        batch = self._masked(ids, rows.examples, epoch, shard, rows.first)
+        return pack(batch, rows.rows, count=len(rows), length=self.length, most=self.pack,
+                    slots=self._masker.most_masked(self.length, self.pack))
+
+    def _masked(self, ids, examples, epoch, shard, first):
+        lay_out = lay_out_rows if self.segments == "full_sentences" else lay_out_pairs
+        batch = lay_out(ids, examples, self._tokenizer, self.length)
         masked = self._masker(
-            batch["token_ids"],
-            batch["padding_mask"].sum(axis=1),
-            epoch_seed(self.seed, epoch, _MASKS, shard),
-            start,
+            batch["token_ids"], examples.tokens, epoch_seed(self.seed, epoch, _MASKS, shard), first
         )
         return {**batch, **masked}
 
-    def _shard_pairs(self, epoch, shard):
+    def _shard_rows(self, epoch, shard):
+        """(Flat ids, what each row holds, the generator that drew it)."""
         data = self._shards(shard)
         rng = np.random.Generator(np.random.Philox(epoch_seed(self.seed, epoch, _PAIRS, shard)))
+        ids = data.ids
         if self.segments == "full_sentences":
             separator = self._tokenizer.sep_id
-            ids, pairs = make_full_rows(data, length=self.length, separator=separator, rng=rng)
-            return ids, pairs, rng
-        make = make_pairs if self.segments == "next_sentence" else make_ordered_pairs
-        pairs = make(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
-        return data.ids, pairs, rng
+            ids, rows = make_full_rows(data, length=self.length, separator=separator, rng=rng)
+        else:
+            make = make_pairs if self.segments == "next_sentence" else make_ordered_pairs
+            rows = make(data, length=self.length, short_fraction=self.short_fraction, rng=rng)
+        if self.pack > 1:
+            if not self.exact:  # else those of one length would share rows in their old order
+                rows = rows[rng.permutation(len(rows))]
+            rows = PackedExamples.fit(rows, rows.tokens, self.length, self.pack)
+        return ids, rows, rng
 
-    def _ordered_pairs(self, epoch, shard):
-        ids, pairs, rng = self._shard_pairs(epoch, shard)
+    def _ordered_rows(self, epoch, shard):
+        ids, rows, rng = self._shard_rows(epoch, shard)
         if not self.exact:
-            pairs = pairs[_permutation(len(pairs), self._counts[shard], rng)]
-        return ids, pairs
+            rows = rows[_permutation(len(rows), self._counts[shard], rng)]
+        return ids, rows
 
-    def _count_pairs(self, folder, index):
-        """Pairs of each shard in the first epoch, remembered beside the shards."""
+    def _count_rows(self, folder, index):
+        """Rows of each shard in the first epoch, remembered beside the shards."""
         options = [self.length, self.short_fraction, self.seed]
         if self.segments != "next_sentence":
             options.append(self.segments)
+        if self.pack > 1:
+            options.append(["pack", self.pack])
         made_of = json.dumps([_PAIRS_VERSION, options, index["shards"]], sort_keys=True)
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
         path = tf.io.gfile.join(folder, name)
         counts = read_if_whole(path)
         if not isinstance(counts, list) or len(counts) != len(self._files):
-            counts = [len(self._shard_pairs(0, shard)[1]) for shard in range(len(self._files))]
+            counts = [len(self._shard_rows(0, shard)[1]) for shard in range(len(self._files))]
             with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
                 write_json(path, counts)
         return np.array(counts, np.int64)
@@ -240,7 +258,7 @@ def join(batches):
     return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
 
-def pack_pairs(ids, pairs, tokenizer, length):
+def lay_out_pairs(ids, pairs, tokenizer, length):
     """Lays pairs out as `[CLS] A [SEP] B [SEP]` and padding.
 
     Args:
@@ -272,13 +290,13 @@ def pack_pairs(ids, pairs, tokenizer, length):
     }
 
 
-def pack_rows(ids, rows, tokenizer, length):
+def lay_out_rows(ids, rows, tokenizer, length):
     """Lays spans out as `[CLS] tokens [SEP]` and padding, all of segment 0.
 
     Args:
         ids: Flat token ids that the rows are spans of.
         rows: `Rows`, B of them.
-        tokenizer, length: As those of `pack_pairs`.
+        tokenizer, length: As those of `lay_out_pairs`.
 
     Returns:
         `dict` of `token_ids`, `segment_ids`, `padding_mask` `(B, T)`, int32.

@@ -25,7 +25,8 @@ LOWEST = (
     ("train.clip_norm", 0, True), ("train.seed", 0, True), ("train.warmup_fraction", 0, True),
     ("eval.every", 0, True), ("eval.batch_size", 0, False), ("eval.limit", 0, False),
     ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
-    ("data.length", 0, False), ("data.limit", 0, False), ("data.vocab_size", 0, False),
+    ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
+    ("data.vocab_size", 0, False),
     ("model.dropout", 0, True), ("model.initializer_range", 0, False),
 )
 BELOW_ONE = ("train.warmup_fraction", "model.dropout")

@@ -92,7 +92,8 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             return {**named, "loss": results["loss"]}
 
         return run.finish(run.train(
-            make_model, first_weights, TableBatches(train),
+            make_model, first_weights,
+            TableBatches(train, config.data.pack, config.train.accumulate),
             validation and TableBatches(validation), "logits", metrics,
         ))
 
@@ -188,10 +189,16 @@ def _examples(run, table, labels, tokenizer, shuffle):
     return ClassificationExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
-        # A TPU is compiled for one shape.
-        buckets=() if isinstance(run.strategy, tf.distribute.TPUStrategy) else None,
+        buckets=_buckets(run),
         seed=config.train.seed, shuffle=shuffle,
     )
+
+
+def _buckets(run):
+    """Lengths of batches: a TPU takes one shape, XLA compiles each, else they cost nothing."""
+    if isinstance(run.strategy, tf.distribute.TPUStrategy):
+        return ()
+    return None if run.config.train.jit else range(8, run.config.data.length, 8)
 
 
 def _report(run, table, targets, examples):

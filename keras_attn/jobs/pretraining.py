@@ -158,6 +158,9 @@ def _examples(run, split, source, tokenizer):
         if data.spans or data.segments != "next_sentence":
             raise UserError("TFRecords hold rows and masks that are made already. Received: "
                             f"data.segments={data.segments}, data.spans={data.spans}")
+        if data.pack > 1:
+            raise UserError("TFRecords hold rows that are laid out already. Received: "
+                            f"data.pack={data.pack}")
         examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
         if examples.length != data.length:
             raise UserError("data.length must be that of the TFRecords. Received: "
@@ -173,6 +176,7 @@ def _examples(run, split, source, tokenizer):
         max_predictions=_max_predictions(data),
         masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
         whole_words=data.whole_words, spans=data.spans, segments=data.segments,
+        pack=1 if exact else data.pack,  # validation has a row for each example
         seed=run.config.train.seed, exact=exact,
     )
 

@@ -23,7 +23,8 @@ class Task:
     - `metric_names`: what `fit` reports: `<loss>_loss` and the names of metrics.
 
     Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all
-    of a row's errors and weights; 0 leaves the row out.
+    of a row's errors and weights; 0 leaves the row out. Where rows hold several examples
+    (`keras_attn.data.packing.pack`) it is `(B, E)`, as labels are.
     """
 
     def __init__(self, backbone, seed, **kwargs):
@@ -84,16 +85,11 @@ class Task:
         return cls(**{**config, "backbone": backbone})
 
 
-def row_weights(batch, like):
-    """`sample_weight` of a batch, or ones: float32 `(B,)`.
-
-    Args:
-        batch: Dictionary of tensors.
-        like: Tensor `(B, ...)` of the batch.
-    """
+def label_weights(batch, labels):
+    """`sample_weight` of a batch, or ones, in the shape of its labels: float32."""
     if "sample_weight" in batch:
         return ops.cast(batch["sample_weight"], "float32")
-    return ops.ones((ops.shape(like)[0],), "float32")
+    return ops.ones(ops.shape(labels), "float32")
 
 
 def hits(labels, logits):

@@ -3,6 +3,7 @@
 from keras_attn.ops.activations import gelu_erf, gelu_tanh
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.cross_entropy import sparse_cross_entropy
+from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
 from keras_attn.ops.positions import sinusoidal_positions
 
@@ -17,4 +18,5 @@ __all__ = [
     "scaled_dot_product_attention",
     "sinusoidal_positions",
     "sparse_cross_entropy",
+    "take_positions",
 ]

@@ -5,7 +5,7 @@ import pytest
 from test_pairs import make_shard, random_documents
 
 from keras_attn.data.full_sentences import make_full_rows
-from keras_attn.data.pretraining import pack_rows
+from keras_attn.data.pretraining import lay_out_rows
 
 SEPARATOR = 10**6
 
@@ -68,7 +68,7 @@ def test_every_token_comes_once_and_documents_in_another_order_each_time():
 
 def test_rows_are_laid_out_with_their_specials():
     ids, rows = rows_of([[3, 2], [4], [1]], 8)
-    batch = pack_rows(ids, rows, Tokenizer, 8)
+    batch = lay_out_rows(ids, rows, Tokenizer, 8)
     for row, start, size in zip(batch["token_ids"], rows.start, rows.length, strict=True):
         expected = [-2, *ids[start:start + size], SEPARATOR]
         assert row.tolist() == expected + [-1] * (8 - len(expected))

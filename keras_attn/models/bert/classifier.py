@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, row_weights
+from keras_attn.models.task import Task, hits, label_weights
 from keras_attn.ops import sparse_cross_entropy
 
 
@@ -24,10 +24,12 @@ class BertClassifier(Task, keras.Model):
         inputs: The backbone's dictionary; for losses and metrics also
             `label` `(B,)`, integers below C or floats for regression;
             `sample_weight` `(B,)`, optional.
+            With `cls_positions` `(B, E)`, where rows hold several examples, both are `(B, E)`,
+            and `pack_ids` count from 1 in the order of `cls_positions`.
         training: Whether dropout is on.
 
     Returns:
-        The backbone's dictionary and `logits` `(B, C)` in float32.
+        The backbone's dictionary and `logits` `(B, C)`, or `(B, E, C)`, in float32.
 
     `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy, or
     squared error for regression; metric `accuracy` unless regression.
@@ -89,6 +91,13 @@ class BertClassifier(Task, keras.Model):
         if self.pooling == "cls":
             return outputs["pooled_output"]
         hidden = ops.cast(outputs["sequence_output"], "float32")
+        if "cls_positions" in inputs:
+            numbers = ops.arange(1, inputs["cls_positions"].shape[1] + 1, dtype="int32")
+            packs = ops.cast(inputs["pack_ids"], "int32")
+            members = ops.cast(ops.equal(packs[:, None, :], numbers[:, None]), "float32")
+            # (B, E, T) x (B, T, D) -> (B, E, D)
+            sums = ops.matmul(members, hidden)
+            return sums / ops.maximum(ops.sum(members, axis=-1, keepdims=True), 1.0)
         if "padding_mask" not in inputs:
             return ops.mean(hidden, axis=1)
         real = ops.expand_dims(ops.cast(inputs["padding_mask"], "float32"), -1)
@@ -99,22 +108,22 @@ class BertClassifier(Task, keras.Model):
         return ["label_loss"] if self.num_classes == 1 else ["label_loss", "accuracy"]
 
     def loss_weights(self, batch):
-        return {"label": ops.sum(row_weights(batch, batch["label"]))}
+        return {"label": ops.sum(label_weights(batch, batch["label"]))}
 
     def loss_errors(self, outputs, batch):
         labels, logits = batch["label"], outputs["logits"]
         if self.num_classes == 1:
-            errors = ops.square(logits[:, 0] - ops.cast(labels, "float32"))
+            errors = ops.square(logits[..., 0] - ops.cast(labels, "float32"))
         else:
             errors = sparse_cross_entropy(labels, logits)
-        return {"label": ops.sum(errors * row_weights(batch, labels))}
+        return {"label": ops.sum(errors * label_weights(batch, labels))}
 
     def metric_sums(self, outputs, batch):
         if self.num_classes == 1:
             return {}
-        rows = row_weights(batch, batch["label"])
+        weights = label_weights(batch, batch["label"])
         correct = hits(batch["label"], outputs["logits"])
-        return {"accuracy": (ops.sum(correct * rows), ops.sum(rows))}
+        return {"accuracy": (ops.sum(correct * weights), ops.sum(weights))}
 
     def get_config(self):
         return {

@@ -6,7 +6,7 @@ from keras import ops
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.ops import combine_masks, pack_mask
+from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
 
 # Layers, width, heads: the sizes of google-research/bert.
@@ -57,11 +57,13 @@ class BertEncoder(keras.Model):
             `position_ids` `(B, T)`, optional; 0 to T - 1 if missing.
             `pack_ids` `(B, T)`, optional; the number of the example each token
             belongs to, where several share a row: they do not see each other.
+            `cls_positions` `(B, E)`, optional; where each example of a row begins.
         training: Whether dropout is on.
 
     Returns:
         Dictionary of `sequence_output` `(B, T, D)` and `pooled_output`
-        `(B, D)`, a dense layer with tanh on the first token (with `use_pooler`).
+        `(B, D)`, a dense layer with tanh on the first token (with `use_pooler`); with
+        `cls_positions` `(B, E, D)`, on the first token of each example.
 
     Raises:
         ValueError: If an argument is out of range, D is no multiple of H, or T
@@ -73,7 +75,8 @@ class BertEncoder(keras.Model):
         Devlin et al., BERT, 2018, section 3.
     """
 
-    INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids")
+    INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
+              "cls_positions")
 
     def __init__(
         self,
@@ -237,7 +240,10 @@ class BertEncoder(keras.Model):
             x = self.final_norm(x)
         outputs = {"sequence_output": x}
         if self.use_pooler:
-            outputs["pooled_output"] = self.pooler(x[:, 0])
+            first = x[:, 0]
+            if "cls_positions" in inputs:
+                first = take_positions(x, inputs["cls_positions"])
+            outputs["pooled_output"] = self.pooler(first)
         return outputs
 
     def _embed(self, token_ids, segment_ids, position_ids):

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, row_weights
-from keras_attn.ops import sparse_cross_entropy
+from keras_attn.models.task import Task, hits, label_weights
+from keras_attn.ops import sparse_cross_entropy, take_positions
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -30,13 +30,13 @@ class BertPretrainer(Task, keras.Model):
             For losses and metrics also
             `mask_ids` `(B, P)`, the true tokens;
             `mask_weights` `(B, P)`, 0 for an unused place;
-            `next_sentence_label` `(B,)`;
-            `sample_weight` `(B,)`, optional.
+            `next_sentence_label` `(B,)`, or `(B, E)` with the backbone's `cls_positions`;
+            `sample_weight` `(B,)`, optional, or `(B, E)`, which is in `mask_weights` already.
         training: Whether dropout is on.
 
     Returns:
         The backbone's dictionary and, in float32, `mlm_logits` `(B, P, V)` and
-        `nsp_logits` `(B, 2)`.
+        `nsp_logits` `(B, 2)`, or `(B, E, 2)`.
 
     `fit` takes a dataset of such dictionaries. Losses `mlm`, `nsp`; metrics
     `mlm_accuracy`, `nsp_accuracy`.
@@ -115,11 +115,7 @@ class BertPretrainer(Task, keras.Model):
         return outputs
 
     def _mlm_logits(self, hidden, positions):
-        batch, length, depth = ops.shape(hidden)
-        # Rows of (B T, D): a gather along one axis, and no (B, P, D) index.
-        starts = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)
-        rows = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
-        x = ops.take(ops.reshape(hidden, (-1, depth)), rows, axis=0)
+        x = ops.reshape(take_positions(hidden, positions), (-1, self.backbone.hidden_dim))
         x = self.mlm_norm(self.mlm_dense(x))
         tied = self.tie_embeddings
         table = ops.cast(self.backbone.token_embedding if tied else self.mlm_embedding, x.dtype)
@@ -134,33 +130,37 @@ class BertPretrainer(Task, keras.Model):
         return [f"{task}_{kind}" for kind in ("loss", "accuracy") for task in tasks]
 
     def loss_weights(self, batch):
-        rows = row_weights(batch, batch["mask_weights"])
-        weights = {"mlm": ops.sum(self._mask_weights(batch, rows))}
+        weights = {"mlm": ops.sum(self._mask_weights(batch))}
         if self.next_sentence:
-            weights["nsp"] = ops.sum(rows)
+            weights["nsp"] = ops.sum(label_weights(batch, batch["next_sentence_label"]))
         return weights
 
     def loss_errors(self, outputs, batch):
-        rows = row_weights(batch, batch["mask_weights"])
         mlm = sparse_cross_entropy(batch["mask_ids"], outputs["mlm_logits"])
-        errors = {"mlm": ops.sum(mlm * self._mask_weights(batch, rows))}
+        errors = {"mlm": ops.sum(mlm * self._mask_weights(batch))}
         if self.next_sentence:
-            nsp = sparse_cross_entropy(batch["next_sentence_label"], outputs["nsp_logits"])
-            errors["nsp"] = ops.sum(nsp * rows)
+            labels = batch["next_sentence_label"]
+            nsp = sparse_cross_entropy(labels, outputs["nsp_logits"])
+            errors["nsp"] = ops.sum(nsp * label_weights(batch, labels))
         return errors
 
     def metric_sums(self, outputs, batch):
-        rows = row_weights(batch, batch["mask_weights"])
-        weights = self._mask_weights(batch, rows)
+        weights = self._mask_weights(batch)
         correct = hits(batch["mask_ids"], outputs["mlm_logits"])
         sums = {"mlm_accuracy": (ops.sum(correct * weights), ops.sum(weights))}
         if self.next_sentence:
-            correct = hits(batch["next_sentence_label"], outputs["nsp_logits"])
-            sums["nsp_accuracy"] = (ops.sum(correct * rows), ops.sum(rows))
+            labels = batch["next_sentence_label"]
+            weights = label_weights(batch, labels)
+            correct = hits(labels, outputs["nsp_logits"])
+            sums["nsp_accuracy"] = (ops.sum(correct * weights), ops.sum(weights))
         return sums
 
-    def _mask_weights(self, batch, rows):
-        return ops.cast(batch["mask_weights"], "float32") * ops.expand_dims(rows, 1)
+    def _mask_weights(self, batch):
+        weights = ops.cast(batch["mask_weights"], "float32")
+        rows = batch.get("sample_weight")
+        if rows is None or len(rows.shape) == 2:
+            return weights
+        return weights * ops.expand_dims(ops.cast(rows, "float32"), 1)
 
     def get_config(self):
         return {

@@ -1,0 +1,21 @@
+"""Vectors of chosen positions."""
+
+from keras import ops
+
+
+def take_positions(x, positions):
+    """The vectors at some positions of each row.
+
+    Args:
+        x: `(B, T, D)`.
+        positions: Integers `(B, P)`.
+
+    Returns:
+        `(B, P, D)`.
+    """
+    batch, length, depth = ops.shape(x)
+    # Rows of (B T, D): a gather along one axis, and no (B, P, D) index.
+    starts = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)
+    rows = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
+    taken = ops.take(ops.reshape(x, (-1, depth)), rows, axis=0)
+    return ops.reshape(taken, (*ops.shape(positions), depth))

@@ -1,0 +1,194 @@
+"""Packing: rows hold whole examples, and give what their examples give alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.classification import ClassificationExamples
+from keras_attn.data.packing import PackedExamples, choose_rows, pack
+from keras_attn.data.pretraining import PretrainingExamples
+from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.text.wordpiece import WordPieceTokenizer
+from tests.data.test_pretraining import make_tokenizer, mixed_shards, prepare
+
+WORDS = [f"w{i}" for i in range(40)]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+def _loads(rows, values):
+    return np.bincount(rows, values)
+
+
+@pytest.mark.parametrize(("length", "most"), [(64, 8), (64, 2), (33, 100)])
+def test_rows_are_within_bounds_and_no_two_could_be_one(length, most):
+    tokens = np.random.default_rng(length + most).integers(3, length + 1, 400)
+    rows = choose_rows(tokens, length, most)
+    loads, counts = _loads(rows, tokens), np.bincount(rows)
+    assert counts.min() > 0 and loads.max() <= length and counts.max() <= most
+    open_rows = np.sort(loads[counts <= most // 2])
+    assert len(open_rows) < 2 or open_rows[0] + open_rows[1] > length
+
+
+def test_the_best_fit_is_chosen():
+    # 60 and 40 fill a row; 50 and 30 leave 20, which 20 takes.
+    assert choose_rows([20, 30, 40, 50, 60], 100, 8).tolist() == [1, 1, 0, 1, 0]
+    assert choose_rows([25] * 9, 100, 8).max() == 2
+    assert np.bincount(choose_rows([10] * 9, 100, 4)).tolist() == [3, 3, 3]
+
+
+def _example_by_example(batch, rows, count, length, most, slots):
+    """`pack`, written as loops."""
+    out = {name: np.zeros((count, length), int) for name in (
+        "token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids")}
+    out |= {name: np.zeros((count, most)) for name in (
+        "cls_positions", "sample_weight", "next_sentence_label")}
+    out |= {name: np.zeros((count, slots)) for name in (
+        "mask_positions", "mask_ids", "mask_weights")}
+    for row in range(count):
+        start = slot = 0
+        for place, n in enumerate(np.flatnonzero(rows == row)):
+            tokens = int(batch["padding_mask"][n].sum())
+            for name in ("token_ids", "segment_ids", "padding_mask"):
+                out[name][row, start:start + tokens] = batch[name][n, :tokens]
+            out["position_ids"][row, start:start + tokens] = range(tokens)
+            out["pack_ids"][row, start:start + tokens] = place + 1
+            out["cls_positions"][row, place] = start
+            out["sample_weight"][row, place] = 1
+            out["next_sentence_label"][row, place] = batch["next_sentence_label"][n]
+            for k in np.flatnonzero(batch["mask_weights"][n]):
+                out["mask_positions"][row, slot] = batch["mask_positions"][n, k] + start
+                out["mask_ids"][row, slot] = batch["mask_ids"][n, k]
+                out["mask_weights"][row, slot] = 1
+                slot += 1
+            start += tokens
+    return out
+
+
+def _masked_batch(folder, count=30, length=32):
+    examples = PretrainingExamples(
+        prepare(folder, mixed_shards()), make_tokenizer(2000), length=length, max_predictions=6,
+        short_fraction=0.9)
+    batch = examples.rows(0, count)
+    return {**batch, "token_ids": batch["token_ids"] % 2000, "mask_ids": batch["mask_ids"] % 2000}
+
+
+def _packed(batch, length=48, most=3, slots=20):
+    rows = choose_rows(batch["padding_mask"].sum(axis=1), length, most)
+    order = np.argsort(rows, kind="stable")
+    shape = {"count": int(rows.max()) + 2, "length": length, "most": most, "slots": slots}
+    return pack({name: array[order] for name, array in batch.items()}, rows[order], **shape), (
+        {name: array[order] for name, array in batch.items()}, rows[order], shape)
+
+
+def test_packed_rows_equal_loops(tmp_path):
+    batch = _masked_batch(tmp_path / "text")
+    packed, (ordered, rows, shape) = _packed(batch)
+    assert len(packed["token_ids"]) < len(batch["token_ids"])
+    expected = _example_by_example(ordered, rows, **shape)
+    assert packed.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(packed[name], array, name)
+        assert packed[name].dtype == batch.get(name, np.zeros(0, np.int32)).dtype \
+            or name == "sample_weight"
+
+
+def _results(model, batch):
+    """Losses, metrics and gradients, as the step takes them."""
+    batch = {name: tf.constant(array) for name, array in batch.items()}
+    with tf.GradientTape() as tape:
+        outputs = model(batch, training=True)
+        errors, weights = model.loss_errors(outputs, batch), model.loss_weights(batch)
+        loss = tf.add_n([errors[name] / weights[name] for name in sorted(errors)])
+    variables = [variable.value for variable in model.trainable_weights]
+    gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+    metrics = model.metric_sums(outputs, batch)
+    return errors, weights, metrics, [tf.convert_to_tensor(g) for g in gradients]
+
+
+def _assert_same(alone, together):
+    for one, other in zip(tf.nest.flatten(alone), tf.nest.flatten(together), strict=True):
+        scale = max(1e-3, float(tf.reduce_max(tf.abs(one))))
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=2e-5 * scale)
+
+
+def _encoder(vocabulary_size, **arguments):
+    return BertEncoder(vocabulary_size, 2, 32, 2, dropout=0.0, max_length=64,
+                       initializer_range=0.3, seed=1, **arguments)
+
+
+def test_pretraining_on_packed_rows_gives_the_same_losses_and_gradients(tmp_path):
+    batch = _masked_batch(tmp_path / "text")
+    model = BertPretrainer(_encoder(2000))
+    model.build()
+    _assert_same(_results(model, batch), _results(model, _packed(batch)[0]))
+
+
+def test_weights_of_examples_reach_their_masked_tokens(tmp_path):
+    batch = _masked_batch(tmp_path / "text")
+    batch["sample_weight"] = np.random.default_rng(0).integers(0, 3, 30).astype(np.float32)
+    model = BertPretrainer(_encoder(2000))
+    model.build()
+    _assert_same(_results(model, batch), _results(model, _packed(batch)[0]))
+
+
+def _texts(count):
+    random = np.random.default_rng(0)
+    return [" ".join(random.choice(WORDS, random.integers(0, 20))) for _ in range(count)]
+
+
+def _classification(pack=1, micro_batches=1, labels=None):
+    labels = np.arange(20, dtype=np.int32) % 3 if labels is None else labels
+    examples = ClassificationExamples(
+        _texts(20), _texts(40)[20:], labels, WordPieceTokenizer(VOCABULARY), length=48,
+        batch_size=16)
+    return TableBatches(examples, pack, micro_batches)
+
+
+@pytest.mark.parametrize(("pooling", "classes"), [("cls", 3), ("mean", 3), ("mean", 1)])
+@pytest.mark.parametrize("index", [0, 1])  # the second batch has 4 examples
+def test_classifying_packed_rows_gives_the_same_losses_and_gradients(pooling, classes, index):
+    labels = np.linspace(-1, 1, 20, dtype=np.float32) if classes == 1 else None
+    model = BertClassifier(_encoder(len(VOCABULARY)), classes, dropout=0.0, pooling=pooling)
+    model.build()
+    alone = _classification(labels=labels).batch(index, 0, 16)
+    together = _classification(pack=5, labels=labels).batch(index, 0, 16)
+    assert len(together["token_ids"]) < alone["sample_weight"].sum()
+    assert together["sample_weight"].sum() == alone["sample_weight"].sum()
+    _assert_same(_results(model, alone), _results(model, together))
+
+
+def test_packed_rows_split_into_micro_batches():
+    batches = _classification(pack=5, micro_batches=3)
+    assert {len(batches.batch(index, 0, 16)["token_ids"]) % 3 for index in range(4)} == {0}
+    empty = batches.batch(1, 8, 16)  # only what fills up the last batch
+    assert not empty["padding_mask"].any() and not empty["sample_weight"].any()
+
+
+def test_packed_streams_hold_every_example_once_and_any_rows_alike(tmp_path):
+    folder, tokenizer = prepare(tmp_path / "text", mixed_shards()), make_tokenizer()
+    options = {"length": 32, "max_predictions": 5, "short_fraction": 0.5, "seed": 3}
+    alone = PretrainingExamples(folder, tokenizer, **options)
+    together = PretrainingExamples(folder, tokenizer, pack=4, **options)
+    assert together.num_examples < alone.num_examples
+    for epoch in range(2):
+        first = epoch * together.num_examples
+        batch = together.rows(first, first + together.num_examples)
+        assert batch["pack_ids"].max() <= 4
+        if epoch == 0:  # later ones are cut or filled up to its number of rows
+            assert batch["sample_weight"].sum() == alone.num_examples
+            expected = alone.rows(0, alone.num_examples)["padding_mask"].sum()
+            assert batch["padding_mask"].sum() == expected
+        assert batch["mask_weights"].sum() > 0.1 * batch["padding_mask"].sum()
+        parts = [together.rows(first + k, first + k + 7) for k in range(0, 21, 7)]
+        for name, array in batch.items():
+            np.testing.assert_array_equal(
+                np.concatenate([part[name] for part in parts]), array[:21], name)
+
+
+def test_rows_that_are_taken_again_keep_their_examples():
+    packed = PackedExamples.fit(np.arange(6), np.array([5, 5, 3, 3, 3, 1]), 9, 3)
+    rows = [packed[[n]].examples.tolist() for n in range(len(packed))]
+    chosen = packed[np.array([2, 0, 2])]
+    assert chosen.examples.tolist() == rows[2] + rows[0] + rows[2]
+    assert chosen[1:].first == len(rows[2])
