@@ -90,7 +90,7 @@ _TRAINING = {
     "clip_norm": (1.0, "largest norm of all gradients together; 0: any"),
     "seed": (0, "of weights, order, masks and dropout"),
     "accumulate": (1, "micro-batches of a step: less memory, the same result"),
-    "precision": ("float32", "float32 or mixed_bfloat16"),
+    "precision": ("float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16"),
     "jit": (False, "whether XLA compiles the step"),
 }
 _CHECKPOINT = {

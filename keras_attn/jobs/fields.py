@@ -9,7 +9,7 @@ from keras_attn.training import optimizers, schedules
 
 DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults}
 CHOICES = {
-    "train.precision": ("float32", "mixed_bfloat16"),
+    "train.precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "train.optimizer": optimizers.NAMES,
     "train.schedule": schedules.NAMES,
     "data.on_bad_text": ("error", "skip"),

@@ -20,8 +20,8 @@ from keras_attn.training.step import is_seed
 from keras_attn.whole_files import whole
 
 
-def variables_by_path(model, optimizer=None):
-    """The variables a checkpoint holds: weights and optimizer slots, by path.
+def variables_by_path(model, optimizer=None, loss_scale=None):
+    """The variables a checkpoint holds: weights, optimizer slots and the loss scale, by path.
 
     Seeds are left out: the trainer derives them from the run's seed and step.
     """
@@ -30,6 +30,7 @@ def variables_by_path(model, optimizer=None):
     slots = [v for v in optimizer.variables if v.path.split("/")[-1] != "learning_rate"] \
         if optimizer else []
     named += [(f"optimizer/{v.path}", v) for v in slots]
+    named += [(v.path, v) for v in (loss_scale.variables if loss_scale else ())]
     by_path = dict(named)
     if len(by_path) != len(named):
         paths = [path for path, _ in named]

@@ -5,10 +5,13 @@ global batch before any gradient. Each replica then differentiates its share of
 `sum over losses of error / weight` in a function of tensors alone, which XLA
 may compile whole. Gradients are summed over replicas once, clipped by their
 global norm, checked and applied. So no mean of means, no clipping per replica.
+With float16 the shares are scaled up, and a step whose sums overflow is left out.
 """
 
 import numpy as np
 import tensorflow as tf
+
+from keras_attn.training.loss_scale import LossScale, can_fall
 
 MOST_STEPS = 1024  # of one call
 SUM = tf.distribute.ReduceOp.SUM
@@ -36,6 +39,10 @@ class TrainingStep:
         self.accumulate = accumulate
         self.clip_norm = clip_norm
         self.seed = seed
+        self.loss_scale = None
+        if model.dtype_policy.name == "mixed_float16":
+            with strategy.scope():
+                self.loss_scale = LossScale()
         self._gradients = tf.function(self._sum_micro_batches, jit_compile=jit, autograph=False)
         self._loop = tf.function(self._run, autograph=False)
 
@@ -52,7 +59,8 @@ class TrainingStep:
             List of one dict per step taken: `loss`, `gradient_norm`, `tokens`,
             `<name>_loss` for each loss, and every metric. It is shorter than N
             if a loss or gradient was not finite: the last one is that step,
-            and was not applied.
+            and was not applied. With float16 also `loss_scale` and `skipped`, 1 for a step that
+            was left out because a gradient overflowed; its `gradient_norm` is 0.
         """
         # Padded to one shape: another number of steps must not trace the loop anew.
         padded = np.zeros(MOST_STEPS, np.float32)
@@ -78,8 +86,17 @@ class TrainingStep:
 
     def _step(self, batch, step, learning_rate):
         # A plain function, not a compiled one: it holds the sums over replicas.
-        results = self.strategy.run(self._replica_step, args=(batch, step))
-        gradients, record, healthy = tf.nest.map_structure(self._any_replica, results)
+        scale = self.loss_scale.read() if self.loss_scale else tf.constant(1.0)
+        results = self.strategy.run(self._replica_step, args=(batch, step, scale))
+        gradients, record, finite = tf.nest.map_structure(self._any_replica, results)
+        healthy = tf.math.is_finite(record["loss"]) & finite
+        if self.loss_scale:
+            self.loss_scale.update(finite)
+            healthy |= tf.math.is_finite(record["loss"]) & can_fall(scale)
+            finite &= healthy
+            skipped = healthy & ~finite
+            record["gradient_norm"] = tf.where(skipped, 0.0, record["gradient_norm"])
+            record |= {"loss_scale": scale, "skipped": tf.cast(skipped, tf.float32)}
 
         def apply():
             # Outside the replicas the optimizer adds up nothing over them.
@@ -88,12 +105,13 @@ class TrainingStep:
             return healthy
 
         self._names = list(record)
-        return tf.stack(list(record.values())), tf.cond(healthy, apply, lambda: healthy)
+        applied = tf.cond(healthy & finite, apply, lambda: healthy)
+        return tf.stack(list(record.values())), applied
 
     def _any_replica(self, value):
         return self.strategy.experimental_local_results(value)[0]
 
-    def _replica_step(self, batch, step):
+    def _replica_step(self, batch, step, scale):
         context = tf.distribute.get_replica_context()
         rows = {name: tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
                 for name, x in batch.items()}
@@ -105,13 +123,15 @@ class TrainingStep:
         sums = self._gradients(
             [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables],
             [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
-            batch, scales, seed,
+            batch, {name: factor * scale for name, factor in scales.items()}, seed,
         )
         tokens = tf.reduce_sum(tf.cast(rows["padding_mask"], tf.float32))
         (gradients, errors, metrics), tokens = context.all_reduce(SUM, (sums, tokens))
 
         losses = {name: errors[name] * scales[name] for name in sorted(scales)}
         loss = tf.add_n(list(losses.values()))
+        if self.loss_scale:
+            gradients = [gradient / scale for gradient in gradients]
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
@@ -120,8 +140,7 @@ class TrainingStep:
         record.update({f"{name}_loss": value for name, value in losses.items()})
         for name in sorted(metrics):
             record[name] = tf.math.divide_no_nan(*metrics[name])
-        healthy = tf.math.is_finite(loss) & tf.math.is_finite(norm)
-        return gradients, record, healthy
+        return gradients, record, tf.math.is_finite(norm)
 
     def _sum_micro_batches(self, trainable, others, batch, scales, seed):
         def micro_batch(i):

@@ -264,7 +264,8 @@ class Trainer:
         return ckpt.digest(ckpt.read_values(self._variables()))
 
     def _variables(self):
-        return ckpt.variables_by_path(self.step_function.model, self.step_function.optimizer)
+        step = self.step_function
+        return ckpt.variables_by_path(step.model, step.optimizer, step.loss_scale)
 
     def _warn(self, line):
         self.progress.interrupt(line)

@@ -1,0 +1,44 @@
+"""Dynamic loss scaling: keeps the gradients of float16 within its narrow range."""
+
+import keras
+import tensorflow as tf
+
+FIRST, MOST = 2.0**15, 2.0**24
+RISES_AFTER = 2000
+
+
+class LossScale:
+    """A factor of the loss that doubles after 2,000 good steps and halves after a bad one.
+
+    Gradients below 6e-8 are 0 in float16. A step is bad if a gradient overflowed, summed over all
+    replicas; it is left out. Made in the strategy's scope.
+
+    Reference:
+        Micikevicius et al., Mixed Precision Training, 2018, section 3.2.
+    """
+
+    def __init__(self):
+        self.value = self._variable(FIRST, "loss_scale", "float32")
+        self.good_steps = self._variable(0, "loss_scale_good_steps", "int32")
+        self.variables = [self.value, self.good_steps]
+
+    @staticmethod
+    def _variable(value, name, dtype):
+        return keras.Variable(value, trainable=False, dtype=dtype, name=name)
+
+    def read(self):
+        """The factor, a float32 scalar."""
+        return tf.convert_to_tensor(self.value.value)
+
+    def update(self, finite):
+        """Goes on to the next step; `finite` tells whether the gradients were."""
+        good = tf.where(finite, tf.convert_to_tensor(self.good_steps.value) + 1, 0)
+        rises = good >= RISES_AFTER
+        factor = tf.where(finite, tf.where(rises, 2.0, 1.0), 0.5)
+        self.value.assign(tf.clip_by_value(self.read() * factor, 1.0, MOST))
+        self.good_steps.assign(tf.where(rises, 0, good))
+
+
+def can_fall(scale):
+    """Whether a smaller scale may still help."""
+    return scale > 1.0

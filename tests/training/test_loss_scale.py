@@ -1,0 +1,99 @@
+"""Loss scaling of float16: what overflows is left out on every replica, and nothing else."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.training.checkpoints import assign_values, read_values, variables_by_path
+from keras_attn.training.step import TrainingStep
+from keras_attn.training.strategies import make_strategy
+from tests.training.test_step import RATE, ROWS, BertRows, Examples, Regression
+
+
+class HalfRegression(Regression):
+    """The product in float16."""
+
+    def __init__(self):
+        super().__init__(dtype="mixed_float16", name="half")
+
+    def call(self, batch, training=None):
+        x, slope = (keras.ops.cast(v, "float16") for v in (batch["x"], self.slope))
+        return {"value": keras.ops.cast(keras.ops.matmul(x, slope), "float32")}
+
+
+def _step(make_model, source, replicas=1, **options):
+    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
+    with strategy.scope():
+        model = make_model()
+        model.build()
+        optimizer = keras.optimizers.SGD(0.5, name="sgd")
+        optimizer.build(model.trainable_variables)
+    step = TrainingStep(model, optimizer, strategy, **options)
+    return step, iter(distributed_batches(
+        StreamBatches(source, ROWS), strategy, start=0, accumulate=step.accumulate))
+
+
+def _numpy_step(slope, data, number):
+    rows = slice(number * ROWS, (number + 1) * ROWS)
+    x, label, weight = (data[k][rows].astype(np.float64) for k in ("x", "label", "weight"))
+    return slope - RATE * 2 * x.T @ (weight * (x @ slope - label)) / weight.sum()
+
+
+@pytest.mark.parametrize(("replicas", "accumulate", "jit"),
+                         [(1, 1, False), (2, 1, False), (2, 2, True)])
+def test_steps_that_overflow_are_left_out_and_the_others_equal_numpy(replicas, accumulate, jit):
+    source = Examples()
+    # Row 7 belongs to the last replica alone: the others must leave the step out, too.
+    source.arrays["label"][ROWS - 1] = 400.0
+    source.arrays["weight"][ROWS - 1] = 1.0
+    step, feed = _step(HalfRegression, source, replicas, accumulate=accumulate, jit=jit,
+                       clip_norm=None)
+    rows = step.run(feed, 0, np.full(6, RATE))
+    assert [row["skipped"] for row in rows] == [1, 0, 0, 0, 0, 0]
+    assert [row["loss_scale"] for row in rows] == [2.0**15] + [2.0**14] * 5
+    assert rows[0]["gradient_norm"] == 0 and np.isfinite(rows[0]["loss"])
+    slope = np.ones(3)
+    for number in range(1, 6):
+        slope = _numpy_step(slope, source.arrays, number)
+    np.testing.assert_allclose(step.model.slope.numpy(), slope, rtol=5e-3)
+    assert step.optimizer.iterations.numpy() == 5
+
+
+def test_the_run_stops_where_no_scale_helps():
+    source = Examples()
+    source.arrays["label"][:] = 1e6  # twice that is the gradient of a value: float16 ends at 65,504
+    step, feed = _step(HalfRegression, source)
+    rows = step.run(feed, 0, np.full(20, RATE))
+    assert [row["loss_scale"] for row in rows] == [2.0**k for k in range(15, -1, -1)]
+    assert not np.isfinite(rows[-1]["gradient_norm"])
+    np.testing.assert_array_equal(step.model.slope.numpy(), np.ones(3))
+
+
+def test_the_scale_rises_after_2000_good_steps_and_is_part_of_a_checkpoint():
+    step, feed = _step(HalfRegression, Examples())
+    step.loss_scale.value.assign(64.0)
+    step.loss_scale.good_steps.assign(1998)
+    scales = [row["loss_scale"] for row in step.run(feed, 0, np.full(4, RATE))]
+    assert scales == [64, 64, 128, 128]
+    kept = read_values(variables_by_path(step.model, step.optimizer, step.loss_scale))
+    other, _ = _step(HalfRegression, Examples())
+    assign_values(variables_by_path(other.model, other.optimizer, other.loss_scale), kept, "It")
+    assert other.loss_scale.value.numpy() == 128 and other.loss_scale.good_steps.numpy() == 2
+
+
+def test_bert_learns_in_float16_what_it_learns_in_float32():
+    def bert(policy):
+        def make():
+            backbone = BertEncoder(50, 1, 8, 2, dropout=0.0, max_length=16, seed=1, dtype=policy)
+            return BertPretrainer(backbone, dtype=policy)
+        return make
+
+    losses = {}
+    for policy in ("float32", "mixed_float16"):
+        step, feed = _step(bert(policy), BertRows())
+        losses[policy] = [row["loss"] for row in step.run(feed, 0, np.full(20, RATE))]
+        assert (step.loss_scale is None) == (policy == "float32")
+    np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=2e-3)
+    assert losses["float32"][-1] < losses["float32"][0]
