@@ -22,6 +22,8 @@ def define_run_flags():
     flags.DEFINE_string("workdir", None, "Folder of the run; the same command resumes it.")
     flags.DEFINE_string("pretrained", None, "Weights to start from: a workdir, a folder of "
                         "transformers, google-research/bert or KerasHub, or hf:NAME.")
+    flags.DEFINE_bool("dry_run", False, "Only print what the run will cost: parameters, memory, "
+                      "steps, tokens, time.")
     flags.DEFINE_enum(
         "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
         "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",
@@ -65,7 +67,8 @@ def run_options():
     values = flags.FLAGS
     return {
         "config": values.config, "workdir": values.workdir, "pretrained": values.pretrained,
-        "strategy": values.strategy, "virtual_devices": values.virtual_devices, "tpu": values.tpu,
+        "dry_run": values.dry_run, "strategy": values.strategy,
+        "virtual_devices": values.virtual_devices, "tpu": values.tpu,
     }
 
 

@@ -21,8 +21,8 @@ from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.metrics import classification_metrics
 
 
-def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
-             tpu=None):
+def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
+             virtual_devices=0, tpu=None):
     """Finetunes a classifier, or trains one from random weights.
 
     The same call with the same config goes on from the newest checkpoint.
@@ -32,6 +32,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         workdir: Folder for all results; replaces `config.workdir`.
         pretrained: Where to take the first weights from, a workdir or what
             `keras_attn.convert` reads; replaces `config.pretrained`.
+        dry_run: Only measure and print what the run will cost.
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:
@@ -43,7 +44,7 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
     run = Run("finetuning", config, {"workdir": workdir, "pretrained": pretrained},
-              {"epochs": FINETUNING_EPOCHS}, strategy, virtual_devices, tpu)
+              {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
         architecture = choose_architecture(run, use_pooler=config.model.pooling == "cls")
@@ -91,11 +92,11 @@ def finetune(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
                                            regression=not targets.names)
             return {**named, "loss": results["loss"]}
 
-        return run.finish(run.train(
+        return run.train(
             make_model, first_weights,
             TableBatches(train, config.data.pack, config.train.accumulate),
             validation and TableBatches(validation), "logits", metrics,
-        ))
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,6 +198,9 @@ def _examples(run, table, labels, tokenizer, shuffle):
 def _buckets(run):
     """Lengths of batches: a TPU takes one shape, XLA compiles each, else they cost nothing."""
     if isinstance(run.strategy, tf.distribute.TPUStrategy):
+        if run.config.data.pack > 1:
+            raise UserError("A TPU needs batches of one shape; packed ones vary in rows. "
+                            f"Received: data.pack={run.config.data.pack}")
         return ()
     return None if run.config.train.jit else range(8, run.config.data.length, 8)
 
@@ -221,7 +225,7 @@ def _other_classes(run, targets):
 
 
 def _write_labels(run, targets, table):
-    if run.chief and not run.resumed:
+    if run.chief and not (run.resumed or run.dry_run):
         pairs = table.text_pairs is not None
         run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
 

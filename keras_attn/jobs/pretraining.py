@@ -24,8 +24,8 @@ DEFAULT_MINUTES = 5.0
 ROWS_COUNTED = 16_384
 
 
-def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_devices=0,
-             tpu=None):
+def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
+             virtual_devices=0, tpu=None):
     """Pretrains a BERT with masked-LM and next-sentence prediction.
 
     The same call with the same config goes on from the newest checkpoint.
@@ -35,6 +35,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         workdir: Folder for all results; replaces `config.workdir`.
         pretrained: Where to take the first weights from, a workdir or what
             `keras_attn.convert` reads; replaces `config.pretrained`.
+        dry_run: Only measure and print what the run will cost.
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:
@@ -46,7 +47,7 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
     run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
-              {"minutes": DEFAULT_MINUTES}, strategy, virtual_devices, tpu)
+              {"minutes": DEFAULT_MINUTES}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, data = run.config, run.config.data
         check_options(data.length, _max_predictions(data), data.masked_fraction,
@@ -78,13 +79,13 @@ def pretrain(config, workdir=None, pretrained=None, *, strategy="auto", virtual_
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 
-        return run.finish(run.train(
+        return run.train(
             make_model,
             first_weights,
             StreamBatches(train, config.train.batch_size),
             validation and StreamBatches(validation, config.eval.batch_size, once=True,
                                          limit=config.eval.limit),
-        ))
+        )
 
 
 def _heads(run):

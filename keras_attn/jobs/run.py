@@ -11,6 +11,7 @@ import keras
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
+from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.saved import Saved
 from keras_attn.training.evaluation import Evaluator
@@ -30,10 +31,12 @@ class Run:
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
             neither steps, epochs nor minutes are given.
+        dry_run: Only measure what the run will cost.
         strategy, virtual_devices, tpu: See `make_strategy`.
     """
 
-    def __init__(self, kind, config, overrides, default_end, strategy, virtual_devices, tpu):
+    def __init__(self, kind, config, overrides, default_end, dry_run, strategy, virtual_devices,
+                 tpu):
         config = config.copy_and_resolve_references()
         for name, value in overrides.items():
             if value is not None:
@@ -42,6 +45,7 @@ class Run:
             config.train.update(default_end)
         check_fields(kind, config)
         self.kind = kind
+        self.dry_run = dry_run
         self.config = config
         self.workdir = Workdir(config.workdir)
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
@@ -59,18 +63,21 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self):
-        """Holds the workdir; what an error leaves in one that was new is removed."""
+        """Holds the workdir; what an error or a dry run leaves in one that was new is removed."""
         if self.chief:
             self.workdir.create()
             self.workdir.lock()
+        unused = False
         try:
             self._look_back()
             yield
+            unused = self.dry_run
         except UserError:
-            if self.chief:
-                self.workdir.remove_if_unused()
+            unused = True
             raise
         finally:
+            if unused and self.chief:
+                self.workdir.remove_if_unused()
             self.workdir.unlock()
 
     def _look_back(self):
@@ -88,7 +95,7 @@ class Run:
             check_same(self.saved["config"], self.resolved)
 
     def start(self, architecture, heads, hashes):
-        """Writes config.json: from here on the folder belongs to this run.
+        """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.
 
         Args:
             architecture: Arguments of the backbone.
@@ -115,7 +122,7 @@ class Run:
             if changed:
                 raise UserError("A resumed run must keep its data; choose another --workdir, or "
                                 f"the old data. Received: {changed[0]}, which has changed")
-        if self.chief:
+        if self.chief and not self.dry_run:
             self.workdir.start(self.kind, self.resolved, architecture, hashes, heads)
 
     def match_heads(self, wanted, anew=()):
@@ -144,7 +151,7 @@ class Run:
             print(line, flush=True)
 
     def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None):
-        """Makes the model and trains it to the end of the budget.
+        """Makes the model, trains it to the end of the budget and writes its results.
 
         Args:
             make_model: Function that returns the built model.
@@ -156,7 +163,7 @@ class Run:
                 the model sums up itself.
 
         Returns:
-            The finished `Trainer`.
+            Dict, as in results.json; for a dry run what `dry_run.measure` returns.
         """
         train, config = self.config.train, self.config
         with self.strategy.scope():
@@ -170,17 +177,20 @@ class Run:
             model, optimizer, self.strategy, accumulate=train.accumulate,
             clip_norm=train.clip_norm, jit=train.jit, seed=train.seed,
         )
+        steps = total_steps(train, batches.num_batches)
+        if self.dry_run:
+            return measure(step, batches, steps, train.minutes, self.say)
         trainer = Trainer(
-            step, batches, self.workdir.path, total_steps=total_steps(train, batches.num_batches),
-            minutes=train.minutes, peak=train.learning_rate,
-            warmup_fraction=train.warmup_fraction, schedule=train.schedule,
+            step, batches, self.workdir.path, total_steps=steps, minutes=train.minutes,
+            peak=train.learning_rate, warmup_fraction=train.warmup_fraction,
+            schedule=train.schedule,
             evaluate=validation and self._evaluator(model, validation, rows, metrics),
             evaluate_every=config.eval.every,
             checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
             first_weights=first_weights,
         )
         trainer.run()
-        return trainer
+        return self._finish(trainer)
 
     def _evaluator(self, model, batches, rows, metrics):
         evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
@@ -194,7 +204,7 @@ class Run:
 
         return evaluate
 
-    def finish(self, trainer):
+    def _finish(self, trainer):
         """Writes model.keras and results.json, and returns the results."""
         examples = trainer.step * self.config.train.batch_size
         results = {

@@ -39,6 +39,19 @@ def _finetune(folder, rows, **fields):
     return finetune(config, workdir=str(folder / "run"))
 
 
+def test_packed_finetuning_learns_the_same(tmp_path):
+    rows = [{"a": "word " * (k % 7), "label": k % 2} for k in range(30)]
+    losses = []
+    for name, pack in {"alone": 1, "packed": 4}.items():
+        (tmp_path / name).mkdir()
+        _finetune(tmp_path / name, rows, **{"data.pack": pack, "train.steps": 6,
+                                            "train.accumulate": 2, "model.dropout": 0.0})
+        lines = (tmp_path / name / "run/metrics.jsonl").read_text().splitlines()
+        losses.append([json.loads(line)["loss"] for line in lines])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    assert losses[0][0] != losses[0][-1]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -46,6 +59,7 @@ def _finetune(folder, rows, **fields):
         {"data.length": 5, "eval.batch_size": 512, "model.initial_bias": "zeros",
          "train.learning_rate": 1e-9},
         {"data.validation": None, "train.precision": "mixed_bfloat16", "train.jit": True},
+        {"train.precision": "mixed_float16", "data.pack": 3, "data.short_fraction": 1.0},
     ],
     ids=str,
 )

@@ -1,0 +1,83 @@
+"""What a run will cost, from some of its steps."""
+
+import resource
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.batches import distributed_batches
+from keras_attn.training.records import duration
+from keras_attn.training.strategies import agree
+
+MEASURED_SECONDS = 5.0
+MOST_MEASURED = 100
+
+
+def measure(step, batches, total_steps, minutes, say):
+    """Takes some steps at rate 0, and tells what the whole run will take.
+
+    Args:
+        step: `TrainingStep`.
+        batches: Those of the run.
+        total_steps: Steps of the run, or None where `minutes` end it.
+        minutes: See `total_steps`.
+        say: Takes a line of text.
+
+    Returns:
+        Dict: `parameters`, `state_bytes` (weights, gradients and optimizer), `peak_bytes` (of the
+        accelerator, or else of this process), `steps`, `epochs`, `tokens` (without padding),
+        `seconds_per_step`, `seconds`.
+    """
+    feed = distributed_batches(batches, step.strategy, start=0, accumulate=step.accumulate)
+    iterator, taken = iter(feed), 0
+
+    def take(count):
+        nonlocal taken
+        begin = time.monotonic()
+        with feed.taking():
+            rows = step.run(iterator, taken, np.zeros(count))
+        taken += count
+        return rows, time.monotonic() - begin
+
+    take(1)  # compiles
+    # Where lengths vary, the others are compiled while the run goes on.
+    rows, seconds = take(2)
+    count = int(agree(step.strategy, [2 * MEASURED_SECONDS / seconds])[0])
+    rows, seconds = take(min(max(count, 2), MOST_MEASURED))
+    seconds_per_step = float(agree(step.strategy, [seconds / len(rows)])[0])
+    steps = total_steps
+    if steps is None:
+        steps = max(1, round(60.0 * minutes / seconds_per_step))
+    weights = sum(variable.value.numpy().nbytes for variable in step.model.trainable_variables)
+    slots = sum(np.prod(v.shape, dtype=int) * 4 for v in step.optimizer.variables)
+    kind, peak = _peak_bytes()
+    found = {
+        "parameters": step.model.count_params(),
+        "state_bytes": int(2 * weights + slots),
+        "peak_bytes": peak,
+        "steps": steps,
+        "epochs": steps / batches.num_batches,
+        "tokens": round(steps * np.mean([row["tokens"] for row in rows])),
+        "seconds_per_step": seconds_per_step,
+        "seconds": steps * seconds_per_step,
+    }
+    say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer; "
+        f"{_megabytes(peak)} {kind} at its peak")
+    say(f"work: {steps:,} steps, {found['epochs']:.2f} epochs, {found['tokens']:,} tokens")
+    say(f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
+        "compiling, validation and checkpoints")
+    return found
+
+
+def _peak_bytes():
+    """(Of what, the most memory it has held)."""
+    if tf.config.list_logical_devices("GPU"):
+        return "the first GPU", tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    unit = 1 if sys.platform == "darwin" else 1024
+    return "this process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _megabytes(number):
+    return f"{number / 1e6:,.0f} MB" if number < 1e9 else f"{number / 1e9:,.1f} GB"

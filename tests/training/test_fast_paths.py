@@ -1,0 +1,124 @@
+"""500 steps of BERT-tiny: every fast way learns what the plain way does, within float noise."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.data.packing import choose_rows, pack
+from keras_attn.data.pretraining import PretrainingExamples
+from keras_attn.jobs.preparing import prepare_folder
+from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.ops import attention
+from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.schedules import learning_rates
+from keras_attn.training.step import TrainingStep
+from keras_attn.training.strategies import make_strategy
+
+STEPS, ROWS, LENGTH, SLOTS = 500, 8, 64, 10
+MEAN_OF = 20  # steps: one batch is harder than another
+
+
+class Packed:
+    """The batches of a stream of examples, each packed into as few rows as hold all of it."""
+
+    num_examples = STEPS * ROWS
+
+    def __init__(self, source):
+        self.source = source
+
+    def rows(self, start, stop):
+        batch = self.source.rows(start, stop)
+        rows = choose_rows(batch["padding_mask"].sum(axis=1), 2 * LENGTH, 8)
+        order = np.argsort(rows, kind="stable")
+        return pack({name: array[order] for name, array in batch.items()}, rows[order],
+                    count=ROWS, length=2 * LENGTH, most=8, slots=8 * SLOTS)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """Rows of docstrings, half of them short."""
+    folder = str(tmp_path_factory.mktemp("docstrings"))
+    prepare_folder("docstrings", folder, vocab_size=4096, log=lambda line: None)
+    tokenizer = WordPieceTokenizer.from_file(f"{folder}/vocab.txt")
+    return PretrainingExamples(folder, tokenizer, length=LENGTH, max_predictions=SLOTS,
+                               short_fraction=0.5)
+
+
+def _model(vocabulary_size=4096):
+    backbone = BertEncoder.from_size("tiny", vocabulary_size, dropout=0.0, norm_first=True, seed=0)
+    model = BertPretrainer(backbone)
+    model.build()
+    return model
+
+
+RATES = learning_rates((np.arange(STEPS) + 1) / (STEPS + 1), peak=2e-3, warmup_fraction=0.1,
+                       schedule="linear")
+
+
+def _plain(examples, noise=0.0):
+    """Losses of Keras's own optimizer and TensorFlow's own cross-entropy, one step a call."""
+    model = _model()
+    for variable in model.trainable_variables:
+        random = np.random.default_rng(1).normal(size=variable.shape)
+        variable.assign(variable.numpy() * (1 + noise * random))
+    optimizer = keras.optimizers.AdamW(weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(
+        [v for v in model.trainable_variables if len(v.shape) < 2])
+    optimizer.build(model.trainable_variables)
+    entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=True)
+            words = entropy(batch["mask_ids"], outputs["mlm_logits"]) * batch["mask_weights"]
+            pairs = entropy(batch["next_sentence_label"], outputs["nsp_logits"])
+            loss = tf.reduce_sum(words) / tf.reduce_sum(batch["mask_weights"])
+            loss += tf.reduce_mean(pairs)
+        variables = [v.value for v in model.trainable_variables]
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        optimizer.apply(gradients, model.trainable_variables)
+        return loss
+
+    losses = []
+    for number, rate in enumerate(RATES):
+        optimizer.learning_rate.assign(rate)
+        rows = examples.rows(number * ROWS, (number + 1) * ROWS)
+        losses.append(float(step({name: tf.constant(array) for name, array in rows.items()})))
+    return losses
+
+
+def _fast(source, **options):
+    model = _model()
+    strategy = make_strategy("one_device")
+    step = TrainingStep(model, make_optimizer("adamw", model), strategy, **options)
+    feed = distributed_batches(StreamBatches(source, ROWS), strategy, start=0,
+                               accumulate=step.accumulate)
+    return [row["loss"] for row in step.run(iter(feed), 0, RATES)]
+
+
+def _curve(losses):
+    return np.reshape(losses, (-1, MEAN_OF)).mean(axis=1)
+
+
+@pytest.fixture(scope="module")
+def plain(examples):
+    """The plain curve, and how far one goes astray whose weights began 1e-6 apart."""
+    curve = _curve(_plain(examples))
+    assert curve[0] > 8 and curve[-1] < curve[0] - 2, "it must have learned"
+    return curve, np.abs(_curve(_plain(examples, noise=1e-6)) - curve).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["step", "xla", "micro_batches", "blocks", "packed"])
+def test_500_steps_give_the_same_curve(examples, plain, way, monkeypatch):
+    curve, noise = plain
+    if way == "blocks":
+        monkeypatch.setattr(attention, "BLOCKS_FROM", 1)
+    options = {"xla": {"jit": True}, "micro_batches": {"accumulate": 4}}.get(way, {})
+    found = _curve(_fast(Packed(examples) if way == "packed" else examples, **options))
+    print(f"{way}: {np.abs(found - curve).max():.2e} apart, noise {noise:.2e}")
+    np.testing.assert_allclose(found, curve, atol=3 * noise)
