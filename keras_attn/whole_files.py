@@ -1,7 +1,7 @@
 """Files that are whole or not there."""
 
 import contextlib
-import os
+import uuid
 
 import tensorflow as tf
 
@@ -32,13 +32,14 @@ def write_whole(path, content, unfinished=None):
     Args:
         path: The file.
         content: Bytes.
-        unfinished: Its name up to then; default one of this process.
+        unfinished: Its name up to then; default one of this call.
 
     Raises:
         UserError: If it cannot be written (no space, no permission). Nothing stays behind.
     """
-    # A name of this process: one that a kill orphaned may be writing the same file still.
-    unfinished = unfinished or f"{path}.{os.getpid()}.unfinished"
+    # A name of this call: a process that a kill orphaned may be writing the same file still, on
+    # another machine too, where process ids are the same.
+    unfinished = unfinished or f"{path}.{uuid.uuid4().hex}.unfinished"
     try:
         with whole(path, unfinished), tf.io.gfile.GFile(unfinished, "wb") as file:
             file.write(content)
