@@ -1,7 +1,9 @@
-"""Tokenises text into a folder of shards, in one process a core; resumable.
+"""Tokenises text into a folder of shards, in one process a core or on a cluster; resumable.
 
     python -m pretrain.prepare --input='wiki/*.txt.gz' --output=prepared/wiki --vocab=vocab.txt
     python -m pretrain --config.data.train=prepared/wiki --config.data.vocab=vocab.txt …
+    python -m pretrain.prepare --runner=DataflowRunner --beam_options='--project=mine …' \\
+        --input='gs://mine/wiki/*.txt.gz' --output=gs://mine/prepared …
 
 Without --vocab a vocabulary of --vocab_size is trained and written to --output.
 `python -m pretrain` does all this itself when it is given text.
@@ -26,6 +28,10 @@ def define_flags():
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "What undecodable lines are.")
     flags.DEFINE_enum("split", "train", ["train", "validation"], "Of docstrings and TFDS.")
     flags.DEFINE_integer("processes", None, "Default: one a core.", lower_bound=1)
+    flags.DEFINE_string("runner", None, "Runner of Apache Beam, for more than one machine: "
+                        "DataflowRunner, FlinkRunner, SparkRunner, a class, or local (Beam's own "
+                        "in Python). Its workers need this package, --input and --output.")
+    flags.DEFINE_string("beam_options", "", "Of the runner: '--project=mine --region=here'.")
 
 
 def main():
@@ -35,6 +41,7 @@ def main():
     prepare_folder(
         values.input, values.output, vocab=values.vocab, vocab_size=values.vocab_size,
         lowercase=values.lowercase, split=values.split, processes=values.processes,
+        runner=values.runner, beam_options=values.beam_options,
         format=values.format, field=values.field, encoding=values.encoding,
         on_bad_text=values.on_bad_text,
     )

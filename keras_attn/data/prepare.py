@@ -28,8 +28,9 @@ from keras_attn.lock_file import lock_file
 
 PLAN = "plan.json"
 LOCK = "prepare.lock"
+JOBS = "beam-*.json"  # of `beam.write_tasks`: a job on other machines goes on while it is there
 _PARTS = ("task-*.json", "shard-*.npz")
-_UNFINISHED = [f"{name}.*.unfinished" for name in (INDEX, PLAN, *_PARTS, "pairs-*.json")]
+_UNFINISHED = [f"{name}.*.unfinished" for name in (INDEX, PLAN, *_PARTS, JOBS, "pairs-*.json")]
 _OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
 # Less text than this is tokenised sooner than further processes start.
 _BYTES_WORTH_PROCESSES = 20_000_000
@@ -43,6 +44,7 @@ def prepare(
     folder,
     *,
     processes=None,
+    run_tasks=None,
     log=print,
     **reading,
 ):
@@ -58,6 +60,8 @@ def prepare(
         tokenizer: A `WordPieceTokenizer`.
         folder: Where the shards go.
         processes: How many; by default one for every core, or none besides this for little text.
+        run_tasks: Does the tasks elsewhere: a function of (plan, numbers, tokenizer, folder), as
+            `beam.write_tasks`. None does them here.
         log: Takes a line of text.
         **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, `tokens_per_shard`, as
             those of `sources.plan_source`.
@@ -84,7 +88,7 @@ def prepare(
             _start_anew(folder, plan)
         if plan.get("reason"):
             log(f"Reading text as {plan['format']}: {plan['reason']}.")
-        tasks = _do_tasks(plan, tokenizer, folder, processes, log)
+        tasks = _do_tasks(plan, tokenizer, folder, processes, run_tasks, log)
         if not any(task["shards"] for task in tasks):
             raise UserError(f"The text must hold at least one word. Received: {source}")
         index = _finish(folder, plan, tasks, started)
@@ -173,7 +177,7 @@ def _start_anew(folder, plan):
     try:
         names = tf.io.gfile.listdir(folder)
         _check_ours(folder, names)
-        for pattern in (INDEX, *_PARTS, *_UNFINISHED):
+        for pattern in (JOBS, INDEX, *_PARTS, *_UNFINISHED):
             _remove(folder, fnmatch.filter(names, pattern))
     except tf.errors.OpError as error:
         raise _not_writable(folder, error) from error
@@ -198,7 +202,7 @@ def _remove(folder, names):
             tf.io.gfile.remove(tf.io.gfile.join(folder, name))
 
 
-def _do_tasks(plan, tokenizer, folder, processes, log):
+def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
     """Does the tasks that are not done yet; returns what each wrote, in order."""
     tasks = [read_if_whole(task_file(folder, number)) for number in range(len(plan["tasks"]))]
     missing = [number for number, task in enumerate(tasks) if task is None]
@@ -208,7 +212,9 @@ def _do_tasks(plan, tokenizer, folder, processes, log):
     cores = available_cores()
     if processes is None:
         processes = cores if plan["bytes"] > _BYTES_WORTH_PROCESSES else 1
-    if processes > 1 and len(missing) > 1:
+    if run_tasks and missing:
+        results = run_tasks(plan, missing, tokenizer, folder)
+    elif processes > 1 and len(missing) > 1:
         results = write_tasks(plan, missing, tokenizer, folder, processes)
     else:
         results = (
@@ -245,7 +251,7 @@ def _finish(folder, plan, tasks, started):
         "report": _report(folder, shards, tasks, time.monotonic() - started),
     }
     names = tf.io.gfile.listdir(folder)
-    for pattern in _UNFINISHED:
+    for pattern in (JOBS, *_UNFINISHED):
         _remove(folder, fnmatch.filter(names, pattern))
     write_index(folder, index)
     return read_index(folder)

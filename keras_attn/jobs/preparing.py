@@ -1,6 +1,8 @@
 """Preparing a corpus: text in, a folder of shards and its vocabulary out."""
 
+import functools
 import itertools
+import logging
 import posixpath
 
 from keras_attn.data.prepare import prepare, sample_texts
@@ -13,13 +15,14 @@ VOCABULARY_SAMPLE_BYTES = 50_000_000
 
 
 def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=True, split="train",
-                   processes=None, log=print, **reading):
+                   processes=None, runner=None, beam_options="", log=print, **reading):
     """Tokenises `source` into `folder`, with a vocabulary given or trained.
 
     Args:
         source, folder, split, processes, log: See `keras_attn.data.prepare.prepare`.
         vocab: Vocabulary file; None trains one and keeps it as `folder/vocab.txt`.
         vocab_size, lowercase: Of a trained vocabulary.
+        runner, beam_options: See `keras_attn.data.beam.make_pipeline`; None is this machine.
         reading: `format`, `field`, `encoding`, `on_bad_text`.
 
     Returns:
@@ -30,6 +33,7 @@ def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=Tru
                         f"Received: input={source}, output={folder}")
     if is_prepared(source):
         raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
+    run_tasks = _beam_tasks(source, processes, runner, beam_options)
     if vocab:
         vocabulary = read_vocabulary(vocab)
     else:
@@ -37,10 +41,38 @@ def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=Tru
         vocabulary = vocabulary_of(source, vocab_size, lowercase, log, split=split, **reading)
     tokenizer = WordPieceTokenizer(vocabulary, lowercase)
     index = prepare(
-        source, tokenizer, folder, split=split, processes=processes, log=log, **reading
+        source, tokenizer, folder, split=split, processes=processes, run_tasks=run_tasks, log=log,
+        **reading,
     )
     write_vocabulary(posixpath.join(folder, "vocab.txt"), vocabulary)
     return index
+
+
+def _beam_tasks(source, processes, runner, options):
+    """Returns what does the tasks on a runner of Apache Beam; None without one."""
+    if not runner:
+        if options:
+            raise UserError(f"--beam_options need --runner. Received: beam_options={options}")
+        return None
+    if processes:
+        raise UserError("--processes are of this machine; with --runner=local give --beam_options="
+                        f"'--direct_running_mode=multi_processing --direct_num_workers={processes}'"
+                        f". Received: runner={runner}, processes={processes}")
+    if source == "docstrings":
+        raise UserError("With --runner --input must be files or tfds:NAME. Received: docstrings, "
+                        "which another machine has of its own")
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # Beam's, about what it has no use for here
+    try:
+        from keras_attn.data import beam
+    except ModuleNotFoundError as error:
+        if error.name != "apache_beam":
+            raise
+        raise UserError("--runner needs Apache Beam: pip install 'keras-attn[beam]'. "
+                        f"Received: runner={runner}, not installed") from error
+    finally:
+        logging.disable(before)
+    return functools.partial(beam.write_tasks, pipeline=beam.make_pipeline(runner, options))
 
 
 def vocabulary_of(source, size, lowercase, log=print, **reading):
