@@ -11,7 +11,7 @@ PIP = PYTHONWARNINGS=ignore $(VENV)/bin/python -m pip --disable-pip-version-chec
 
 # The libraries that benchmarks/ compares with, each in an environment of its own.
 BENCH = .bench-env
-transformers = torch==2.13.0 'transformers>=5,<6' numpy
+transformers = torch==2.13.0 'transformers>=5,<6' datasets numpy
 keras-hub = keras-hub==0.32.0 'tensorflow>=2.19.1,<2.22'
 model-garden = tf-models-official==2.20.0 tf_keras
 

@@ -7,13 +7,12 @@ Memory is what the process holds at its peak beyond what it held with the inputs
 left out beyond --longest_of_keras: its weights of 16,384 tokens would take 8 GB.
 """
 
-import os
 import statistics
 import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Contender, in_turn, spread
+from benchmarks.turns import Contender, in_turn, python_of, running, spread
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("what", ["function", "layer"], "scaled_dot_product_attention; the layer.")
@@ -43,24 +42,19 @@ def main(_):
 
 def compare(what, length):
     """Prints a table; returns which targets were missed."""
-    torch = os.path.join(FLAGS.environments, "transformers", "bin", "python")
+    torch = python_of(TORCH, FLAGS.environments, "transformers")
     contenders = []
     for name, mode in WAYS.items():
-        if name == TORCH and not os.path.exists(torch):
-            print("PyTorch is left out: make bench-env would install it")
-        elif not name.startswith(KERAS) or length <= FLAGS.longest_of_keras:
+        python = torch if name == TORCH else sys.executable
+        if python and (not name.startswith(KERAS) or length <= FLAGS.longest_of_keras):
             module = "pytorch" if name == TORCH else "tensorflow_libraries"
             contenders.append(Contender(
-                name, torch if name == TORCH else sys.executable,
-                f"benchmarks.contenders.attention.{module}",
+                name, python, f"benchmarks.contenders.attention.{module}",
                 {"what": what, "length": length, "rows": FLAGS.rows, "heads": FLAGS.heads,
                  "width": FLAGS.width, "ours": name.startswith(OURS), "xla": mode == "xla"}))
-    try:
+    with running(contenders):
         found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
         memory = {c.name: c.measure(1)["memory"] / 1e6 for c in contenders}
-    finally:
-        for contender in contenders:
-            contender.close()
     print(f"\n{what}, {FLAGS.rows} x {FLAGS.heads} heads of {FLAGS.width}, {length} tokens: "
           "forward and back")
     for name, times in found.items():

@@ -10,14 +10,13 @@ masked; the peak is that of a product of two matrices of 2,048 rows, in the fast
 bfloat16.
 """
 
-import os
 import statistics
 import sys
 
 from absl import app, flags
 
 from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS, useful_flops
-from benchmarks.turns import Contender, in_turn, spread
+from benchmarks.turns import Contender, fastest_mode, in_turn, python_of, running, spread
 
 SIZES = {"tiny": (2, 128, 2, 64), "mini": (4, 256, 4, 32), "small": (4, 512, 8, 16),
          "base": (12, 768, 12, 8)}  # layers, width, heads, rows of 128
@@ -28,13 +27,14 @@ LIBRARIES = {
     "transformers": ("transformers", "hugging_face", ("", "bf16", "compile", "compile+bf16")),
     "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "bf16", "xla+bf16")),
     "Model Garden": ("model-garden", "model_garden", ("", "xla", "bf16", "xla+bf16")),
+    PRODUCT: (None, "product", ("", "bf16")),
 }
 TARGET, TARGET_SHARE = 1.5, 0.6  # --check
 
 flags.DEFINE_list("sizes", list(SIZES), "Of tiny, mini, small, base.")
 flags.DEFINE_list("lengths", ["128"], "Tokens of a row; rows become fewer as they become longer.")
 flags.DEFINE_list("dropout", ["0", "0.1"], "Rates.")
-flags.DEFINE_list("libraries", list(LIBRARIES), "Which to time.")
+flags.DEFINE_list("libraries", [name for name in LIBRARIES if name != PRODUCT], "Which to time.")
 flags.DEFINE_list("modes", None, "Try only these, of '', xla, bf16, xla+bf16, compile, …")
 flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
 flags.DEFINE_integer("turns", 7, "How often each is timed.")
@@ -60,16 +60,12 @@ def compare(size, length, dropout):
     rows, masked = max(1, rows * 128 // length), -(-length * 15 // 100)
     options = {"layers": layers, "width": width, "heads": heads, "rows": rows, "length": length,
                "masked": masked, "dropout": dropout}
-    modes = {name: best_mode(name, options) for name in flags.FLAGS.libraries}
+    modes = {name: best_mode(name, options) for name in [*flags.FLAGS.libraries, PRODUCT]}
     modes = {name: mode for name, mode in modes.items() if mode is not None}
-    product = min(("", "bf16"), key=lambda mode: once(PRODUCT, mode, {}))
+    product = modes[PRODUCT]
     contenders = [start(name, mode, options) for name, mode in modes.items()]
-    contenders.append(start(PRODUCT, product, {}))
-    try:
+    with running(contenders):
         found = in_turn(contenders, flags.FLAGS.turns, flags.FLAGS.seconds)
-    finally:
-        for contender in contenders:
-            contender.close()
     work = useful_flops(layers, width, rows, length, masked)
     peaks = [2 * PRODUCT_ROWS**3 / seconds for seconds in found.pop(PRODUCT)]
     print(f"\n{size}: {layers} layers of {width}, {rows} rows of {length} tokens, {masked} masked, "
@@ -103,43 +99,20 @@ def missed(size, length, dropout, found, work, peaks):
 
 
 def best_mode(name, options):
-    """The fastest mode of a library, or None if it is not installed."""
+    """The fastest mode of a library, or None if it is not installed or none works."""
     folder, _, modes = LIBRARIES[name]
-    if not os.path.exists(python_of(folder)):
-        print(f"{name} is left out: make bench-env would install it")
+    if not python_of(name, flags.FLAGS.environments, folder):
         return None
-    wanted = flags.FLAGS.modes
-    modes = [mode for mode in modes if wanted is None or mode in wanted]
-    return min(modes, key=lambda mode: once(name, mode, options), default=None)
-
-
-def once(name, mode, options):
-    """Seconds of a piece of work, timed alone; infinite if the mode does not work here."""
-    contender = start(name, mode, options)
-    try:
-        times = in_turn([contender], 2, flags.FLAGS.seconds / 2)[contender.name]
-        print(f"  {name} {mode or 'fp32'}: {min(times) * 1e3:.1f} ms", flush=True)
-        return min(times)
-    except RuntimeError as error:
-        print(f"  {name} {mode} does not run here: {str(error).splitlines()[-1]}", flush=True)
-        return float("inf")
-    finally:
-        contender.close()
+    wanted = flags.FLAGS.modes if name != PRODUCT else None
+    return fastest_mode([mode for mode in modes if wanted is None or mode in wanted],
+                        lambda mode: start(name, mode, options), flags.FLAGS.seconds)
 
 
 def start(name, mode, options):
-    module, folder = "product", None
-    if name != PRODUCT:
-        folder, module, _ = LIBRARIES[name]
+    folder, module, _ = LIBRARIES[name]
     switches = {switch: switch in mode.split("+") for switch in ("xla", "bf16", "compile")}
-    return Contender(name, python_of(folder), f"benchmarks.contenders.pretraining.{module}",
-                     {**options, **switches})
-
-
-def python_of(folder):
-    if folder is None:
-        return sys.executable
-    return os.path.join(flags.FLAGS.environments, folder, "bin", "python")
+    return Contender(name, python_of(name, flags.FLAGS.environments, folder),
+                     f"benchmarks.contenders.pretraining.{module}", {**options, **switches})
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ every contender is a process that stays: all are measured again and again, one a
 compared turn by turn.
 """
 
+import contextlib
 import json
 import os
 import statistics
@@ -36,7 +37,10 @@ class Contender:
                          daemon=True).start()
 
     def measure(self, count):
-        """Seconds that one of `count` pieces of work takes, and what else it reports."""
+        """Seconds that one of `count` pieces of work takes, and what else it reports.
+
+        With a count of 0 it only reports.
+        """
         try:
             self._process.stdin.write(f"{count}\n")
             self._process.stdin.flush()
@@ -46,8 +50,22 @@ class Contender:
             raise RuntimeError(f"{self.name} failed:\n{''.join(self._said)[-3000:]}") from error
 
     def close(self):
-        self._process.stdin.close()
-        self._process.wait(60)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:  # still preparing, while another has failed
+            self._process.kill()
+
+
+@contextlib.contextmanager
+def running(contenders):
+    """Ends the processes of contenders after a `with` block, and yields them."""
+    try:
+        yield contenders
+    finally:
+        for contender in contenders:
+            contender.close()
 
 
 def serve(prepare):
@@ -69,7 +87,7 @@ def serve(prepare):
         count = int(line)
         begin = time.perf_counter()
         report = work(count)
-        seconds = (time.perf_counter() - begin) / count
+        seconds = (time.perf_counter() - begin) / max(1, count)
         answers.write(json.dumps({"seconds": seconds, **report}) + "\n")
         answers.flush()
 
@@ -85,12 +103,57 @@ def in_turn(contenders, turns, seconds):
     Returns:
         `{name: [seconds of a piece of work, …]}`, in the order of the turns.
     """
-    counts = {c.name: max(1, round(seconds / c.measure(1)["seconds"])) for c in contenders}
+    found = reports_in_turn(contenders, turns, counts_of(contenders, seconds))
+    return {name: [report["seconds"] for report in reports] for name, reports in found.items()}
+
+
+def counts_of(contenders, seconds):
+    """`{name: pieces of work that take so long}`, 1 at least."""
+    return {c.name: max(1, round(seconds / c.measure(1)["seconds"])) for c in contenders}
+
+
+def reports_in_turn(contenders, turns, counts):
+    """`{name: [what it reports, …]}`, from `counts[name]` pieces of work in each turn."""
     found = {c.name: [] for c in contenders}
     for _ in range(turns):
         for contender in contenders:
-            found[contender.name].append(contender.measure(counts[contender.name])["seconds"])
+            found[contender.name].append(contender.measure(counts[contender.name]))
     return found
+
+
+def fastest_mode(modes, start, seconds):
+    """The mode in which a library is fastest, each tried alone; None if none works here.
+
+    Args:
+        modes: Names such as "xla+bf16".
+        start: Function of a mode; returns a `Contender`.
+        seconds: Of a try, about.
+    """
+    times = {}
+    for mode in modes:
+        with running([start(mode)]) as (contender,):
+            said = f"  {contender.name} {mode or 'plain'}"
+            try:
+                times[mode] = min(in_turn([contender], 2, seconds / 2)[contender.name])
+                print(f"{said}: {times[mode] * 1e3:.1f} ms", flush=True)
+            except RuntimeError as error:
+                print(f"{said} does not run here: {str(error).splitlines()[-1]}", flush=True)
+    return min(times, key=times.get, default=None)
+
+
+def python_of(name, environments, folder):
+    """The Python of a library, or None if it is not installed.
+
+    Args:
+        name: Of the library.
+        environments: Folder that `make bench-env` made.
+        folder: Of the library in it; None for ours.
+    """
+    python = os.path.join(environments, folder, "bin", "python") if folder else sys.executable
+    if os.path.exists(python):
+        return python
+    print(f"{name} is left out: make bench-env would install it")
+    return None
 
 
 def spread(values, digits=1):

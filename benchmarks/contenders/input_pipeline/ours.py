@@ -1,0 +1,50 @@
+"""Masked examples of keras-attn, as `python -m pretrain` feeds them."""
+
+import os
+import tempfile
+
+import tensorflow as tf
+
+from benchmarks.turns import serve
+from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.data.prepare import prepare as prepare_text
+from keras_attn.data.pretraining import PretrainingExamples
+from keras_attn.text.wordpiece import WordPieceTokenizer
+
+
+def prepare(options):
+    tokenizer = WordPieceTokenizer.from_file(options["vocabulary"], True)
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    rows = options["rows"]
+
+    def open_folder(folder):
+        prepare_text(options["text"], tokenizer, folder, format="lines")
+        return StreamBatches(PretrainingExamples(
+            folder, tokenizer, length=options["length"],
+            max_predictions=options["predictions"]), rows)
+
+    def text_to_batches(count):
+        made = 0
+        for _ in range(count):
+            with tempfile.TemporaryDirectory(dir=options["folder"]) as folder:
+                batches = open_folder(folder)
+                stop = batches.num_examples // rows  # of whole batches
+                for batch in distributed_batches(batches, strategy, start=0, stop=stop):
+                    made += len(batch["token_ids"])
+        return {"rows": made / count}
+
+    if options["what"] == "text":
+        return text_to_batches
+    folder = os.path.join(options["folder"], "prepared")
+    feed = iter(distributed_batches(open_folder(folder), strategy, start=0))
+
+    def ids_to_batches(count):
+        for _ in range(count):
+            next(feed)
+        return {"rows": rows}
+
+    return ids_to_batches
+
+
+if __name__ == "__main__":
+    serve(prepare)
