@@ -1,0 +1,54 @@
+"""A classifier of keras-attn, trained as `python -m finetune` does."""
+
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.contenders.finetuning import epoch
+from benchmarks.turns import serve
+from keras_attn.data.batches import TableBatches, distributed_batches
+from keras_attn.data.classification import ClassificationExamples
+from keras_attn.models import BertClassifier, BertEncoder
+from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.training.evaluation import Evaluator
+from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.step import TrainingStep
+
+
+def prepare(options):
+    tokenizer = WordPieceTokenizer.from_file(options["vocabulary"], True)
+    data = epoch.read_rows(options)
+
+    def examples(split, rows, shuffle):
+        texts, labels = data[split]
+        return ClassificationExamples(texts, None, labels, tokenizer, length=epoch.LENGTH,
+                                      batch_size=rows, shuffle=shuffle)
+
+    begin = time.perf_counter()
+    source = examples("train", epoch.BATCH, True)
+    seconds = time.perf_counter() - begin
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    model = BertClassifier(BertEncoder(tokenizer.vocabulary_size, epoch.LAYERS, epoch.WIDTH,
+                                       epoch.HEADS, dropout=0.1, seed=0), 2, dropout=0.1)
+    model.build()
+    optimizer = make_optimizer("adamw", model, weight_decay=epoch.DECAY, epsilon=epoch.EPSILON)
+    step = TrainingStep(model, optimizer, strategy, clip_norm=epoch.CLIP, jit=options["xla"])
+    rates = epoch.learning_rates(source.num_examples)
+    batches = iter(distributed_batches(TableBatches(source), strategy, start=0, accumulate=1))
+
+    def train(first, stop):
+        step.run(batches, first, rates[first:stop])
+
+    def validate():
+        rows = TableBatches(examples("validation", 64, False))
+        feed = distributed_batches(rows, strategy, start=0, stop=rows.num_batches)
+        _, logits = Evaluator(model, strategy, rows="logits").run(feed)
+        tokens = np.mean([source.batch(i)["token_ids"].shape[1] for i in range(len(rates))])
+        return logits[:rows.num_examples], tokens
+
+    return epoch.work_of(data["validation"][1], len(rates), train, validate, seconds)
+
+
+if __name__ == "__main__":
+    serve(prepare)

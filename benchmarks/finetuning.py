@@ -1,0 +1,129 @@
+"""Times an epoch of SST-2 in BERT-mini beside other libraries, and what has been learnt after it.
+
+    make bench-env
+    python -m benchmarks.finetuning --train=SST-2/train.tsv --validation=SST-2/dev.tsv \\
+        --vocabulary=vocab.txt
+
+At most 128 tokens a row, batches of 32, AdamW, dropout 0.1, float32, rates that rise to 1e-4 and
+fall to 0; each library starts from random weights of its own, drawn alike. First each is tried in
+its modes. Then the epoch of each goes on by a part in every turn, until all are through. Not timed
+are the first steps, which compile, and tokenizing, unless a library does it in training. Rows
+"by length" are of a sampler that draws batches of similar length, as ours; the target does not
+count them.
+"""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+from absl import app, flags
+
+from benchmarks.contenders.finetuning.epoch import BATCH
+from benchmarks.turns import Contender, fastest_mode, python_of, running, spread
+from keras_attn.data import glue
+from keras_attn.data.tables import read_table
+from keras_attn.jobs.finetuning import rows_drawn
+
+OURS, GROUPED = "keras-attn", "transformers, by length"
+# Folder of the environment, module, modes.
+LIBRARIES = {
+    OURS: (None, "ours", ("", "xla")),
+    "transformers": ("transformers", "hugging_face", ("", "compile")),
+    GROUPED: ("transformers", "hugging_face", ("grouped",)),
+    "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "ahead", "ahead+xla")),
+}
+TARGET = 2.0  # --check
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("train", None, "SST-2's train.tsv.", required=True)
+flags.DEFINE_string("validation", None, "Its dev.tsv.", required=True)
+flags.DEFINE_string("vocabulary", None, "Vocabulary file, uncased.", required=True)
+flags.DEFINE_integer("rows", None, "Train on that many, drawn at random; without: on all.")
+flags.DEFINE_list("libraries", list(LIBRARIES), "Which to time.")
+flags.DEFINE_list("modes", None, "Try only these, of '', xla, compile, ahead, grouped, …")
+flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
+flags.DEFINE_integer("turns", 14, "Parts of the epoch that are timed in turn.")
+flags.DEFINE_float("seconds", 8.0, "Of the try of a mode, about.")
+flags.DEFINE_bool("check", False, f"Exit with 1 if ours is not {TARGET:g} times as fast as the "
+                  "fastest other.")
+
+
+def main(_):
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "rows.json")
+        steps = write_rows(data) // BATCH
+        modes = {name: best_mode(name, data) for name in FLAGS.libraries}
+        modes = {name: mode for name, mode in modes.items() if mode is not None}
+        if GROUPED in modes and modes.get("transformers"):  # not tried twice
+            modes[GROUPED] += f"+{modes['transformers']}"
+        with running([start(name, mode, data) for name, mode in modes.items()]) as contenders:
+            outcome, speeds = train(contenders, steps)
+    print(f"\n{'':40}{'examples/s':>24}{'tokens a row':>14}{'tokenizing':>12}{'accuracy':>10}"
+          "   keras-attn is faster by")
+    ratios = {}
+    for name, values in speeds.items():
+        found = outcome[name]
+        took = "in training" if found["tokenizing"] is None else f"{found['tokenizing']:.1f} s"
+        if OURS in speeds and name != OURS:
+            ratios[name] = [own / x for own, x in zip(speeds[OURS], values, strict=True)]
+        print(f"{name + ' ' + modes[name]:40}{spread(values):>24}{found['tokens']:>14.1f}{took:>12}"
+              f"{found['accuracy']:>10.3f}"
+              + (f"   {spread(ratios[name], 2)}" if name in ratios else ""))
+    least = min((statistics.median(ratio) for name, ratio in ratios.items() if name != GROUPED),
+                default=TARGET)
+    if least < TARGET:
+        print(f"below the target: {least:.2f} times the fastest other")
+    sys.exit(FLAGS.check and least < TARGET)
+
+
+def write_rows(path):
+    """Writes the rows that all contenders read; returns how many there are to train on."""
+    task, rows = glue.task("sst2"), {}
+    for split in ("train", "validation"):
+        table = read_table(FLAGS[split].value, **task.columns(FLAGS[split].value))
+        if split == "train":
+            count = min(FLAGS.rows or len(table), len(table)) // BATCH * BATCH
+            table = table.take(rows_drawn(len(table), count, 0))
+        rows[split] = (table.texts, task.label_set().encode(table.labels).tolist())
+    with open(path, "w") as file:
+        json.dump(rows, file)
+    print(f"{count:,} rows to train on, {len(rows['validation'][0]):,} of validation", flush=True)
+    return count
+
+
+def train(contenders, steps):
+    """What each reports after the epoch, and its examples a second in each turn."""
+    done = {c.name: c.measure(0)["done"] for c in contenders}
+    speeds = {c.name: [] for c in contenders}
+    for left in range(FLAGS.turns, 0, -1):
+        for contender in contenders:
+            report = contender.measure((steps - done[contender.name]) // left)
+            done[contender.name] = report["done"]
+            speeds[contender.name].append(BATCH / report["seconds"])
+    return {c.name: c.measure(0) for c in contenders}, speeds
+
+
+def best_mode(name, data):
+    """The fastest mode of a library, or None if it is not installed or none works."""
+    folder, _, modes = LIBRARIES[name]
+    if not python_of(name, FLAGS.environments, folder):
+        return None
+    wanted = [mode for mode in modes if FLAGS.modes is None or mode in FLAGS.modes]
+    if len(wanted) == 1:
+        return wanted[0]
+    return fastest_mode(wanted, lambda mode: start(name, mode, data), FLAGS.seconds)
+
+
+def start(name, mode, data):
+    folder, module, _ = LIBRARIES[name]
+    switches = {switch: switch in mode.split("+")
+                for switch in ("xla", "compile", "grouped", "ahead")}
+    return Contender(name, python_of(name, FLAGS.environments, folder),
+                     f"benchmarks.contenders.finetuning.{module}",
+                     {"data": data, "vocabulary": os.path.abspath(FLAGS.vocabulary), **switches})
+
+
+if __name__ == "__main__":
+    app.run(main)
