@@ -23,14 +23,15 @@ class Contender:
         python: Of its environment.
         module: Run with `-m`; it calls `serve`.
         options: Handed to it, JSON-able.
+        backend: Of Keras, where the module uses it.
     """
 
-    def __init__(self, name, python, module, options):
+    def __init__(self, name, python, module, options, backend="tensorflow"):
         self.name = name
         self._process = subprocess.Popen(
             [python, "-m", module, json.dumps(options)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"})
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend})
         # What it says on stderr must not fill the pipe.
         self._said = []
         threading.Thread(target=lambda: self._said.extend(self._process.stderr),

@@ -115,7 +115,8 @@ def _tpu_strategy(address):
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except Exception as error:  # TensorFlow raises many kinds here, all of them "no TPU"
-        reason = str(error).splitlines()[0]
+        lines = str(error).splitlines()
+        reason = next((line for line in lines if "TPU" in line), lines[0] if lines else error)
         raise UserError(f"No TPU could be reached. Received: --tpu={address}: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)
 

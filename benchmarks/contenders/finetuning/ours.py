@@ -22,8 +22,9 @@ def prepare(options):
 
     def examples(split, rows, shuffle):
         texts, labels = data[split]
-        return ClassificationExamples(texts, None, labels, tokenizer, length=epoch.LENGTH,
-                                      batch_size=rows, shuffle=shuffle)
+        return ClassificationExamples(
+            texts, None, labels, tokenizer, length=epoch.LENGTH, batch_size=rows, shuffle=shuffle,
+            buckets=None if options["xla"] else range(8, epoch.LENGTH, 8))
 
     begin = time.perf_counter()
     source = examples("train", epoch.BATCH, True)

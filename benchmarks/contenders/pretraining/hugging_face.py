@@ -14,6 +14,8 @@ from benchmarks.turns import serve
 
 def prepare(options):
     torch.manual_seed(0)
+    device = options.get("device", "cpu")
+    torch.set_default_device(device)
     model = BertForPreTraining(BertConfig(
         vocab_size=VOCABULARY, num_hidden_layers=options["layers"],
         hidden_size=options["width"], num_attention_heads=options["heads"],
@@ -43,12 +45,14 @@ def prepare(options):
 
     def work(count):
         for _ in range(count):
-            with torch.autocast("cpu", torch.bfloat16, enabled=options["bf16"]):
+            with torch.autocast(device, torch.bfloat16, enabled=options["bf16"]):
                 loss = loss_of()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
+        if device == "cuda":
+            torch.cuda.synchronize()
         return {"loss": loss.item()}
 
     return work
