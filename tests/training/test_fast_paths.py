@@ -108,7 +108,7 @@ def _curve(losses):
 def plain(examples):
     """The plain curve, and how far one goes astray whose weights began 1e-6 apart."""
     curve = _curve(_plain(examples))
-    assert curve[0] > 8 and curve[-1] < curve[0] - 2, "it must have learned"
+    assert curve[0] > 8 and curve[-1] < curve[0] - 1.5, "it must have learned"
     return curve, np.abs(_curve(_plain(examples, noise=1e-6)) - curve).max()
 
 
