@@ -1,0 +1,188 @@
+"""Attention in memory that grows with the length, not with its square, on JAX.
+
+Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
+FlashAttention, 2022, algorithm 4: logits are computed again, block by block, from the logarithm of
+their sum of exponentials.
+"""
+
+import functools
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+from keras_attn.ops.masks import MASKED
+
+# Queries and keys of a block. With 8 heads its logits take 4 MB.
+QUERIES, KEYS = 256, 512
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
+    """`softmax(query @ key^T) @ value` where no more than one block of weights exists at a time.
+
+    Args:
+        query: `(..., T, K)`, scaled already.
+        key: `(..., S, K)`.
+        value: `(..., S, V)`.
+        mask: Boolean `(..., T or 1, S or 1)`, True where a query may attend to a key, or None.
+        causal_offset: Query i sees keys up to i + this, an int; None: all.
+
+    Returns:
+        `(..., T, V)`; 0 for a query that sees no key.
+    """
+    return _forward(query, key, value, mask, causal_offset)[0]
+
+
+# Compiled, for else every call outside of jit would compile the loops anew.
+@functools.partial(jax.jit, static_argnums=4)
+def _forward(query, key, value, mask, offset):
+    """The output, and what the gradient needs."""
+    blocks = _Blocks(query.shape[-2], key.shape[-2], mask, offset)
+    output, sums = blocks.forward(query, key, value)
+    return output, (query, key, value, mask, output, sums)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _backward(offset, kept, gradient):
+    query, key, value, mask, output, sums = kept
+    blocks = _Blocks(query.shape[-2], key.shape[-2], mask, offset)
+    return *blocks.backward(query, key, value, output, sums, gradient), None
+
+
+attend_in_blocks.defvjp(_forward, _backward)
+
+
+class _Blocks:
+    """Which queries see which keys, block by block."""
+
+    def __init__(self, queries, keys, mask, offset):
+        self.queries, self.keys, self.offset = queries, keys, offset
+        self.rows, self.columns = min(QUERIES, queries), min(KEYS, keys)
+        self.high, self.wide = -(-queries // self.rows), -(-keys // self.columns)
+        self.mask = mask
+        if mask is not None and mask.shape[-2] != 1:
+            self.mask = _padded(self.mask, self.high * self.rows)
+        if mask is not None and mask.shape[-1] != 1:
+            self.mask = _padded(self.mask, self.wide * self.columns, axis=-1)
+
+    def forward(self, query, key, value):
+        """(output, logarithm of the sum of exponentials of each query's logits)."""
+        query = _padded(query, self.high * self.rows)
+        key, value = (_padded(x, self.wide * self.columns) for x in (key, value))
+
+        def row(i, found):
+            q = _block(query, i, self.rows)
+
+            def add(j, state):
+                most, total, output = state
+                v = _block(value, j, self.columns)
+                logits = self._logits(q, _block(key, j, self.columns), i, j)
+                more = jnp.maximum(most, logits.max(-1, keepdims=True))
+                # A masked logit gives exactly 0, also to a query that has seen no key yet.
+                weights = jnp.exp(logits - jnp.where(more > MASKED, more, 0.0))
+                shrink = jnp.exp(most - more)
+                part = _product("...ts,...sv->...tv", weights.astype(v.dtype), v)
+                return (more, total * shrink + weights.sum(-1, keepdims=True),
+                        output * shrink + part)
+
+            none = jnp.zeros((*q.shape[:-1], 1), "float32")
+            start = none + MASKED, none, jnp.zeros((*q.shape[:-1], v_width), "float32")
+            most, total, output = lax.fori_loop(0, self._last(i), add, start)
+            some = total > 0
+            # Of no exponentials: so large that every weight of it is 0.
+            sums = jnp.where(some, most + jnp.log(jnp.where(some, total, 1.0)), -MASKED)
+            output = jnp.where(some, output / jnp.where(some, total, 1.0), 0.0)
+            return [_written(x, new, i) for x, new in zip(found, (output, sums), strict=True)]
+
+        v_width = value.shape[-1]
+        start = [jnp.zeros((*query.shape[:-1], v_width), value.dtype),
+                 jnp.zeros((*query.shape[:-1], 1), "float32")]
+        return [x[..., :self.queries, :] for x in lax.fori_loop(0, self.high, row, start)]
+
+    def backward(self, query, key, value, output, sums, gradient):
+        """Gradients of query, key and value."""
+        # Each query's gradient of the logits has this mean taken off.
+        means = (output.astype("float32") * gradient.astype("float32")).sum(-1, keepdims=True)
+        high, wide = self.high * self.rows, self.wide * self.columns
+        query, gradient, sums, means = (
+            _padded(x, high) for x in (query, gradient, sums, means))
+        key, value = _padded(key, wide), _padded(value, wide)
+
+        def column(j, found):
+            k, v = _block(key, j, self.columns), _block(value, j, self.columns)
+
+            def add(i, state):
+                of_query, of_key, of_value = state
+                q, g = _block(query, i, self.rows), _block(gradient, i, self.rows)
+                weights = jnp.exp(self._logits(q, k, i, j) - _block(sums, i, self.rows))
+                change = _product("...tv,...sv->...ts", g, v) - _block(means, i, self.rows)
+                change = (weights * change).astype(q.dtype)
+                part = _block(of_query, i, self.rows)
+                part += _product("...ts,...sk->...tk", change, k)
+                of_key += _product("...ts,...tk->...sk", change, q)
+                of_value += _product("...ts,...tv->...sv", weights.astype(g.dtype), g)
+                return _written(of_query, part, i), of_key, of_value
+
+            of_query, *of_keys = found
+            zeros = [jnp.zeros(x.shape, "float32") for x in (k, v)]
+            of_query, *new = lax.fori_loop(
+                self._first(j), self.high, add, (of_query, *zeros))
+            return of_query, *(_written(x, y, j) for x, y in zip(of_keys, new, strict=True))
+
+        start = jnp.zeros(query.shape, "float32"), jnp.zeros_like(key), jnp.zeros_like(value)
+        of_query, of_key, of_value = lax.fori_loop(0, self.wide, column, start)
+        return (of_query[..., :self.queries, :].astype(query.dtype),
+                of_key[..., :self.keys, :], of_value[..., :self.keys, :])
+
+    def _logits(self, q, k, i, j):
+        """float32 logits of a block."""
+        logits = _product("...tk,...sk->...ts", q, k)
+        if self.offset is None and self.mask is None and self.keys % self.columns == 0:
+            return logits
+        rows = (i * self.rows + jnp.arange(self.rows))[:, None]
+        columns = j * self.columns + jnp.arange(self.columns)
+        seen = columns < self.keys
+        if self.offset is not None:
+            seen &= columns <= rows + self.offset
+        if self.mask is not None:
+            part = self.mask
+            part = part if part.shape[-2] == 1 else _block(part, i, self.rows)
+            seen &= part if part.shape[-1] == 1 else _block(part, j, self.columns, axis=-1)
+        return jnp.where(seen, logits, MASKED)
+
+    def _last(self, i):
+        """Number of the key blocks that a block of queries sees any of."""
+        if self.offset is None:
+            return self.wide
+        seen = (i + 1) * self.rows + self.offset
+        return jnp.clip(-(-seen // self.columns), 0, self.wide)
+
+    def _first(self, j):
+        """The first block of queries that sees any of a block of keys."""
+        if self.offset is None:
+            return 0
+        return jnp.clip((j * self.columns - self.offset) // self.rows, 0, self.high)
+
+
+def _product(equation, x, y):
+    return jnp.einsum(equation, x, y, preferred_element_type="float32")
+
+
+def _padded(x, length, axis=-2):
+    missing = length - x.shape[axis]
+    if not missing:
+        return x
+    added = [(0, 0)] * x.ndim
+    added[axis] = 0, missing
+    return jnp.pad(x, added)
+
+
+def _block(x, number, length, axis=-2):
+    return lax.dynamic_slice_in_dim(x, number * length, length, axis)
+
+
+def _written(x, block, number):
+    """x with a block of rows replaced."""
+    start = number * block.shape[-2]
+    return lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), start, -2)
