@@ -1,0 +1,94 @@
+"""Attention in memory that grows with the length, not with its square, on PyTorch.
+
+Its fused kernel does the work (on CPUs Dao et al., FlashAttention, 2022). It takes a mask or a
+causal one, not both, and copies the mask as floats; so queries that see different keys are given to
+it block by block, and each block is computed again in the backward pass.
+"""
+
+import torch
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+# Queries of a block. With one mask for all heads and 16,384 keys it takes 50 MB.
+QUERIES = 768
+
+
+def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
+    """`softmax(query @ key^T) @ value` where no more than a block of weights exists at a time.
+
+    Args:
+        query: `(..., T, K)`, scaled already.
+        key: `(..., S, K)`.
+        value: `(..., S, V)`.
+        mask: Boolean `(..., T or 1, S or 1)`, True where a query may attend to a key, or None.
+        causal_offset: Query i sees keys up to i + this, an int; None: all.
+
+    Returns:
+        `(..., T, V)`; 0 for a query that sees no key.
+    """
+    leading, width = query.shape[:-2], value.shape[-1]
+    if mask is not None:
+        mask = _mask_of_heads(mask, leading)
+    # Only inputs of one width, whose last axis is dense, take the fused path on CPUs.
+    widest = max(query.shape[-1], width)
+    query, key, value = (
+        functional.pad(_of_heads(x, leading), (0, widest - x.shape[-1])).contiguous()
+        if widest > x.shape[-1] or x.stride(-1) != 1 else _of_heads(x, leading)
+        for x in (query, key, value))
+    if causal_offset is None and (mask is None or mask.shape[-2] == 1):
+        output = _attend(query, key, value, mask)
+    elif causal_offset == 0 and mask is None:
+        output = functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=1.0)
+    else:
+        output = _by_queries(query, key, value, mask, causal_offset)
+    return output[..., :width].reshape(*leading, query.shape[-2], width)
+
+
+def _by_queries(query, key, value, mask, offset):
+    outputs = []
+    for first in range(0, query.shape[-2], QUERIES):
+        q = query[..., first:first + QUERIES, :]
+        last = key.shape[-2] if offset is None else first + q.shape[-2] + offset
+        if last <= 0:
+            outputs.append(torch.zeros_like(q))
+            continue
+        part = mask
+        if mask is not None and mask.shape[-2] != 1:
+            part = part[..., first:first + QUERIES, :]
+        if mask is not None and mask.shape[-1] != 1:
+            part = part[..., :last]
+        # Else the masks of all blocks would be kept for the gradient.
+        outputs.append(checkpoint(
+            _attend, q, key[..., :last, :], value[..., :last, :], part,
+            None if offset is None else first + offset,
+            use_reentrant=False, preserve_rng_state=False))
+    return torch.cat(outputs, -2)
+
+
+def _attend(query, key, value, mask, offset=None):
+    if offset is not None:
+        rows = torch.arange(query.shape[-2], device=query.device)[:, None] + offset
+        causal = torch.arange(key.shape[-2], device=query.device) <= rows
+        mask = causal[None, None] if mask is None else mask & causal
+    if mask is None:
+        return functional.scaled_dot_product_attention(query, key, value, scale=1.0)
+    # What a query gives that sees nothing is up to the kernel, so it sees all and gives 0.
+    attending = mask.any(-1, keepdim=True)
+    output = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask | ~attending, scale=1.0)
+    return torch.where(attending, output, 0.0)
+
+
+def _of_heads(x, leading):
+    """(..., T, K) -> (N, H, T, K)."""
+    return x if len(leading) == 2 else x.reshape(-1, (1, *leading)[-1], *x.shape[-2:])
+
+
+def _mask_of_heads(mask, leading):
+    """(..., T, S) -> (N or 1, H or 1, T, S)."""
+    if len(leading) > 2 and any(size != 1 for size in mask.shape[:-3]):
+        mask = mask.expand(*leading[:-1], *mask.shape[-3:]).flatten(0, -4)
+    missing = 4 - mask.ndim
+    return mask.reshape(*[1] * missing, *mask.shape) if missing > 0 else mask.reshape(
+        -1, *mask.shape[-3:])
