@@ -1,12 +1,15 @@
 """Scaled dot-product attention."""
 
+import importlib
+
 import keras
 from keras import ops
 
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
 
-# From so many logits of a head on, no more than a block of them exists at a time.
-BLOCKS_FROM = 4096**2
+# From so many logits of a head on, no more than a block of them exists at a time. On JAX and
+# PyTorch that is faster, too, but may give no second derivatives.
+BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 1024**2, "torch": 512**2}
 
 
 def scaled_dot_product_attention(
@@ -27,8 +30,9 @@ def scaled_dot_product_attention(
     `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32.
     A query that may attend to no key gets weights 0 and output 0.
 
-    On TensorFlow long inputs of static length are worked on in blocks, in memory that grows with
-    T + S, if neither bias nor dropout nor scores are wanted.
+    Long inputs of static length are worked on in blocks, in memory that grows with T + S, if
+    neither bias nor dropout nor scores are wanted; on PyTorch by its fused kernel. Gradients of
+    gradients then exist on TensorFlow alone.
 
     Masked values have weight 0, which hides any finite value; but 0 times NaN
     or infinity is NaN, so inputs must be finite where they are masked, too.
@@ -118,24 +122,25 @@ def scaled_dot_product_attention(
 
 
 def _is_long(query, key, value):
+    first = BLOCKS_FROM.get(keras.config.backend())
     shapes = [x.shape[-2:] for x in (query, key, value)]
     return (
-        keras.config.backend() == "tensorflow"
+        first is not None
         and all(size is not None for shape in shapes for size in shape)
-        and query.shape[-2] * key.shape[-2] >= BLOCKS_FROM
+        and query.shape[-2] * key.shape[-2] >= first
         and tuple(query.shape[:-2]) == tuple(key.shape[:-2]) == tuple(value.shape[:-2])
+        and query.dtype == key.dtype == value.dtype
     )
 
 
 def _in_blocks(query, key, value, mask, causal):
-    from keras_attn.ops.kernels.tensorflow import attend_in_blocks
-
+    kernels = importlib.import_module(f"keras_attn.ops.kernels.{keras.config.backend()}")
     if mask is not None and len(mask.shape) < 2:
         mask = mask[None]
     offset = None
     if causal is not None:
         offset = causal_offset(query.shape[-2], key.shape[-2], causal)
-    return attend_in_blocks(query, key, value, mask, offset)
+    return kernels.attend_in_blocks(query, key, value, mask, offset)
 
 
 def _attending(mask, query_mask):
