@@ -11,6 +11,10 @@ from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, co
 # PyTorch that is faster, too, but may give no second derivatives.
 BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 1024**2, "torch": 512**2}
 
+_BACKEND = keras.config.backend()
+_KERNELS = importlib.import_module(
+    f"keras_attn.ops.kernels.{_BACKEND}") if _BACKEND in BLOCKS_FROM else None
+
 
 def scaled_dot_product_attention(
     query,
@@ -122,25 +126,23 @@ def scaled_dot_product_attention(
 
 
 def _is_long(query, key, value):
-    first = BLOCKS_FROM.get(keras.config.backend())
     shapes = [x.shape[-2:] for x in (query, key, value)]
     return (
-        first is not None
+        _KERNELS is not None
         and all(size is not None for shape in shapes for size in shape)
-        and query.shape[-2] * key.shape[-2] >= first
+        and query.shape[-2] * key.shape[-2] >= BLOCKS_FROM[_BACKEND]
         and tuple(query.shape[:-2]) == tuple(key.shape[:-2]) == tuple(value.shape[:-2])
         and query.dtype == key.dtype == value.dtype
     )
 
 
 def _in_blocks(query, key, value, mask, causal):
-    kernels = importlib.import_module(f"keras_attn.ops.kernels.{keras.config.backend()}")
     if mask is not None and len(mask.shape) < 2:
         mask = mask[None]
     offset = None
     if causal is not None:
         offset = causal_offset(query.shape[-2], key.shape[-2], causal)
-    return kernels.attend_in_blocks(query, key, value, mask, offset)
+    return _KERNELS.attend_in_blocks(query, key, value, mask, offset)
 
 
 def _attending(mask, query_mask):
