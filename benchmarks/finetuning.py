@@ -30,7 +30,7 @@ OURS, GROUPED = "keras-attn", "transformers, by length"
 # Folder of the environment, module, modes.
 LIBRARIES = {
     OURS: (None, "ours", ("", "xla")),
-    "transformers": ("transformers", "hugging_face", ("", "compile")),
+    "transformers": ("transformers", "hugging_face", ("",)),
     GROUPED: ("transformers", "hugging_face", ("grouped",)),
     "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "ahead", "ahead+xla")),
 }
@@ -42,7 +42,7 @@ flags.DEFINE_string("validation", None, "Its dev.tsv.", required=True)
 flags.DEFINE_string("vocabulary", None, "Vocabulary file, uncased.", required=True)
 flags.DEFINE_integer("rows", None, "Train on that many, drawn at random; without: on all.")
 flags.DEFINE_list("libraries", list(LIBRARIES), "Which to time.")
-flags.DEFINE_list("modes", None, "Try only these, of '', xla, compile, ahead, grouped, …")
+flags.DEFINE_list("modes", None, "Try only these, of '', xla, ahead, ahead+xla.")
 flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
 flags.DEFINE_integer("turns", 14, "Parts of the epoch that are timed in turn.")
 flags.DEFINE_float("seconds", 8.0, "Of the try of a mode, about.")
@@ -56,8 +56,6 @@ def main(_):
         steps = write_rows(data) // BATCH
         modes = {name: best_mode(name, data) for name in FLAGS.libraries}
         modes = {name: mode for name, mode in modes.items() if mode is not None}
-        if GROUPED in modes and modes.get("transformers"):  # not tried twice
-            modes[GROUPED] += f"+{modes['transformers']}"
         with running([start(name, mode, data) for name, mode in modes.items()]) as contenders:
             outcome, speeds = train(contenders, steps)
     print(f"\n{'':40}{'examples/s':>24}{'tokens a row':>14}{'tokenizing':>12}{'accuracy':>10}"
@@ -111,15 +109,14 @@ def best_mode(name, data):
     if not python_of(name, FLAGS.environments, folder):
         return None
     wanted = [mode for mode in modes if FLAGS.modes is None or mode in FLAGS.modes]
-    if len(wanted) == 1:
-        return wanted[0]
+    if len(modes) == 1:
+        return modes[0]
     return fastest_mode(wanted, lambda mode: start(name, mode, data), FLAGS.seconds)
 
 
 def start(name, mode, data):
     folder, module, _ = LIBRARIES[name]
-    switches = {switch: switch in mode.split("+")
-                for switch in ("xla", "compile", "grouped", "ahead")}
+    switches = {switch: switch in mode.split("+") for switch in ("xla", "grouped", "ahead")}
     return Contender(name, python_of(name, FLAGS.environments, folder),
                      f"benchmarks.contenders.finetuning.{module}",
                      {"data": data, "vocabulary": os.path.abspath(FLAGS.vocabulary), **switches})

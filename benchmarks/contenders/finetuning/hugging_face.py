@@ -43,9 +43,6 @@ def prepare(options):
     optimizer = torch.optim.AdamW(
         [{"params": kernels, "weight_decay": epoch.DECAY}, {"params": others, "weight_decay": 0.0}],
         eps=epoch.EPSILON, fused=True)
-    loss_of = lambda batch: model(**batch).loss  # noqa: E731
-    if options["compile"]:
-        loss_of = torch.compile(loss_of, dynamic=True)
     rates, widths = epoch.learning_rates(len(rows)), []
     order = torch.randperm(len(rows)).tolist()
     if options["grouped"]:
@@ -56,7 +53,7 @@ def prepare(options):
         for rate in rates[first:stop]:
             batch = next(batches)
             widths.append(batch["input_ids"].shape[1])
-            loss_of(batch).backward()
+            model(**batch).loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), epoch.CLIP)
             for group in optimizer.param_groups:
                 group["lr"] = float(rate)
