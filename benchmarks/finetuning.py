@@ -108,10 +108,11 @@ def best_mode(name, data):
     folder, _, modes = LIBRARIES[name]
     if not python_of(name, FLAGS.environments, folder):
         return None
-    wanted = [mode for mode in modes if FLAGS.modes is None or mode in FLAGS.modes]
+    if len(modes) > 1 and FLAGS.modes is not None:
+        modes = [mode for mode in modes if mode in (FLAGS.modes or [""])]  # --modes= is one: ""
     if len(modes) == 1:
         return modes[0]
-    return fastest_mode(wanted, lambda mode: start(name, mode, data), FLAGS.seconds)
+    return fastest_mode(modes, lambda mode: start(name, mode, data), FLAGS.seconds)
 
 
 def start(name, mode, data):
