@@ -1,6 +1,5 @@
 """What a run will cost, from some of its steps."""
 
-import resource
 import sys
 import time
 
@@ -10,6 +9,11 @@ import tensorflow as tf
 from keras_attn.data.batches import distributed_batches
 from keras_attn.training.records import duration
 from keras_attn.training.strategies import agree
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 MEASURED_SECONDS = 5.0
 MOST_MEASURED = 100
@@ -27,8 +31,8 @@ def measure(step, batches, total_steps, minutes, say):
 
     Returns:
         Dict: `parameters`, `state_bytes` (weights, gradients and optimizer), `peak_bytes` (of the
-        accelerator, or else of this process), `steps`, `epochs`, `tokens` (without padding),
-        `seconds_per_step`, `seconds`.
+        first GPU, or else of this process; None if unknown), `steps`, `epochs`, `tokens` (without
+        padding), `seconds_per_step`, `seconds`.
     """
     feed = distributed_batches(batches, step.strategy, start=0, accumulate=step.accumulate)
     iterator, taken = iter(feed), 0
@@ -41,21 +45,23 @@ def measure(step, batches, total_steps, minutes, say):
         taken += count
         return rows, time.monotonic() - begin
 
+    say("measuring")
     take(1)  # compiles
     # Where lengths vary, the others are compiled while the run goes on.
-    rows, seconds = take(2)
-    count = int(agree(step.strategy, [2 * MEASURED_SECONDS / seconds])[0])
-    rows, seconds = take(min(max(count, 2), MOST_MEASURED))
+    rows, seconds = take(1)
+    count = int(agree(step.strategy, [MEASURED_SECONDS / seconds])[0])
+    if count > 1:
+        rows, seconds = take(min(count, MOST_MEASURED))
     seconds_per_step = float(agree(step.strategy, [seconds / len(rows)])[0])
     steps = total_steps
     if steps is None:
         steps = max(1, round(60.0 * minutes / seconds_per_step))
-    weights = sum(variable.value.numpy().nbytes for variable in step.model.trainable_variables)
-    slots = sum(np.prod(v.shape, dtype=int) * 4 for v in step.optimizer.variables)
-    kind, peak = _peak_bytes()
+    trained, peak = step.model.trainable_variables, _peak_bytes()
+    # Each has a gradient as large as itself.
+    sizes = [np.prod(v.shape, dtype=int) for v in [*trained, *trained, *step.optimizer.variables]]
     found = {
         "parameters": step.model.count_params(),
-        "state_bytes": int(2 * weights + slots),
+        "state_bytes": 4 * int(sum(sizes)),
         "peak_bytes": peak,
         "steps": steps,
         "epochs": steps / batches.num_batches,
@@ -63,20 +69,23 @@ def measure(step, batches, total_steps, minutes, say):
         "seconds_per_step": seconds_per_step,
         "seconds": steps * seconds_per_step,
     }
-    say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer; "
-        f"{_megabytes(peak)} {kind} at its peak")
-    say(f"work: {steps:,} steps, {found['epochs']:.2f} epochs, {found['tokens']:,} tokens")
+    held = "" if peak is None else f"; {_megabytes(peak)} in all at its peak"
+    say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer{held}")
+    say(f"work of the whole run: {steps:,} steps, {found['epochs']:.2f} epochs, "
+        f"{found['tokens']:,} tokens")
     say(f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
         "compiling, validation and checkpoints")
     return found
 
 
 def _peak_bytes():
-    """(Of what, the most memory it has held)."""
+    """The most memory that the first GPU, or else this process, has held; None if unknown."""
     if tf.config.list_logical_devices("GPU"):
-        return "the first GPU", tf.config.experimental.get_memory_info("GPU:0")["peak"]
-    unit = 1 if sys.platform == "darwin" else 1024
-    return "this process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    if resource is None:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024)
 
 
 def _megabytes(number):

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import os
+import tempfile
 
 import keras
 
@@ -44,6 +45,10 @@ class Run:
         if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
             config.train.update(default_end)
         check_fields(kind, config)
+        self._temporary = None
+        if dry_run and config.workdir is None:
+            self._temporary = tempfile.TemporaryDirectory()
+            config.workdir = self._temporary.name
         self.kind = kind
         self.dry_run = dry_run
         self.config = config
@@ -67,11 +72,10 @@ class Run:
         if self.chief:
             self.workdir.create()
             self.workdir.lock()
-        unused = False
+        unused = self.dry_run
         try:
             self._look_back()
             yield
-            unused = self.dry_run
         except UserError:
             unused = True
             raise
@@ -79,6 +83,8 @@ class Run:
             if unused and self.chief:
                 self.workdir.remove_if_unused()
             self.workdir.unlock()
+            if self._temporary:
+                self._temporary.cleanup()
 
     def _look_back(self):
         """Finds the run to go on with: it needs neither `pretrained` nor `data.vocab` again."""
@@ -179,7 +185,9 @@ class Run:
         )
         steps = total_steps(train, batches.num_batches)
         if self.dry_run:
-            return measure(step, batches, steps, train.minutes, self.say)
+            found = measure(step, batches, steps, train.minutes, self.say)
+            self.meet()  # the chief's data are read to the end
+            return found
         trainer = Trainer(
             step, batches, self.workdir.path, total_steps=steps, minutes=train.minutes,
             peak=train.learning_rate, warmup_fraction=train.warmup_fraction,

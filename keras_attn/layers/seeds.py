@@ -6,6 +6,8 @@ import contextvars
 import keras
 import numpy as np
 
+from keras_attn.ops.dropout import dropout
+
 _INSTEAD = contextvars.ContextVar("instead", default=None)
 
 
@@ -81,4 +83,4 @@ def dropout_generator(rate, seed, name):
 
 def drop(x, rate, generator, training):
     """Dropout in training; free where the rate is 0."""
-    return keras.random.dropout(x, rate, seed=generator) if rate and training else x
+    return dropout(x, rate, generator) if rate and training else x

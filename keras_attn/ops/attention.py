@@ -5,11 +5,14 @@ import importlib
 import keras
 from keras import ops
 
+from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
 
-# From so many logits of a head on, no more than a block of them exists at a time. On JAX and
-# PyTorch that is faster, too, but may give no second derivatives.
-BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 1024**2, "torch": 512**2}
+# From so many logits of a head on, no more than a block of them exists at a time; on JAX and
+# PyTorch without second derivatives. Blocks one after the other suit a CPU, but leave an
+# accelerator idle: there they pay where all logits take too much memory. PyTorch's own kernel is
+# faster from 512 on.
+BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 4096**2, "torch": 512**2}
 
 _BACKEND = keras.config.backend()
 _KERNELS = importlib.import_module(
@@ -113,7 +116,7 @@ def scaled_dot_product_attention(
     if mask is not None:
         logits = ops.where(mask, logits, MASKED)
     weights = ops.softmax(logits, axis=-1)
-    dropped = keras.random.dropout(weights, dropout, seed=seed) if dropout else weights
+    dropped = drop(weights, dropout, seed) if dropout else weights
     # (..., T, S) x (..., S, V) -> (..., T, V)
     output = ops.matmul(ops.cast(dropped, value.dtype), value)
     if attending is not None:

@@ -19,7 +19,7 @@ class LossScale:
 
     def __init__(self):
         self.value = self._variable(FIRST, "loss_scale", "float32")
-        self.good_steps = self._variable(0, "loss_scale_good_steps", "int32")
+        self.good_steps = self._variable(0, "loss_scale_good_steps", "int64")
         self.variables = [self.value, self.good_steps]
 
     @staticmethod
@@ -32,13 +32,10 @@ class LossScale:
 
     def update(self, finite):
         """Goes on to the next step; `finite` tells whether the gradients were."""
-        good = tf.where(finite, tf.convert_to_tensor(self.good_steps.value) + 1, 0)
+        good = tf.convert_to_tensor(self.good_steps.value)
+        good = tf.where(finite, good + 1, tf.zeros_like(good))
         rises = good >= RISES_AFTER
         factor = tf.where(finite, tf.where(rises, 2.0, 1.0), 0.5)
         self.value.assign(tf.clip_by_value(self.read() * factor, 1.0, MOST))
-        self.good_steps.assign(tf.where(rises, 0, good))
+        self.good_steps.assign(tf.where(rises, tf.zeros_like(good), good))
 
-
-def can_fall(scale):
-    """Whether a smaller scale may still help."""
-    return scale > 1.0

@@ -11,7 +11,7 @@ With float16 the shares are scaled up, and a step whose sums overflow is left ou
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.training.loss_scale import LossScale, can_fall
+from keras_attn.training.loss_scale import LossScale
 
 MOST_STEPS = 1024  # of one call
 SUM = tf.distribute.ReduceOp.SUM
@@ -89,12 +89,12 @@ class TrainingStep:
         scale = self.loss_scale.read() if self.loss_scale else tf.constant(1.0)
         results = self.strategy.run(self._replica_step, args=(batch, step, scale))
         gradients, record, finite = tf.nest.map_structure(self._any_replica, results)
-        healthy = tf.math.is_finite(record["loss"]) & finite
+        sound = tf.math.is_finite(record["loss"])
+        use = goes_on = sound & finite
         if self.loss_scale:
             self.loss_scale.update(finite)
-            healthy |= tf.math.is_finite(record["loss"]) & can_fall(scale)
-            finite &= healthy
-            skipped = healthy & ~finite
+            goes_on = sound & (finite | (scale > 1.0))  # else no smaller one is left
+            skipped = goes_on & ~use
             record["gradient_norm"] = tf.where(skipped, 0.0, record["gradient_norm"])
             record |= {"loss_scale": scale, "skipped": tf.cast(skipped, tf.float32)}
 
@@ -102,11 +102,10 @@ class TrainingStep:
             # Outside the replicas the optimizer adds up nothing over them.
             self.optimizer.learning_rate.assign(learning_rate)
             self.optimizer.apply(gradients, self.model.trainable_variables)
-            return healthy
+            return goes_on
 
         self._names = list(record)
-        applied = tf.cond(healthy & finite, apply, lambda: healthy)
-        return tf.stack(list(record.values())), applied
+        return tf.stack(list(record.values())), tf.cond(use, apply, lambda: goes_on)
 
     def _any_replica(self, value):
         return self.strategy.experimental_local_results(value)[0]

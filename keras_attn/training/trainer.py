@@ -13,7 +13,7 @@ from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
 from keras_attn.training.step import MOST_STEPS
-from keras_attn.training.strategies import agree, any_worker, is_chief
+from keras_attn.training.strategies import agree, any_worker, is_chief, meet
 
 # A call of the compiled loop lasts about this long, so that signals are
 # answered soon; its length in steps does not change the result.
@@ -258,6 +258,7 @@ class Trainer:
                      "pending": self._pending}
             self.checkpoints.save(self.step, ckpt.read_values(self._variables()), state)
         self._saved = (self.step, time.monotonic())
+        meet(self.strategy)  # whoever ends before the chief has written may end it, too
 
     def digest(self):
         """SHA-256 of weights and optimizer slots."""

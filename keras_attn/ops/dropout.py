@@ -1,0 +1,28 @@
+"""Dropout whose random numbers cost little."""
+
+import importlib
+
+import keras
+
+_KERNELS = importlib.import_module(
+    "keras_attn.ops.kernels.tensorflow") if keras.config.backend() == "tensorflow" else None
+
+
+def dropout(x, rate, seed):
+    """Sets a share of the values to 0; the others grow by `1 / (1 - rate)`.
+
+    On TensorFlow the mask is a hash of each value's number and the seed, as good and the same with
+    and without XLA, where drawing random numbers takes longer than the layers between.
+
+    Args:
+        x: Floats `(...)`.
+        rate: Share, in [0, 1).
+        seed: `keras.random.SeedGenerator`, integer, or None for Keras's global one.
+
+    Returns:
+        `(...)` in the dtype of x.
+    """
+    if _KERNELS is None or seed is None:
+        return keras.random.dropout(x, rate, seed=seed)
+    key = seed.next() if isinstance(seed, keras.random.SeedGenerator) else (seed & 0xFFFFFFFF, 0)
+    return _KERNELS.dropout(x, rate, key)
