@@ -18,8 +18,8 @@ _TEXT = {
     "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
     "lowercase": (bool, "without: as `pretrained` or the prepared folder data.train, else True"),
     "length": (128, "tokens of a row"),
-    "pack": (1, "examples that share a row at most: less padding where they are short, the same "
-                "result; 1: none"),
+    "pack": (1, "examples that share a row at most, for less padding where they are short; in "
+                "finetuning a batch still has batch_size examples and the result is the same"),
 }
 _UNLABELLED = {
     "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "
@@ -89,7 +89,8 @@ _TRAINING = {
     "weight_decay": (0.01, "of all but biases and norms"),
     "clip_norm": (1.0, "largest norm of all gradients together; 0: any"),
     "seed": (0, "of weights, order, masks and dropout"),
-    "accumulate": (1, "micro-batches of a step: less memory, the same result"),
+    "accumulate": (1, "micro-batches of a step: less memory, the same result but for masks of "
+                      "dropout"),
     "precision": ("float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16"),
     "jit": (False, "whether XLA compiles the step"),
 }

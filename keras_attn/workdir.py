@@ -169,19 +169,20 @@ class Workdir:
             tf.io.gfile.copy(local, temporary, overwrite=True)
 
 
-def check_same(old, new):
+def check_same(old, new, defaults):
     """Checks that a run goes on with its own config.
 
     Args:
         old, new: Nested dicts.
+        defaults: Another, of the values of fields that the old version had not.
 
     Raises:
         UserError: Names the first field that differs and may not.
     """
-    old, new = flatten(old), flatten(json.loads(json.dumps(new)))
+    new, defaults = (flatten(json.loads(json.dumps(tree))) for tree in (new, defaults))
+    old = {**defaults, **flatten(old)}
     for name in sorted(set(old) | set(new)):
-        since = name in new and name not in old  # a field that the old version had not
-        if not since and old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
+        if old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
             raise UserError(
                 f"A resumed run must keep {name}; choose another --workdir or the old value. "
                 f"Received: {name}={new.get(name)}, was {old.get(name)}"

@@ -30,6 +30,9 @@ class StreamBatches:
     one_length = one_count = True
 
     def __init__(self, source, batch_size, once=False, limit=None):
+        if once and getattr(source, "pack", 1) > 1:
+            raise ValueError("Rows are weighted one by one for evaluation, so each must hold one "
+                             f"example. Received: pack={source.pack}")
         self.source = source
         self.batch_size = batch_size
         self.once = once
@@ -64,15 +67,14 @@ class TableBatches:
         source: `ClassificationExamples`.
         pack: Most examples that share a row of the source's `length`; with more than 1 a batch
             has fewer rows than examples, how many varies.
-        micro_batches: With `pack`: the rows are a multiple of that.
+        micro_batches: With `pack`: what the rows are a multiple of.
     """
 
     def __init__(self, source, pack=1, micro_batches=1):
         self.source = source
         self.pack = pack
         self.one_count = pack == 1
-        # Few numbers of rows, each of which is traced or compiled.
-        self._multiple = 2 * micro_batches
+        self._micro_batches = micro_batches
         self.batch_size = source.batch_size
         self.num_examples = source.num_examples
         self.num_batches = source.num_batches
@@ -84,16 +86,20 @@ class TableBatches:
         if self._newest[0] != index:
             self._newest = (index, self.source.batch(index))
         rows = {name: array[first:last] for name, array in self._newest[1].items()}
-        return rows if self.pack == 1 else self._packed(rows)
+        if self.pack == 1:
+            return rows
+        # Of eight numbers of rows at most, each of which XLA compiles.
+        return self._packed(rows, max(1, -(-(last - first) // (8 * self._micro_batches))))
 
-    def _packed(self, examples):
+    def _packed(self, examples, multiple):
+        multiple *= self._micro_batches
         examples = {name: array[examples["sample_weight"] > 0] for name, array in examples.items()}
         rows = choose_rows(examples["padding_mask"].sum(axis=1), self.source.length, self.pack)
         order = np.argsort(rows, kind="stable")
         count = rows.max(initial=0) + 1
         return pack({name: array[order] for name, array in examples.items()}, rows[order],
-                    count=-(-count // self._multiple) * self._multiple,
-                    length=self.source.length, most=self.pack)
+                    count=-(-count // multiple) * multiple, length=self.source.length,
+                    most=self.pack, pad_id=self.source.pad_id)
 
 
 class Feed:

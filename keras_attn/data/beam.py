@@ -15,7 +15,7 @@ import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
 
-from keras_attn.data.prepare import JOBS
+from keras_attn.data.prepare import BEAM_JOBS
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.errors import UserError, nearest
 from keras_attn.json_files import read_if_whole, write_json
@@ -83,9 +83,9 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
             elsewhere.
         Exception: Any other that a worker met, as the runner tells it.
     """
-    for name in fnmatch.filter(tf.io.gfile.listdir(folder), JOBS):
+    for name in fnmatch.filter(tf.io.gfile.listdir(folder), BEAM_JOBS):
         _remove(tf.io.gfile.join(folder, name))
-    job_file = tf.io.gfile.join(folder, JOBS.replace("*", uuid.uuid4().hex))
+    job_file = tf.io.gfile.join(folder, BEAM_JOBS.replace("*", uuid.uuid4().hex))
     write_json(job_file, _GOING_ON)
     needed = {key: value for key, value in plan.items() if key != "source"}
     step = _WriteTask(needed, tokenizer.vocabulary, tokenizer.lowercase, folder, job_file)

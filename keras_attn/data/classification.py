@@ -152,7 +152,7 @@ class ClassificationExamples:
         specials = 2 if text_pairs is None else 3
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
         self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
-        self._pad_id = tokenizer.pad_id
+        self.pad_id = tokenizer.pad_id
         self._ids, self._starts, first = _tokenize(texts, tokenizer)
         if text_pairs is None:
             self._pair_ids, self._pair_starts = self._ids, np.zeros(len(texts), np.int64)
@@ -190,7 +190,7 @@ class ClassificationExamples:
         if self._labels is not None:
             batch["label"] = self._labels[rows]
         missing = self.batch_size - len(rows)
-        empty = {"token_ids": self._pad_id}
+        empty = {"token_ids": self.pad_id}
         return {key: _fill_up(value, missing, empty.get(key, 0)) for key, value in batch.items()}
 
     def _token_arrays(self, rows, width):
@@ -198,7 +198,7 @@ class ClassificationExamples:
         second = self._second[rows][:, None]
         column = np.arange(width)[None, :]
         # [CLS] at 0, the text from 1, [SEP] at first + 1, the pair from first + 2
-        ids = np.full((len(rows), width), self._pad_id, np.int32)
+        ids = np.full((len(rows), width), self.pad_id, np.int32)
         ids[:, 0] = self._cls_id
         inside = (column >= 1) & (column <= first)
         ids[inside] = self._ids[(self._starts[rows][:, None] + column - 1)[inside]]

@@ -47,20 +47,28 @@ class PackedExamples:
 
 
 def choose_rows(tokens, length, most):
-    """Chooses a row for each example: the longest first, each where the least room is left.
+    """Chooses a row for each example: the longest first, where the least room is left.
+
+    Of one length each row takes an example before any takes another.
 
     Args:
-        tokens: `(N,)` of each example, at most `length`.
+        tokens: `(N,)` of each example.
         length: Columns of a row.
         most: Examples of a row at most.
 
     Returns:
         int64 `(N,)`: the number of its row.
 
+    Raises:
+        ValueError: If an example is longer than a row.
+
     Reference:
         Krell et al., Efficient Sequence Packing without Cross-contamination, 2021.
     """
     tokens = np.asarray(tokens, np.int64)
+    if tokens.max(initial=0) > length:
+        raise ValueError(f"No example may be longer than a row. Received: tokens={tokens.max()}, "
+                         f"length={length}")
     rows = np.zeros(len(tokens), np.int64)
     room, free = np.zeros(0, np.int64), np.zeros(0, np.int64)  # tokens and examples that fit yet
     order = np.argsort(-tokens, kind="stable")
@@ -80,7 +88,7 @@ def choose_rows(tokens, length, most):
     return rows
 
 
-def pack(batch, rows, *, count, length, most, slots=0):
+def pack(batch, rows, *, count, length, most, slots=0, pad_id=0):
     """Puts examples into rows.
 
     Args:
@@ -93,6 +101,7 @@ def pack(batch, rows, *, count, length, most, slots=0):
         length: Columns T of them.
         most: Examples E that a row has places for.
         slots: Masked tokens that a row has places for.
+        pad_id: Id of the padding.
 
     Returns:
         Dict of `token_ids`, `segment_ids`, `padding_mask`, `position_ids` (of each token in its
@@ -107,13 +116,14 @@ def pack(batch, rows, *, count, length, most, slots=0):
     example, column = np.nonzero(batch["padding_mask"])
     at = rows[example], offset[example] + column
 
-    def spread(values, shape=(count, length), where=at):
-        spread = np.zeros(shape, values.dtype)
-        spread[where] = values
-        return spread
+    def spread(values, shape=(count, length), where=at, empty=0):
+        table = np.full(shape, empty, values.dtype)
+        table[where] = values
+        return table
 
     packed = {name: spread(batch[name][example, column])
-              for name in ("token_ids", "segment_ids", "padding_mask")}
+              for name in ("segment_ids", "padding_mask")}
+    packed["token_ids"] = spread(batch["token_ids"][example, column], empty=pad_id)
     packed["position_ids"] = spread(column.astype(np.int32))
     packed["pack_ids"] = spread((place[example] + 1).astype(np.int32))
     single = {"cls_positions": offset.astype(np.int32),

@@ -28,9 +28,11 @@ from keras_attn.lock_file import lock_file
 
 PLAN = "plan.json"
 LOCK = "prepare.lock"
-JOBS = "beam-*.json"  # of `beam.write_tasks`: a job on other machines goes on while it is there
+# Of `beam.write_tasks`: a job on other machines goes on while its file is there.
+BEAM_JOBS = "beam-*.json"
 _PARTS = ("task-*.json", "shard-*.npz")
-_UNFINISHED = [f"{name}.*.unfinished" for name in (INDEX, PLAN, *_PARTS, JOBS, "pairs-*.json")]
+_UNFINISHED = [f"{name}.*.unfinished"
+               for name in (INDEX, PLAN, *_PARTS, BEAM_JOBS, "pairs-*.json")]  # fmt: skip
 _OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
 # Less text than this is tokenised sooner than further processes start.
 _BYTES_WORTH_PROCESSES = 20_000_000
@@ -177,7 +179,7 @@ def _start_anew(folder, plan):
     try:
         names = tf.io.gfile.listdir(folder)
         _check_ours(folder, names)
-        for pattern in (JOBS, INDEX, *_PARTS, *_UNFINISHED):
+        for pattern in (BEAM_JOBS, INDEX, *_PARTS, *_UNFINISHED):
             _remove(folder, fnmatch.filter(names, pattern))
     except tf.errors.OpError as error:
         raise _not_writable(folder, error) from error
@@ -251,7 +253,7 @@ def _finish(folder, plan, tasks, started):
         "report": _report(folder, shards, tasks, time.monotonic() - started),
     }
     names = tf.io.gfile.listdir(folder)
-    for pattern in (JOBS, *_UNFINISHED):
+    for pattern in (BEAM_JOBS, *_UNFINISHED):
         _remove(folder, fnmatch.filter(names, pattern))
     write_index(folder, index)
     return read_index(folder)

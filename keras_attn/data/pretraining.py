@@ -18,7 +18,8 @@ from keras_attn.data.shards import read_index, read_shard
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, write_json
 
-# Part of the name of the cached counts: raise it when make_pairs gives other pairs.
+# Part of the name of the cached counts: raise it when make_pairs gives other pairs, or
+# choose_rows other rows.
 _PAIRS_VERSION = 1
 _ORDER, _PAIRS, _MASKS = 0, 1, 2
 SEGMENTS = ("next_sentence", "sentence_order", "full_sentences")
@@ -124,7 +125,8 @@ class PretrainingExamples:
             return self._masked(ids, rows, epoch, shard, start)
         batch = self._masked(ids, rows.examples, epoch, shard, rows.first)
         return pack(batch, rows.rows, count=len(rows), length=self.length, most=self.pack,
-                    slots=self._masker.most_masked(self.length, self.pack))
+                    slots=self._masker.most_masked(self.length, self.pack),
+                    pad_id=self._tokenizer.pad_id)
 
     def _masked(self, ids, examples, epoch, shard, first):
         lay_out = lay_out_rows if self.segments == "full_sentences" else lay_out_pairs

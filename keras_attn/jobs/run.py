@@ -13,7 +13,7 @@ from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
 from keras_attn.jobs.dry_run import measure
-from keras_attn.jobs.fields import check_fields
+from keras_attn.jobs.fields import DEFAULTS, check_fields
 from keras_attn.jobs.saved import Saved
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
@@ -98,7 +98,7 @@ class Run:
         self.resolved = self.config.to_dict()
         self.resolved.pop("workdir")
         if self.resumed:
-            check_same(self.saved["config"], self.resolved)
+            check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
 
     def start(self, architecture, heads, hashes):
         """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.

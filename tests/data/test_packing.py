@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from keras_attn.data.batches import TableBatches
+from keras_attn.data.batches import StreamBatches, TableBatches
 from keras_attn.data.classification import ClassificationExamples
+from keras_attn.data.masking import Masker
 from keras_attn.data.packing import PackedExamples, choose_rows, pack
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
@@ -184,6 +187,58 @@ def test_packed_streams_hold_every_example_once_and_any_rows_alike(tmp_path):
         for name, array in batch.items():
             np.testing.assert_array_equal(
                 np.concatenate([part[name] for part in parts]), array[:21], name)
+        if epoch == 0:
+            rows = alone.rows(0, alone.num_examples)
+            assert sorted(_unpacked(batch)) == sorted(_unpacked(rows))
+
+
+def _unpacked(batch):
+    """The tokens of each example, before any were masked, and its label."""
+    ids = batch["token_ids"].copy()
+    row, slot = np.nonzero(batch["mask_weights"])
+    ids[row, batch["mask_positions"][row, slot]] = batch["mask_ids"][row, slot]
+    packs = batch.get("pack_ids", batch["padding_mask"])
+    labels = batch["next_sentence_label"].reshape(len(ids), -1)
+    return [(ids[n][packs[n] == k + 1].tolist(), int(labels[n, k]))
+            for n in range(len(ids)) for k in range(packs[n].max())]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(5, 64), st.integers(1, 12), st.floats(0.01, 1.0), st.integers(2, 9),
+       st.integers(0, 2**32))
+def test_a_row_has_slots_for_all_that_is_masked(length, predictions, fraction, examples, seed):
+    random = np.random.default_rng(seed)
+    masker = Masker(make_tokenizer(100), length=length, max_predictions=predictions,
+                    fraction=fraction)
+    left, masked = length, 0
+    for _ in range(examples):
+        if left < 3:
+            break
+        tokens = int(random.integers(3, left + 1))
+        left -= tokens
+        ids = np.full((1, length), 50, np.int32)
+        found = masker(ids, np.array([tokens]), np.random.SeedSequence(seed), 0)
+        masked += int(found["mask_weights"].sum())
+    assert masked <= masker.most_masked(length, examples)
+
+
+def test_an_example_that_is_longer_than_a_row_is_refused():
+    with pytest.raises(ValueError, match="tokens=9, length=8"):
+        choose_rows([3, 9], 8, 2)
+
+
+def test_packed_rows_are_not_evaluated(tmp_path):
+    folder = prepare(tmp_path / "text", mixed_shards())
+    packed = PretrainingExamples(folder, make_tokenizer(), length=32, pack=2)
+    with pytest.raises(ValueError, match="pack=2"):
+        StreamBatches(packed, 4, once=True)
+
+
+def test_padding_has_its_own_id():
+    batch = {"token_ids": np.full((1, 2), 5, np.int32), "segment_ids": np.zeros((1, 2), np.int32),
+             "padding_mask": np.ones((1, 2), np.int32)}
+    found = pack(batch, [0], count=2, length=3, most=1, pad_id=7)
+    assert found["token_ids"].tolist() == [[5, 5, 7], [7, 7, 7]]
 
 
 def test_rows_that_are_taken_again_keep_their_examples():

@@ -1,10 +1,13 @@
 """A dry run tells what a run takes, and leaves no trace."""
 
+import tempfile
+
 import pytest
 from started_commands import TINY, config_flags, run
 
-from keras_attn import pretrain
+from keras_attn import load, pretrain
 from keras_attn.defaults import pretraining_defaults
+from keras_attn.jobs import run as jobs_run
 
 
 def _config(texts, **fields):
@@ -20,7 +23,9 @@ def test_it_counts_what_the_run_then_takes(texts, tmp_path, end, capsys):
     found = pretrain(config, workdir=str(tmp_path / "run"), dry_run=True)
     assert not (tmp_path / "run").exists()
     if config.train.steps:
-        assert found["steps"] == 7
+        taken = pretrain(config, workdir=str(tmp_path / "run"))
+        assert found["steps"] == taken["steps"] == 7
+        assert found["parameters"] == load(tmp_path / "run").model.count_params()
     else:
         assert found["seconds"] == pytest.approx(30, rel=0.1)
     assert found["seconds"] == pytest.approx(found["steps"] * found["seconds_per_step"])
@@ -29,6 +34,20 @@ def test_it_counts_what_the_run_then_takes(texts, tmp_path, end, capsys):
     rows = config.train.batch_size * found["steps"]
     assert 0.5 < found["tokens"] / (rows * config.data.length) <= 1
     assert "steps" in capsys.readouterr().out
+
+
+def test_it_needs_no_workdir_and_cleans_up_after_mistakes(texts, tmp_path, labelled, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert pretrain(_config(texts), dry_run=True)["steps"] == 20
+    run("finetune", "--dry_run", *labelled, TMPDIR=str(tmp_path))
+    with pytest.raises(RuntimeError, match="of the model"):
+        monkeypatch.setattr(jobs_run, "make_optimizer", _fails)
+        pretrain(_config(texts), workdir=str(tmp_path / "run"), dry_run=True)
+    assert not list(tmp_path.iterdir())
+
+
+def _fails(*_, **__):
+    raise RuntimeError("out of memory in the making of the model")
 
 
 def test_it_changes_nothing_of_a_run_that_is_there(pretrained, corpus):
