@@ -22,7 +22,8 @@ def dropout(x, rate, seed):
     Returns:
         `(...)` in the dtype of x.
     """
+    if isinstance(seed, int):
+        seed &= 0xFFFFFFFF
     if _KERNELS is None or seed is None:
         return keras.random.dropout(x, rate, seed=seed)
-    key = seed.next() if isinstance(seed, keras.random.SeedGenerator) else (seed & 0xFFFFFFFF, 0)
-    return _KERNELS.dropout(x, rate, key)
+    return _KERNELS.dropout(x, rate, (seed, 0) if isinstance(seed, int) else seed.next())

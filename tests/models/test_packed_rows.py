@@ -37,7 +37,7 @@ def _numbers(values):
         return {name: _numbers(value) for name, value in values.items()}
     if isinstance(values, tuple):
         return tuple(_numbers(value) for value in values)
-    return ops.convert_to_numpy(values)
+    return float(ops.convert_to_numpy(values))
 
 
 @pytest.mark.parametrize("make", [

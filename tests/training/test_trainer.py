@@ -24,6 +24,7 @@ class FakeStep:
     """Takes no time to build; each step adds its number times its rate to the weights."""
 
     accumulate = 1
+    loss_scale = None
 
     def __init__(self, seconds=0.0, bad_step=None, at_step=None):
         self.strategy = make_strategy("one_device")
@@ -51,7 +52,7 @@ class FakeStep:
 
 
 class FakeBatches:
-    batch_size, one_length = 4, True
+    batch_size, one_length, one_count = 4, True, True
 
     def batch(self, index, first, last):
         return {"x": np.zeros((last - first, 1), np.float32)}
