@@ -3,19 +3,15 @@
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pretraining.batch import synthetic_batch
+from benchmarks.contenders.pretraining.our_model import make_model
 from benchmarks.turns import serve
-from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 
 
 def prepare(options):
-    policy = "mixed_bfloat16" if options["bf16"] else "float32"
-    backbone = BertEncoder(VOCABULARY, options["layers"], options["width"], options["heads"],
-                           dropout=options["dropout"], dtype=policy)
-    model = BertPretrainer(backbone, dtype=policy)
-    model.build()
+    model = make_model(options)
     step = TrainingStep(model, make_optimizer("adamw", model),
                         tf.distribute.OneDeviceStrategy("/cpu:0"), jit=options["xla"])
     batch = synthetic_batch(options["rows"], options["length"], options["masked"])

@@ -5,17 +5,13 @@ import functools
 import jax
 import keras
 
-from benchmarks.contenders.pretraining.batch import VOCABULARY, synthetic_batch
+from benchmarks.contenders.pretraining.batch import synthetic_batch
+from benchmarks.contenders.pretraining.our_model import make_model
 from benchmarks.turns import serve
-from keras_attn.models import BertEncoder, BertPretrainer
 
 
 def prepare(options):
-    policy = "mixed_bfloat16" if options["bf16"] else "float32"
-    backbone = BertEncoder(VOCABULARY, options["layers"], options["width"], options["heads"],
-                           dropout=options["dropout"], dtype=policy)
-    model = BertPretrainer(backbone, dtype=policy)
-    model.build()
+    model = make_model(options)
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay([v for v in model.trainable_variables if len(v.shape) < 2])
     optimizer.build(model.trainable_variables)

@@ -1,0 +1,14 @@
+"""The model of keras-attn, the same on every backend."""
+
+from benchmarks.contenders.pretraining.batch import VOCABULARY
+from keras_attn.models import BertEncoder, BertPretrainer
+
+
+def make_model(options):
+    """A built `BertPretrainer` of random weights."""
+    policy = "mixed_bfloat16" if options["bf16"] else "float32"
+    backbone = BertEncoder(VOCABULARY, options["layers"], options["width"], options["heads"],
+                           dropout=options["dropout"], dtype=policy)
+    model = BertPretrainer(backbone, dtype=policy)
+    model.build()
+    return model
