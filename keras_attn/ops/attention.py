@@ -132,7 +132,8 @@ def _is_long(query, key, value):
     shapes = [x.shape[-2:] for x in (query, key, value)]
     return (
         _KERNELS is not None
-        and all(size is not None for shape in shapes for size in shape)
+        # Unknown lengths are None or, on JAX, symbols that compare with no number.
+        and all(isinstance(size, int) for shape in shapes for size in shape)
         and query.shape[-2] * key.shape[-2] >= BLOCKS_FROM[_BACKEND]
         and tuple(query.shape[:-2]) == tuple(key.shape[:-2]) == tuple(value.shape[:-2])
         and query.dtype == key.dtype == value.dtype
