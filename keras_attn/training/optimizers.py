@@ -71,11 +71,13 @@ class _Adam(keras.optimizers.Optimizer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AdamW(_Adam):
-    """Adam with decoupled weight decay, as `keras.optimizers.AdamW`, but faster.
+    """Adam with decoupled weight decay, as `torch.optim.AdamW`.
 
-        w <- w - learning_rate * (sqrt(c2) / c1 * m / (sqrt(v) + epsilon) + decay * w)
+        w <- w - learning_rate * (m / c1 / (sqrt(v / c2) + epsilon) + decay * w)
 
-    where c1 = 1 - beta_1^t and c2 = 1 - beta_2^t at step t.
+    where c1 = 1 - beta_1^t and c2 = 1 - beta_2^t at step t. `keras.optimizers.AdamW` adds epsilon
+    to sqrt(v), before the correction: at first that is 1 / sqrt(c2), up to 32, times as much, and
+    holds back the weights whose gradients are small.
 
     Args:
         learning_rate: Rate, or a Keras schedule.
@@ -83,13 +85,13 @@ class AdamW(_Adam):
         decay: Weight decay, of variables not given to `exclude`.
 
     References:
-        Kingma & Ba, Adam, 2015, end of section 2.
+        Kingma & Ba, Adam, 2015, algorithm 1.
         Loshchilov & Hutter, Decoupled Weight Decay Regularization, 2019,
         algorithm 2 with the decay scaled by the rate.
     """
 
     def _direction(self, w, m, v, c1, c2, decayed):
-        direction = tf.sqrt(c2) / c1 * m / (tf.sqrt(v) + self.epsilon)
+        direction = _adam(m, v, c1, c2, self.epsilon)
         return direction + self.decay * w if decayed else direction
 
 
@@ -116,13 +118,17 @@ class LAMB(_Adam):
     """
 
     def _direction(self, w, m, v, c1, c2, decayed):
-        direction = m / c1 / (tf.sqrt(v / c2) + self.epsilon)
+        direction = _adam(m, v, c1, c2, self.epsilon)
         if not decayed:
             return direction
         direction += self.decay * w
         norms = tf.norm(w), tf.norm(direction)
         ratio = tf.math.divide_no_nan(*norms)
         return tf.where(ratio > 0, ratio, 1.0) * direction
+
+
+def _adam(m, v, c1, c2, epsilon):
+    return m / c1 / (tf.sqrt(v / c2) + epsilon)
 
 
 def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6):

@@ -55,12 +55,11 @@ def _lamb(weights, gradients, rates, decayed):
 
 
 def _adamw(weights, gradients, rates, decayed):
-    """Kingma & Ba's order at the end of section 2, with Loshchilov & Hutter's decay."""
+    """Kingma & Ba's algorithm 1, with Loshchilov & Hutter's decay."""
     weights, m, v = weights.astype(np.float64), 0.0, 0.0
     for count, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), 1):
         m, v = _moments(m, v, gradient)
-        scale = np.sqrt(1 - B2**count) / (1 - B1**count)
-        step = scale * m / (np.sqrt(v) + EPSILON)
+        step = m / (1 - B1**count) / (np.sqrt(v / (1 - B2**count)) + EPSILON)
         weights = weights - rate * (step + (DECAY * weights if decayed else 0.0))
     return weights
 
@@ -72,6 +71,13 @@ def test_four_steps_equal_the_papers_formula(name, formula):
     for k, decayed in enumerate([True, False, True]):
         wanted = formula(first[k], [step[k] for step in gradients], rates, decayed)
         np.testing.assert_allclose(last[k], wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["lamb", "adamw"])
+def test_a_first_step_takes_a_gradient_above_epsilon_whole(name):
+    gradients = [[np.full(shape, 1e-4, np.float32) for shape in ((4, 3), (3,), (2, 2))]]
+    first, last = _trained(name, gradients, [0.1])
+    np.testing.assert_allclose(first[1] - last[1], 0.1 * 1e-4 / (1e-4 + EPSILON), rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [AdamW, LAMB])
