@@ -11,6 +11,7 @@ from keras_attn.ops.masks import MASKED
 
 # Queries and keys of a block. With 8 heads its logits take 4 MB.
 QUERIES, KEYS = 256, 512
+COUNTS = 1 << 16  # what the count of a mask of unknown shape is rounded up to
 
 
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
@@ -202,16 +203,22 @@ def dropout(x, rate, key):
     Returns:
         `(...)`.
     """
+    key = tf.cast(key, tf.uint32)
     # A shape that is known is no input, which a GPU would have to send back.
-    shape = tuple(x.shape) if x.shape.is_fully_defined() else tf.shape(x)
-    keep = _keep(shape, rate, tf.cast(key, tf.uint32))
+    if x.shape.is_fully_defined():
+        keep = _keep(x.shape.num_elements(), rate, key)
+    else:
+        # Rounded up: each count is compiled, and batches of any length have many.
+        count = tf.size(x)
+        keep = _keep((count + COUNTS - 1) // COUNTS * COUNTS, rate, key)[:count]
+    keep = tf.reshape(keep, tf.shape(x))
     return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), tf.zeros((), x.dtype))
 
 
 # Compiled also where the step is not: one pass over memory instead of ten.
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
-def _keep(shape, rate, key):
-    """Random booleans, True for a share of 1 - rate.
+def _keep(count, rate, key):
+    """Random booleans `(count,)`, True for a share of 1 - rate.
 
     The multipliers and shifts are those of Chris Wellons's hash lowbias32 (hash-prospector), which
     changes every bit of the result in half of all cases when a bit of the number changes.
@@ -219,9 +226,9 @@ def _keep(shape, rate, key):
     # Keys that differ by 1, as those of consecutive steps, must have nothing in common.
     first = _mixed(_mixed(key[0] + 0x9E3779B9) ^ key[1])
     second = _mixed(first + key[1])
-    number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
+    number = tf.cast(tf.range(count), tf.uint32)
     drawn = _mixed(_mixed(number * 0x9E3779B9 + first) + second)
-    return tf.reshape(drawn >= tf.constant(round(rate * 2**32), tf.uint32), shape)
+    return drawn >= tf.constant(round(rate * 2**32), tf.uint32)
 
 
 def _mixed(x):
