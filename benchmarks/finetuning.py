@@ -8,8 +8,8 @@ At most 128 tokens a row, batches of 32, AdamW, dropout 0.1, float32, rates that
 fall to 0; each library starts from random weights of its own, drawn alike. First each is tried in
 its modes. Then the epoch of each goes on by a part in every turn, until all are through. Not timed
 are the first steps, which compile, and tokenizing, unless a library does it in training. Rows
-"by length" are of a sampler that draws batches of similar length, as ours; the target does not
-count them.
+"by length" are of a sampler that draws batches of similar length, as ours unless packed; the
+target does not count them.
 """
 
 import json
@@ -29,7 +29,7 @@ from keras_attn.jobs.finetuning import rows_drawn
 OURS, GROUPED = "keras-attn", "transformers, by length"
 # Folder of the environment, module, modes.
 LIBRARIES = {
-    OURS: (None, "ours", ("", "xla")),
+    OURS: (None, "ours", ("", "packed", "xla", "packed+xla")),
     "transformers": ("transformers", "hugging_face", ("",)),
     GROUPED: ("transformers", "hugging_face", ("grouped",)),
     "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "ahead", "ahead+xla")),
@@ -42,7 +42,7 @@ flags.DEFINE_string("validation", None, "Its dev.tsv.", required=True)
 flags.DEFINE_string("vocabulary", None, "Vocabulary file, uncased.", required=True)
 flags.DEFINE_integer("rows", None, "Train on that many, drawn at random; without: on all.")
 flags.DEFINE_list("libraries", list(LIBRARIES), "Which to time.")
-flags.DEFINE_list("modes", None, "Try only these, of '', xla, ahead, ahead+xla.")
+flags.DEFINE_list("modes", None, "Try only these, of '', packed, xla, ahead, packed+xla, …")
 flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
 flags.DEFINE_integer("turns", 14, "Parts of the epoch that are timed in turn.")
 flags.DEFINE_float("seconds", 8.0, "Of the try of a mode, about.")
@@ -117,7 +117,8 @@ def best_mode(name, data):
 
 def start(name, mode, data):
     folder, module, _ = LIBRARIES[name]
-    switches = {switch: switch in mode.split("+") for switch in ("xla", "grouped", "ahead")}
+    switches = {switch: switch in mode.split("+")
+                for switch in ("xla", "packed", "grouped", "ahead")}
     return Contender(name, python_of(name, FLAGS.environments, folder),
                      f"benchmarks.contenders.finetuning.{module}",
                      {"data": data, "vocabulary": os.path.abspath(FLAGS.vocabulary), **switches})

@@ -19,7 +19,7 @@ _TEXT = {
     "lowercase": (bool, "without: as `pretrained` or the prepared folder data.train, else True"),
     "length": (128, "tokens of a row"),
     "pack": (1, "examples that share a row at most, for less padding where they are short; in "
-                "finetuning a batch still has batch_size examples and the result is the same"),
+                "finetuning a batch still has batch_size examples"),
 }
 _UNLABELLED = {
     "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "
@@ -50,6 +50,8 @@ _LABELLED = {
     "format": (str, "tsv, csv, jsonl, label_text; without: by the file's name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "limit": (int, "train on that many rows, drawn by train.seed"),
+    "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
+                        "learn sooner. Without: unless packed"),
     **_TEXT,
 }
 _BERT = {

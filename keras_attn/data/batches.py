@@ -65,20 +65,22 @@ class TableBatches:
 
     Args:
         source: `ClassificationExamples`.
-        pack: Most examples that share a row of the source's `length`; with more than 1 a batch
-            has fewer rows than examples, how many varies.
+        pack: Most examples that share a row, which is as long as the source makes the batch; with
+            more than 1 a batch has fewer rows than examples, how many varies.
         micro_batches: With `pack`: what the rows are a multiple of.
+        counts: With `pack`: numbers of rows at most, each of which XLA compiles; None: any.
     """
 
-    def __init__(self, source, pack=1, micro_batches=1):
+    def __init__(self, source, pack=1, micro_batches=1, counts=None):
         self.source = source
         self.pack = pack
         self.one_count = pack == 1
         self._micro_batches = micro_batches
+        self._counts = counts
         self.batch_size = source.batch_size
         self.num_examples = source.num_examples
         self.num_batches = source.num_batches
-        self.one_length = pack > 1 or len(source.buckets) == 1
+        self.one_length = len(source.buckets) == 1
         self._newest = (None, None)
 
     def batch(self, index, first, last):
@@ -88,18 +90,19 @@ class TableBatches:
         rows = {name: array[first:last] for name, array in self._newest[1].items()}
         if self.pack == 1:
             return rows
-        # Of eight numbers of rows at most, each of which XLA compiles.
-        return self._packed(rows, max(1, -(-(last - first) // (8 * self._micro_batches))))
+        most = self._counts or last - first
+        return self._packed(rows, -(-(last - first) // (most * self._micro_batches)))
 
     def _packed(self, examples, multiple):
         multiple *= self._micro_batches
         examples = {name: array[examples["sample_weight"] > 0] for name, array in examples.items()}
-        rows = choose_rows(examples["padding_mask"].sum(axis=1), self.source.length, self.pack)
+        length = examples["token_ids"].shape[1]
+        rows = choose_rows(examples["padding_mask"].sum(axis=1), length, self.pack)
         order = np.argsort(rows, kind="stable")
         count = rows.max(initial=0) + 1
         return pack({name: array[order] for name, array in examples.items()}, rows[order],
-                    count=-(-count // multiple) * multiple, length=self.source.length,
-                    most=self.pack, pad_id=self.source.pad_id)
+                    count=-(-count // multiple) * multiple, length=length, most=self.pack,
+                    pad_id=self.source.pad_id)
 
 
 class Feed:

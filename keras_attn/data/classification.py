@@ -109,8 +109,8 @@ class ClassificationExamples:
 
     With `shuffle`, an epoch is a permutation of the examples, cut into windows of some batches;
     inside a window examples are sorted by length and cut into batches, whose order is then
-    permuted. So rows of a batch are of similar length. Without, batches hold the examples in the
-    order given.
+    permuted. So rows of a batch are of similar length. With `by_length=False` the permutation is
+    just cut into batches. Without `shuffle`, batches hold the examples in the order given.
 
     Args:
         texts: Strings; empty ones are allowed.
@@ -123,6 +123,8 @@ class ClassificationExamples:
         batch_size: Rows a batch.
         seed: Of the order.
         shuffle: Whether the order changes every epoch.
+        by_length: With `shuffle`: whether rows of a batch are of similar length, which learns more
+            slowly at first than batches of all lengths.
 
     Attributes:
         batch_size, length: As given.
@@ -148,6 +150,7 @@ class ClassificationExamples:
         batch_size,
         seed=0,
         shuffle=True,
+        by_length=True,
     ):
         specials = 2 if text_pairs is None else 3
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
@@ -162,7 +165,7 @@ class ClassificationExamples:
         self._first, self._second = cut_longest_first(first, second, length - specials)
         self._paired = text_pairs is not None
         self._labels = None if labels is None else np.asarray(labels)
-        self._seed, self._shuffle = seed, shuffle
+        self._seed, self._shuffle, self._by_length = seed, shuffle, by_length
         self._newest_order = (None, None)  # epoch and order
         self.batch_size = batch_size
         self.length = length
@@ -222,7 +225,8 @@ class ClassificationExamples:
             return np.arange(self.num_examples)
         newest, order = self._newest_order
         if newest != epoch:
-            order = _shuffled_order(self.row_lengths, self.batch_size, self._seed, epoch)
+            lengths = self.row_lengths if self._by_length else np.zeros_like(self.row_lengths)
+            order = _shuffled_order(lengths, self.batch_size, self._seed, epoch)
             self._newest_order = (epoch, order)
         return order
 

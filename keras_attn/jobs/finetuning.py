@@ -94,7 +94,8 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
 
         return run.train(
             make_model, first_weights,
-            TableBatches(train, config.data.pack, config.train.accumulate),
+            TableBatches(train, config.data.pack, config.train.accumulate,
+                         counts=8 if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics,
         )
 
@@ -186,12 +187,12 @@ def _train_vocabulary(config, table):
 
 
 def _examples(run, table, labels, tokenizer, shuffle):
-    config = run.config
+    config, by_length = run.config, run.config.data.by_length
     return ClassificationExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
-        buckets=_buckets(run),
-        seed=config.train.seed, shuffle=shuffle,
+        buckets=_buckets(run), seed=config.train.seed, shuffle=shuffle,
+        by_length=config.data.pack == 1 if by_length is None else by_length,
     )
 
 

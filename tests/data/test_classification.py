@@ -202,11 +202,19 @@ def test_a_batch_has_the_smallest_bucket_that_fits(tokenizer, length, buckets, e
 
 
 def test_rows_of_a_batch_are_of_similar_length(tokenizer):
-    def padded_share(shuffle):
-        batches = _epoch(_examples(tokenizer, rows=1600, shuffle=shuffle, buckets=range(1, 128)))
+    def padded_share(**order):
+        batches = _epoch(_examples(tokenizer, rows=1600, buckets=range(1, 128), **order))
         return 1 - np.mean(np.concatenate([b["padding_mask"].reshape(-1) for b in batches]))
 
     assert padded_share(shuffle=True) < 0.1 < 0.4 < padded_share(shuffle=False)
+    assert padded_share(by_length=False) > 0.4
+
+
+def test_without_regard_to_length_every_example_is_there_once_in_a_new_order(tokenizer):
+    examples = _examples(tokenizer, rows=203, by_length=False)
+    labels = [_real_labels(_epoch(examples, epoch)) for epoch in (0, 1)]
+    assert sorted(labels[0]) == sorted(labels[1]) == list(range(203))
+    assert list(labels[0]) != list(labels[1])
 
 
 def test_short_and_long_batches_are_mixed(tokenizer):

@@ -140,12 +140,12 @@ def _texts(count):
     return [" ".join(random.choice(WORDS, random.integers(0, 20))) for _ in range(count)]
 
 
-def _classification(pack=1, micro_batches=1, labels=None):
+def _classification(pack=1, labels=None, **options):
     labels = np.arange(20, dtype=np.int32) % 3 if labels is None else labels
     examples = ClassificationExamples(
         _texts(20), _texts(40)[20:], labels, WordPieceTokenizer(VOCABULARY), length=48,
-        batch_size=16)
-    return TableBatches(examples, pack, micro_batches)
+        batch_size=16, buckets=(), by_length=False)
+    return TableBatches(examples, pack, **options)
 
 
 @pytest.mark.parametrize(("pooling", "classes"), [("cls", 3), ("mean", 3), ("mean", 1)])
@@ -166,6 +166,14 @@ def test_packed_rows_split_into_micro_batches():
     assert {len(batches.batch(index, 0, 16)["token_ids"]) % 3 for index in range(4)} == {0}
     empty = batches.batch(1, 8, 16)  # only what fills up the last batch
     assert not empty["padding_mask"].any() and not empty["sample_weight"].any()
+
+
+def test_few_numbers_of_rows_are_left_where_each_is_compiled():
+    rows = [len(_classification(pack=5, counts=2).batch(index, 0, 16)["token_ids"])
+            for index in range(20)]
+    assert set(rows) == {8, 16} or set(rows) == {8}
+    assert len({len(_classification(pack=5).batch(index, 0, 16)["token_ids"])
+                for index in range(20)}) > 2
 
 
 def test_packed_streams_hold_every_example_once_and_any_rows_alike(tmp_path):

@@ -57,7 +57,8 @@ def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
     run("finetune", f"--workdir={one}", *flags)
     # Packed, compiled and mirrored: three ways at once that may change nothing.
     run("finetune", f"--workdir={two}", *flags, "--strategy=mirrored", "--virtual_devices=2",
-        "--config.train.jit=True", "--config.data.pack=4")
+        "--config.train.jit=True", "--config.data.pack=4",
+        "--config.data.by_length=True")
     statuses, errors = finish(start_workers(2, "finetune", f"--workdir={workers}", *flags))
     assert statuses == [0, 0], errors
     for other in (two, workers):

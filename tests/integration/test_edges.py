@@ -44,8 +44,9 @@ def test_packed_finetuning_learns_the_same(tmp_path):
     losses = []
     for name, pack in {"alone": 1, "packed": 4}.items():
         (tmp_path / name).mkdir()
-        _finetune(tmp_path / name, rows, **{"data.pack": pack, "train.steps": 6,
-                                            "train.accumulate": 2, "model.dropout": 0.0})
+        _finetune(tmp_path / name, rows, **{
+            "data.pack": pack, "data.by_length": True, "train.steps": 6, "train.accumulate": 2,
+            "model.dropout": 0.0})
         lines = (tmp_path / name / "run/metrics.jsonl").read_text().splitlines()
         losses.append([json.loads(line)["loss"] for line in lines])
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)

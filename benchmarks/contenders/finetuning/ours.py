@@ -15,6 +15,8 @@ from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 
+MOST = 16  # examples that share a row
+
 
 def prepare(options):
     tokenizer = WordPieceTokenizer.from_file(options["vocabulary"], True)
@@ -24,7 +26,8 @@ def prepare(options):
         texts, labels = data[split]
         return ClassificationExamples(
             texts, None, labels, tokenizer, length=epoch.LENGTH, batch_size=rows, shuffle=shuffle,
-            buckets=None if options["xla"] else range(8, epoch.LENGTH, 8))
+            buckets=None if options["xla"] else range(8, epoch.LENGTH, 8),
+            by_length=not options["packed"])
 
     begin = time.perf_counter()
     source = examples("train", epoch.BATCH, True)
@@ -36,7 +39,9 @@ def prepare(options):
     optimizer = make_optimizer("adamw", model, weight_decay=epoch.DECAY, epsilon=epoch.EPSILON)
     step = TrainingStep(model, optimizer, strategy, clip_norm=epoch.CLIP, jit=options["xla"])
     rates = epoch.learning_rates(source.num_examples)
-    batches = iter(distributed_batches(TableBatches(source), strategy, start=0, accumulate=1))
+    table = TableBatches(source, MOST if options["packed"] else 1,
+                         counts=8 if options["xla"] else None)
+    batches = iter(distributed_batches(table, strategy, start=0, accumulate=1))
 
     def train(first, stop):
         step.run(batches, first, rates[first:stop])
@@ -45,7 +50,8 @@ def prepare(options):
         rows = TableBatches(examples("validation", 64, False))
         feed = distributed_batches(rows, strategy, start=0, stop=rows.num_batches)
         _, logits = Evaluator(model, strategy, rows="logits").run(feed)
-        tokens = np.mean([source.batch(i)["token_ids"].shape[1] for i in range(len(rates))])
+        tokens = np.mean([table.batch(i, 0, epoch.BATCH)["token_ids"].size
+                          for i in range(len(rates))]) / epoch.BATCH
         return logits[:rows.num_examples], tokens
 
     return epoch.work_of(data["validation"][1], len(rates), train, validate, seconds)
