@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy"]
 
 
 def environment(name, requirements):

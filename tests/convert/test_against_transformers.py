@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from environments import ROOT, environment, run
+from environments import ROOT, TRANSFORMERS, environment, run
 from safetensors.numpy import load_file
 
 from keras_attn import convert
@@ -16,13 +16,12 @@ pytestmark = pytest.mark.slow
 
 SIDE = pathlib.Path(__file__).with_name("transformers_side.py")
 HUGGING_FACE = pathlib.Path(__file__).parents[1] / "golden" / "hugging_face"
-REQUIREMENTS = ["torch==2.13.0", "transformers>=5,<6", "numpy"]
 
 
 def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
     import tensorflow as tf
 
-    python = environment("transformers", REQUIREMENTS)
+    python = environment("transformers", TRANSFORMERS)
     run([python, SIDE, "make", tmp_path], ROOT)
     inputs = dict(np.load(tmp_path / "inputs.npz"))
     inputs = {name: value.astype("int32") for name, value in inputs.items()}

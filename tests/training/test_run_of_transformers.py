@@ -1,0 +1,35 @@
+"""A hundred steps of finetuning have the losses that transformers and PyTorch's AdamW have."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from environments import ROOT, TRANSFORMERS, environment, run
+
+from keras_attn.jobs.saved import Saved
+from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.step import TrainingStep
+from keras_attn.training.strategies import make_strategy
+
+SIDE = pathlib.Path(__file__).with_name("transformers_run.py")
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_transformers(tmp_path):
+    run([environment("transformers", TRANSFORMERS), SIDE, tmp_path], ROOT)
+    theirs = np.load(tmp_path / "run.npz")
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(395))]
+    (tmp_path / "start/vocab.txt").write_text("\n".join(names) + "\n")
+    model = Saved(tmp_path / "start", lowercase=True).make_model()
+    step = TrainingStep(model, make_optimizer("adamw", model), make_strategy("one_device"))
+    batches = tf.data.Dataset.from_tensor_slices({
+        "token_ids": theirs["ids"].astype(np.int32)[:, None],
+        "segment_ids": np.zeros_like(theirs["ids"], np.int32)[:, None],
+        "padding_mask": theirs["mask"].astype(np.int32)[:, None],
+        "label": theirs["labels"].astype(np.int32)[:, None],
+        "sample_weight": np.ones_like(theirs["labels"], np.float32)[:, None],
+    })
+    losses = [record["loss"] for record in step.run(iter(batches), 0, theirs["rates"])]
+    assert np.mean(losses[-10:]) < 0.7 * losses[0], "it must have learned"
+    np.testing.assert_allclose(losses, theirs["losses"], rtol=0, atol=2e-5)
