@@ -51,7 +51,7 @@ _LABELLED = {
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "limit": (int, "train on that many rows, drawn by train.seed"),
     "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
-                        "learn sooner. Without: unless packed"),
+                        "learn sooner; without: True unless packed"),
     **_TEXT,
 }
 _BERT = {

@@ -68,7 +68,7 @@ class TableBatches:
         pack: Most examples that share a row, which is as long as the source makes the batch; with
             more than 1 a batch has fewer rows than examples, how many varies.
         micro_batches: With `pack`: what the rows are a multiple of.
-        counts: With `pack`: numbers of rows at most, each of which XLA compiles; None: any.
+        counts: With `pack`: how many numbers of rows there may be; XLA compiles each. None: any.
     """
 
     def __init__(self, source, pack=1, micro_batches=1, counts=None):
@@ -90,11 +90,12 @@ class TableBatches:
         rows = {name: array[first:last] for name, array in self._newest[1].items()}
         if self.pack == 1:
             return rows
-        most = self._counts or last - first
-        return self._packed(rows, -(-(last - first) // (most * self._micro_batches)))
+        multiple = self._micro_batches
+        if self._counts:
+            multiple *= -(-(last - first) // (self._counts * multiple))
+        return self._packed(rows, multiple)
 
     def _packed(self, examples, multiple):
-        multiple *= self._micro_batches
         examples = {name: array[examples["sample_weight"] > 0] for name, array in examples.items()}
         length = examples["token_ids"].shape[1]
         rows = choose_rows(examples["padding_mask"].sum(axis=1), length, self.pack)

@@ -1,4 +1,4 @@
-"""Labelled texts -> batches of similar length, as a pure function of seed and index."""
+"""Labelled texts -> batches, as a pure function of seed and index."""
 
 import numpy as np
 

@@ -197,13 +197,19 @@ def _examples(run, table, labels, tokenizer, shuffle):
 
 
 def _buckets(run):
-    """Lengths of batches: a TPU takes one shape, XLA compiles each, else they cost nothing."""
+    """Lengths of batches: a TPU takes one shape, XLA compiles each, else they cost nothing.
+
+    Of packed batches, the numbers of rows are what XLA compiles.
+    """
+    packed, jit = run.config.data.pack > 1, run.config.train.jit
     if isinstance(run.strategy, tf.distribute.TPUStrategy):
-        if run.config.data.pack > 1:
+        if packed:
             raise UserError("A TPU needs batches of one shape; packed ones vary in rows. "
                             f"Received: data.pack={run.config.data.pack}")
         return ()
-    return None if run.config.train.jit else range(8, run.config.data.length, 8)
+    if jit:
+        return () if packed else None
+    return range(8, run.config.data.length, 8)
 
 
 def _report(run, table, targets, examples):

@@ -140,11 +140,11 @@ def _texts(count):
     return [" ".join(random.choice(WORDS, random.integers(0, 20))) for _ in range(count)]
 
 
-def _classification(pack=1, labels=None, **options):
+def _classification(pack=1, labels=None, buckets=(), **options):
     labels = np.arange(20, dtype=np.int32) % 3 if labels is None else labels
     examples = ClassificationExamples(
         _texts(20), _texts(40)[20:], labels, WordPieceTokenizer(VOCABULARY), length=48,
-        batch_size=16, buckets=(), by_length=False)
+        batch_size=16, buckets=buckets, by_length=False)
     return TableBatches(examples, pack, **options)
 
 
@@ -169,11 +169,20 @@ def test_packed_rows_split_into_micro_batches():
 
 
 def test_few_numbers_of_rows_are_left_where_each_is_compiled():
-    rows = [len(_classification(pack=5, counts=2).batch(index, 0, 16)["token_ids"])
-            for index in range(20)]
-    assert set(rows) == {8, 16} or set(rows) == {8}
-    assert len({len(_classification(pack=5).batch(index, 0, 16)["token_ids"])
-                for index in range(20)}) > 2
+    any_number, two = _classification(pack=5), _classification(pack=5, counts=2)
+    for index in range(6):
+        rows = len(any_number.batch(index, 0, 16)["token_ids"])
+        assert len(two.batch(index, 0, 16)["token_ids"]) == (8 if rows <= 8 else 16)
+
+
+def test_packed_rows_are_as_long_as_those_of_the_batch():
+    alone, together = (_classification(pack=pack, buckets=range(1, 48)) for pack in (1, 5))
+    widths = {alone.batch(index, 0, 16)["token_ids"].shape[1] for index in range(6)}
+    assert len(widths) > 1
+    for index in range(6):
+        batch = together.batch(index, 0, 16)
+        assert batch["token_ids"].shape[1] == alone.batch(index, 0, 16)["token_ids"].shape[1]
+        assert batch["padding_mask"].sum() == alone.batch(index, 0, 16)["padding_mask"].sum()
 
 
 def test_packed_streams_hold_every_example_once_and_any_rows_alike(tmp_path):

@@ -39,14 +39,15 @@ def _finetune(folder, rows, **fields):
     return finetune(config, workdir=str(folder / "run"))
 
 
-def test_packed_finetuning_learns_the_same(tmp_path):
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     rows = [{"a": "word " * (k % 7), "label": k % 2} for k in range(30)]
     losses = []
     for name, pack in {"alone": 1, "packed": 4}.items():
         (tmp_path / name).mkdir()
         _finetune(tmp_path / name, rows, **{
             "data.pack": pack, "data.by_length": True, "train.steps": 6, "train.accumulate": 2,
-            "model.dropout": 0.0})
+            "model.dropout": 0.0, "model.pooling": pooling})
         lines = (tmp_path / name / "run/metrics.jsonl").read_text().splitlines()
         losses.append([json.loads(line)["loss"] for line in lines])
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)

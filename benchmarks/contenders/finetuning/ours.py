@@ -21,13 +21,15 @@ MOST = 16  # examples that share a row
 def prepare(options):
     tokenizer = WordPieceTokenizer.from_file(options["vocabulary"], True)
     data = epoch.read_rows(options)
+    buckets = range(8, epoch.LENGTH, 8)
+    if options["xla"]:
+        buckets = () if options["packed"] else None
 
     def examples(split, rows, shuffle):
         texts, labels = data[split]
         return ClassificationExamples(
             texts, None, labels, tokenizer, length=epoch.LENGTH, batch_size=rows, shuffle=shuffle,
-            buckets=None if options["xla"] else range(8, epoch.LENGTH, 8),
-            by_length=not options["packed"])
+            buckets=buckets, by_length=not options["packed"])
 
     begin = time.perf_counter()
     source = examples("train", epoch.BATCH, True)

@@ -92,7 +92,7 @@ class BertClassifier(Task, keras.Model):
             return outputs["pooled_output"]
         hidden = ops.cast(outputs["sequence_output"], "float32")
         if "cls_positions" in inputs:
-            numbers = ops.arange(1, inputs["cls_positions"].shape[1] + 1, dtype="int32")
+            numbers = ops.arange(1, ops.shape(inputs["cls_positions"])[1] + 1, dtype="int32")
             packs = ops.cast(inputs["pack_ids"], "int32")
             members = ops.cast(ops.equal(packs[:, None, :], numbers[:, None]), "float32")
             # (B, E, T) x (B, T, D) -> (B, E, D)
