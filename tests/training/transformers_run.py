@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-STEPS, ROWS, LENGTH, WORDS = 100, 16, 24, 400
+STEPS, ROWS, LENGTH, WORDS = 100, 16, 24, 40
 
 
 def main(folder):
@@ -20,7 +20,7 @@ def main(folder):
     lengths = random.integers(2, LENGTH + 1, (STEPS, ROWS, 1))
     mask = np.arange(LENGTH) < lengths
     ids = np.where(mask, random.integers(5, WORDS, mask.shape), 0)
-    labels = (ids == 7).any(-1) | (ids[..., 1] < WORDS // 2)  # what can be learnt
+    labels = ids[..., 0] < WORDS // 2  # what can be learnt
     # The rates rise, then fall to 0, as of most runs.
     at = np.arange(1, STEPS + 1) / (STEPS + 1)
     rates = (1e-3 * np.minimum(at / 0.1, (1 - at) / 0.9)).astype(np.float32)
