@@ -197,19 +197,23 @@ def _examples(run, table, labels, tokenizer, shuffle):
 
 
 def _buckets(run):
-    """Lengths of batches: a TPU takes one shape, XLA compiles each, else they cost nothing.
-
-    Of packed batches, the numbers of rows are what XLA compiles.
-    """
-    packed, jit = run.config.data.pack > 1, run.config.train.jit
+    packed = run.config.data.pack > 1
     if isinstance(run.strategy, tf.distribute.TPUStrategy):
         if packed:
             raise UserError("A TPU needs batches of one shape; packed ones vary in rows. "
                             f"Received: data.pack={run.config.data.pack}")
         return ()
+    return batch_lengths(run.config.data.length, jit=run.config.train.jit, packed=packed)
+
+
+def batch_lengths(length, *, jit, packed):
+    """Buckets of `ClassificationExamples`: without XLA, which compiles each, they cost nothing.
+
+    Of packed batches, the numbers of rows are what XLA compiles.
+    """
     if jit:
         return () if packed else None
-    return range(8, run.config.data.length, 8)
+    return range(8, length, 8)
 
 
 def _report(run, table, targets, examples):

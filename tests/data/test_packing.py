@@ -177,12 +177,13 @@ def test_few_numbers_of_rows_are_left_where_each_is_compiled():
 
 def test_packed_rows_are_as_long_as_those_of_the_batch():
     alone, together = (_classification(pack=pack, buckets=range(1, 48)) for pack in (1, 5))
-    widths = {alone.batch(index, 0, 16)["token_ids"].shape[1] for index in range(6)}
-    assert len(widths) > 1
+    widths = set()
     for index in range(6):
-        batch = together.batch(index, 0, 16)
-        assert batch["token_ids"].shape[1] == alone.batch(index, 0, 16)["token_ids"].shape[1]
-        assert batch["padding_mask"].sum() == alone.batch(index, 0, 16)["padding_mask"].sum()
+        expected, batch = (batches.batch(index, 0, 16) for batches in (alone, together))
+        widths.add(expected["token_ids"].shape[1])
+        assert batch["token_ids"].shape[1] == expected["token_ids"].shape[1]
+        assert batch["padding_mask"].sum() == expected["padding_mask"].sum()
+    assert len(widths) > 1
 
 
 def test_packed_streams_hold_every_example_once_and_any_rows_alike(tmp_path):

@@ -9,6 +9,7 @@ from benchmarks.contenders.finetuning import epoch
 from benchmarks.turns import serve
 from keras_attn.data.batches import TableBatches, distributed_batches
 from keras_attn.data.classification import ClassificationExamples
+from keras_attn.jobs.finetuning import batch_lengths
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.evaluation import Evaluator
@@ -21,9 +22,7 @@ MOST = 16  # examples that share a row
 def prepare(options):
     tokenizer = WordPieceTokenizer.from_file(options["vocabulary"], True)
     data = epoch.read_rows(options)
-    buckets = range(8, epoch.LENGTH, 8)
-    if options["xla"]:
-        buckets = () if options["packed"] else None
+    buckets = batch_lengths(epoch.LENGTH, jit=options["xla"], packed=options["packed"])
 
     def examples(split, rows, shuffle):
         texts, labels = data[split]
