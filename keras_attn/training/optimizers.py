@@ -11,8 +11,8 @@ NAMES = ("adamw", "lamb")
 class _Adam(keras.optimizers.Optimizer):
     """What AdamW and LAMB share: Adam's two moments, and updates compiled by XLA.
 
-    Compiled, an update reads and writes its memory once; as single operations it
-    takes 15 passes, and more than twice the time on a CPU.
+    Compiled with the variables inside, an update changes them where they lie; as single operations
+    it takes 15 passes over memory, and more than twice the time on a CPU.
     """
 
     def __init__(self, learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-6, decay=0.01,
@@ -26,38 +26,51 @@ class _Adam(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.decay = decay
         self._undecayed = set()
+        self._rate_factors = {}
+        self._factor = 1.0
         self._compiled = tf.function(self._update, jit_compile=True, autograph=False)
 
     def exclude(self, variables):
         """Names the variables that are not decayed."""
         self._undecayed = {variable.path for variable in variables}
 
+    def scale_rates(self, factors):
+        """Multiplies the learning rate of some variables: a dict from their paths to factors."""
+        self._rate_factors = dict(factors)
+
     def build(self, variables):
         if self.built:
             return
         super().build(variables)
+        self._factors = [self._rate_factors.get(variable.path, 1.0) for variable in variables]
         self._momentums = self.add_optimizer_variables(variables, "momentum")
         self._velocities = self.add_optimizer_variables(variables, "velocity")
         self._decayed = [variable.path not in self._undecayed for variable in variables]
 
+    def apply(self, grads, trainable_variables=None, factor=1.0):
+        """Updates the variables with gradients; each is multiplied by `factor` where it is read."""
+        self._factor = factor
+        super().apply(grads, trainable_variables)
+        self._factor = 1.0
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
-        state = variable, self._momentums[index], self._velocities[index]
-        values = self._compiled(
-            *(tf.convert_to_tensor(x) for x in state),
+        moments = self._momentums[index], self._velocities[index]
+        self._compiled(
+            variable, *(_on_the_device_of(variable, moment) for moment in moments),
             tf.cast(tf.convert_to_tensor(gradient), variable.dtype),  # those of embeddings too
-            tf.cast(learning_rate, variable.dtype),
+            tf.cast(self._factor, variable.dtype),
+            tf.cast(learning_rate * self._factors[index], variable.dtype),
             tf.cast(self.iterations + 1, variable.dtype),
             self._decayed[index],
         )
-        for old, new in zip(state, values, strict=True):
-            self.assign(old, new)
 
-    def _update(self, w, m, v, gradient, rate, count, decayed):
-        m += (gradient - m) * (1 - self.beta_1)
-        v += (gradient * gradient - v) * (1 - self.beta_2)
+    def _update(self, w, m, v, gradient, factor, rate, count, decayed):
+        gradient *= factor
+        m.assign_add((gradient - m) * (1 - self.beta_1))
+        v.assign_add((gradient * gradient - v) * (1 - self.beta_2))
         corrections = 1 - self.beta_1**count, 1 - self.beta_2**count
-        return w - rate * self._direction(w, m, v, *corrections, decayed), m, v
+        w.assign_sub(rate * self._direction(w, m, v, *corrections, decayed))
 
     def get_config(self):
         return {
@@ -127,14 +140,28 @@ class LAMB(_Adam):
         return tf.where(ratio > 0, ratio, 1.0) * direction
 
 
+def _on_the_device_of(variable, state):
+    """The `tf.Variable` of a Keras variable that lies where a replica's variable does."""
+    parts = tf.distribute.get_strategy().experimental_local_results(state.value)
+    return next((x for x in parts if x.device == variable.device), parts[0])
+
+
 def _adam(m, v, c1, c2, epsilon):
     return m / c1 / (tf.sqrt(v / c2) + epsilon)
 
 
-def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6):
+def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6,
+                   layer_decay=1.0):
     """Makes and builds the optimizer; the trainer sets its rate every step.
 
     Biases and the scales of norms are not decayed (Devlin et al., 2018).
+
+    Args:
+        name: "adamw" or "lamb".
+        model: A built task model.
+        weight_decay, beta_1, beta_2, epsilon: See `AdamW` and `LAMB`.
+        layer_decay: What the rate of each layer of the backbone is of that of the layer above;
+            heads have the whole rate (Howard & Ruder, 2018, section 3.2).
 
     Raises:
         UserError: For an unknown name.
@@ -145,5 +172,9 @@ def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, 
     # Named, for Keras would number the second one of a process.
     optimizer = kind(1e-3, beta_1, beta_2, epsilon, weight_decay, name=kind.__name__.lower())
     optimizer.exclude(v for v in model.trainable_variables if len(v.shape) < 2)
+    if layer_decay != 1.0:
+        parts = reversed(model.backbone.variables_by_depth())
+        optimizer.scale_rates({variable.path: layer_decay**height
+                               for height, part in enumerate(parts) for variable in part})
     optimizer.build(model.trainable_variables)
     return optimizer

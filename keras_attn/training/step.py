@@ -23,7 +23,7 @@ class TrainingStep:
     Args:
         model: A task model (`BertPretrainer`, …), built in the strategy's
             scope: it has `loss_weights`, `loss_errors` and `metric_sums`.
-        optimizer: Built Keras optimizer; its rate is set every step.
+        optimizer: Of `make_optimizer`; its rate is set every step.
         strategy: `tf.distribute` strategy.
         accumulate: Micro-batches a replica works off one after another.
         clip_norm: Bound of the global norm of the gradients, or None.
@@ -88,7 +88,7 @@ class TrainingStep:
         # A plain function, not a compiled one: it holds the sums over replicas.
         scale = self.loss_scale.read() if self.loss_scale else tf.constant(1.0)
         results = self.strategy.run(self._replica_step, args=(batch, step, scale))
-        gradients, record, finite = tf.nest.map_structure(self._any_replica, results)
+        gradients, factor, record, finite = tf.nest.map_structure(self._any_replica, results)
         sound = tf.math.is_finite(record["loss"])
         use = goes_on = sound & finite
         if self.loss_scale:
@@ -101,7 +101,7 @@ class TrainingStep:
         def apply():
             # Outside the replicas the optimizer adds up nothing over them.
             self.optimizer.learning_rate.assign(learning_rate)
-            self.optimizer.apply(gradients, self.model.trainable_variables)
+            self.optimizer.apply(gradients, self.model.trainable_variables, factor)
             return goes_on
 
         self._names = list(record)
@@ -129,17 +129,15 @@ class TrainingStep:
 
         losses = {name: errors[name] * scales[name] for name in sorted(scales)}
         loss = tf.add_n(list(losses.values()))
-        if self.loss_scale:
-            gradients = [gradient / scale for gradient in gradients]
-        norm = tf.linalg.global_norm(gradients)
+        norm = tf.linalg.global_norm(gradients) / scale
+        factor = 1.0 / scale
         if self.clip_norm:
-            factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
-            gradients = [gradient * factor for gradient in gradients]
+            factor *= self.clip_norm / tf.maximum(norm, self.clip_norm)
         record = {"loss": loss, "gradient_norm": norm, "tokens": tokens}
         record.update({f"{name}_loss": value for name, value in losses.items()})
         for name in sorted(metrics):
             record[name] = tf.math.divide_no_nan(*metrics[name])
-        return gradients, record, tf.math.is_finite(norm)
+        return gradients, factor, record, tf.math.is_finite(norm)
 
     def _sum_micro_batches(self, trainable, others, batch, scales, seed):
         def micro_batch(i):

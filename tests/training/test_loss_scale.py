@@ -9,7 +9,7 @@ from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.training.checkpoints import assign_values, read_values, variables_by_path
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import make_strategy
-from tests.training.test_step import RATE, ROWS, BertRows, Examples, Regression
+from tests.training.test_step import RATE, ROWS, SGD, BertRows, Examples, Regression
 
 
 class HalfRegression(Regression):
@@ -28,7 +28,7 @@ def _step(make_model, source, replicas=1, **options):
     with strategy.scope():
         model = make_model()
         model.build()
-        optimizer = keras.optimizers.SGD(0.5, name="sgd")
+        optimizer = SGD(0.5, name="sgd")
         optimizer.build(model.trainable_variables)
     step = TrainingStep(model, optimizer, strategy, **options)
     return step, iter(distributed_batches(

@@ -1,11 +1,13 @@
 """AdamW and LAMB against the papers' formulas in NumPy, and what they leave undecayed."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
 
 from keras_attn.errors import UserError
-from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.training.optimizers import LAMB, AdamW, make_optimizer
 
 B1, B2, EPSILON, DECAY = 0.9, 0.999, 1e-6, 0.1
@@ -110,6 +112,25 @@ def test_biases_and_norms_of_bert_are_not_decayed_and_the_rest_is(name):
     assert changed == wanted
     assert any("token_embedding" in path for path in changed)
     assert any("kernel" in path for path in changed)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_each_layer_has_its_share_of_the_rate(norm_first):
+    backbone = BertEncoder(20, num_layers=3, hidden_dim=8, num_heads=2, max_length=8,
+                           norm_first=norm_first)
+    model = BertClassifier(backbone, 2)
+    model.build()
+    optimizer = make_optimizer("adamw", model, weight_decay=0.0, layer_decay=0.5)
+    optimizer.learning_rate.assign(0.1)
+    before = {v.path: v.numpy() for v in model.trainable_variables}
+    optimizer.apply([keras.ops.ones(v.shape) for v in model.trainable_variables],
+                    model.trainable_variables)
+    for v in model.trainable_variables:
+        layer = re.search(r"/layer_(\d)/", v.path)
+        embedding = re.search(r"_embedding|bert_encoder/norm/", v.path)
+        height = 3 - int(layer[1]) if layer else 4 if embedding else 0
+        # The first step of Adam is the rate, whatever the gradient.
+        np.testing.assert_allclose(before[v.path] - v.numpy(), 0.1 * 0.5**height, rtol=1e-4)
 
 
 def test_lamb_is_rebuilt_from_its_config():

@@ -58,6 +58,11 @@ class Examples:
         return {name: array[start:stop] for name, array in self.arrays.items()}
 
 
+class SGD(keras.optimizers.SGD):
+    def apply(self, grads, trainable_variables=None, factor=1.0):
+        super().apply([gradient * factor for gradient in grads], trainable_variables)
+
+
 class Dropped(keras.Model):
     """Row r of the batch uses row r of the weights; its gradient is its dropout mask."""
 
@@ -94,7 +99,7 @@ def _trainer(model_class, source, replicas=1, **options):
     with strategy.scope():
         model = model_class()
         model.build()
-        optimizer = keras.optimizers.SGD(0.5)
+        optimizer = SGD(0.5)
         optimizer.build(model.trainable_variables)
     step = TrainingStep(model, optimizer, strategy, **options)
     feed = distributed_batches(
