@@ -40,7 +40,7 @@ test-slow: $(VENV)/installed-test
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .
 
-bench-env: $(foreach name,transformers keras-hub model-garden,$(BENCH)/$(name)/installed)
+bench-env: install $(foreach name,transformers keras-hub model-garden,$(BENCH)/$(name)/installed)
 
 $(BENCH)/%/installed: $(VENV)/made
 	@echo 'installing $*'

@@ -9,7 +9,7 @@ from benchmarks.contenders.finetuning import epoch
 from benchmarks.turns import serve
 from keras_attn.data.batches import TableBatches, distributed_batches
 from keras_attn.data.classification import ClassificationExamples
-from keras_attn.jobs.finetuning import batch_lengths
+from keras_attn.jobs.finetuning import ROW_COUNTS, batch_lengths
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.evaluation import Evaluator
@@ -41,7 +41,7 @@ def prepare(options):
     step = TrainingStep(model, optimizer, strategy, clip_norm=epoch.CLIP, jit=options["xla"])
     rates = epoch.learning_rates(source.num_examples)
     table = TableBatches(source, MOST if options["packed"] else 1,
-                         counts=8 if options["xla"] else None)
+                         counts=ROW_COUNTS if options["xla"] else None)
     batches = iter(distributed_batches(table, strategy, start=0, accumulate=1))
 
     def train(first, stop):
