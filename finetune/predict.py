@@ -14,7 +14,7 @@ as its name ends; TSV on the terminal.
 from absl import flags
 
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
+from keras_attn.jobs.command_line import define_reading_flags, run_command
 
 
 def define_flags():
@@ -23,15 +23,7 @@ def define_flags():
     flags.DEFINE_multi_string("text_pair", None, "Its second text, for a model of pairs.")
     flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, or a glob.")
     flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl), or - for the terminal.")
-    flags.DEFINE_enum(
-        "format", None, ["tsv", "csv", "jsonl", "lines", "label_text"],
-        "Of the input; default: as its name ends, else that of the training data.",
-    )
-    flags.DEFINE_string("text_column", None, "Column of the text; default: that of training.")
-    flags.DEFINE_string("text_pair_column", None, "Column of the second text, likewise.")
-    flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
-                      "What to do with rows that cannot be read; default: as in training.")
-    flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)
+    define_reading_flags(["tsv", "csv", "jsonl", "lines", "label_text"])
 
 
 def main():

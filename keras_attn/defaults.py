@@ -42,14 +42,17 @@ _LABELLED = {
                    "data.task; without: data.task in TFDS"),
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
                         "that of docstrings, or of data.task where data.train is a folder or "
-                        "left out; else none"),
+                        "left out; else data.holdout"),
+    "holdout": (0.1, "share of the texts of data.train kept for validation where there is no "
+                     "other; 0: none"),
     "text": (str, "column of the text: a name, or a number from 0"),
     "text_pair": (str, "column of the second text"),
     "label": (str, "column of the label"),
     "regression": (False, "labels are numbers to predict"),
     "format": (str, "tsv, csv, jsonl, label_text; without: by the file's name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
-    "limit": (int, "train on that many rows, drawn by train.seed"),
+    "limit": (int, "train on that many rows, drawn by data.seed"),
+    "seed": (int, "of the rows drawn and held out; without: train.seed, the first of several"),
     "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
                         "learn sooner; without: True unless packed"),
     **_TEXT,
@@ -96,6 +99,17 @@ _TRAINING = {
     "precision": ("float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16"),
     "jit": (False, "whether XLA compiles the step"),
 }
+_GENTLE = {
+    "seeds": (1, "number of runs, with seeds from train.seed on; the results are their mean, "
+                 "deviation and 95 % interval"),
+    "class_weights": (False, "let each class weigh the same in loss and metrics of training"),
+    "layer_decay": (1.0, "factor of the learning rate from each layer to the one below"),
+    "freeze": (0, "lowest layers that stay as they are, and the embeddings with them"),
+}
+_SEARCH = {
+    "learning_rates": (str, "such as 2e-5,3e-5,5e-5: try each, and take the best by eval.metric"),
+    "batch_sizes": (str, "such as 16,32: likewise, with each learning rate"),
+}
 _CHECKPOINT = {
     "every": (int, "steps; without: five minutes"),
     "keep": (2, "how many of the newest stay"),
@@ -104,6 +118,12 @@ _EVAL = {
     "every": (0, "steps; 0: at the end only"),
     "batch_size": (64, "rows of a step of validation"),
 }
+_CHOICE = {
+    "metric": (str, "keep the weights with which it was best in validation: accuracy, f1, "
+                    "f1_macro, matthews, pearson, …, loss; without: the last ones"),
+    "patience": (int, "end after that many evaluations without a better eval.metric; without: at "
+                      "the end of the run"),
+}
 _LIMIT = {"limit": (int, "evaluate on that many rows only, spread evenly")}
 
 _PRETRAINING = {
@@ -111,8 +131,9 @@ _PRETRAINING = {
     "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
 }
 _FINETUNING = {
-    **_RUN, "data": _LABELLED, "model": _CLASSIFIER, "train": _TRAINING, "eval": _EVAL,
-    "checkpoint": _CHECKPOINT,
+    **_RUN, "data": _LABELLED, "model": _CLASSIFIER,
+    "train": {**_TRAINING, **_GENTLE}, "search": _SEARCH,
+    "eval": {**_EVAL, **_CHOICE}, "checkpoint": _CHECKPOINT,
 }
 
 

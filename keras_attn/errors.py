@@ -11,6 +11,11 @@ class UserError(ValueError):
     """
 
 
+def first_line(error):
+    """First line of what an exception says, or its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def nearest(name, names, prefix=""):
     """Returns `; did you mean ...?` for the name that was probably meant, or nothing.
 

@@ -9,6 +9,9 @@
     events/          the same for TensorBoard
     results.json     written last: final metrics, steps, speed, versions, data hashes
     model.keras      the trained model
+
+A folder of several runs has `results.json` alone, which names the best of them as `best_run`: for
+who reads the folder it stands for that one.
 """
 
 import json
@@ -28,7 +31,8 @@ from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
-CHANGEABLE = ("train.steps", "eval.", "checkpoint.")
+CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eval.patience",
+              "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
 

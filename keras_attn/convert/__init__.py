@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import os
 import posixpath
+import re
 import shutil
 import sys
 import types
@@ -59,7 +60,25 @@ def read(folder):
     Returns:
         A `StoredBert`.
     """
-    return _read(local_folder(folder))
+    return _read(_of_best_run(local_folder(folder)))
+
+
+def _of_best_run(folder):
+    """The folder of the run that a folder of several stands for, or the folder itself."""
+    import tensorflow as tf
+
+    from keras_attn.json_files import read_json
+
+    path = posixpath.join(folder, "results.json")
+    if not tf.io.gfile.exists(path) or tf.io.gfile.exists(posixpath.join(folder, "config.json")):
+        return folder
+    found = read_json(path)
+    if not isinstance(found, dict) or "best_run" not in found:
+        return folder
+    name = found["best_run"]
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
+        raise UserError(f"{path} must name its best_run, a folder beside it. Received: {name!r}")
+    return posixpath.join(folder, name)
 
 
 def _read(folder):
@@ -108,6 +127,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     source, target = local_folder(source), os.fspath(target)
     _check_local(source)
     _check_local(target)
+    source = _of_best_run(source)
     found = detect(source)
     format = format or ("workdir" if found != "workdir" else None)
     if format not in FORMATS:

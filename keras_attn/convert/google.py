@@ -16,7 +16,7 @@ from keras_attn.convert.bert_config import (
 )
 from keras_attn.convert.pieces import Piece, Tensors, split
 from keras_attn.convert.stored import StoredBert, check_is_bert, parts
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
@@ -143,7 +143,7 @@ def _tensors(prefix):
 
 
 def _damaged(prefix, error):
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    reason = first_line(error)
     return UserError("A whole checkpoint of TensorFlow is needed. "
                      f"Received: {prefix} ({reason})")
 

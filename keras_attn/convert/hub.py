@@ -2,7 +2,7 @@
 
 import os
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 
 PREFIX = "hf:"
 # What is read; no pickle is even downloaded.
@@ -33,6 +33,6 @@ def local_folder(source):
             name, revision=revision or None, allow_patterns=_FILES,
             ignore_patterns=["*/*"])  # of other formats
     except Exception as error:  # of the network, of the hub, of its cache: no common class
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)[:200]
         raise UserError("hf:NAME must be a model of the Hugging Face Hub that can be reached or is "
                         f"in the cache. Received: {source} ({reason})") from error

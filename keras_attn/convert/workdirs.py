@@ -25,7 +25,7 @@ def prefix_of(kind):
 
 
 def read(folder, log=print):
-    """Reads a workdir; the newest whole checkpoint when its weights are used.
+    """Reads a workdir; the best or newest whole checkpoint when its weights are used.
 
     Returns:
         A `StoredBert`.
@@ -109,7 +109,7 @@ def config_of(stored):
 
 
 class _Weights(collections.abc.Mapping):
-    """Weights of the newest whole checkpoint, by path below the task model."""
+    """Weights of the best or newest whole checkpoint, by path below the task model."""
 
     def __init__(self, folder, kind, shapes, log):
         self._folder, self._shapes, self._log = folder, shapes, log
@@ -118,7 +118,7 @@ class _Weights(collections.abc.Mapping):
 
     def _read(self):
         if self._arrays is None:
-            found = Checkpoints(self._folder, log=self._log).read_newest(
+            found = Checkpoints(self._folder, log=self._log).read_best(
                 "model/", self._check)
             if found is None:
                 raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")

@@ -99,12 +99,21 @@ def encode_scores(labels, where=None):
     return scores.astype(np.float32)
 
 
+def balanced_weights(labels):
+    """What each example counts so that all classes that occur weigh the same: float32 `(N,)`.
+
+    Their mean is 1.
+    """
+    counts = np.bincount(labels)
+    return (len(labels) / (np.count_nonzero(counts) * counts[labels])).astype(np.float32)
+
+
 class ClassificationExamples:
     """Batches of `[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`.
 
     Texts are tokenised once, when the object is made. Batch `i` of the endless stream is a
     function of the texts, the options and `(seed, i)` alone. In every epoch (of `num_batches`
-    batches) each example is there exactly once with `sample_weight` 1; the last batch is filled
+    batches) each example is there exactly once with its `sample_weight`; the last batch is filled
     up with empty rows of `sample_weight` 0.
 
     With `shuffle`, an epoch is a permutation of the examples, cut into windows of some batches;
@@ -123,6 +132,7 @@ class ClassificationExamples:
         batch_size: Rows a batch.
         seed: Of the order.
         shuffle: Whether the order changes every epoch.
+        weights: float32 `(N,)`, what each example counts, above 0; None: 1.
         by_length: With `shuffle`: whether rows of a batch are of similar length, which learns more
             slowly at first than batches of all lengths.
 
@@ -130,7 +140,7 @@ class ClassificationExamples:
         batch_size, length: As given.
         num_examples, num_batches: Of an epoch.
         num_cut: How many rows were cut at `length`.
-        row_lengths: Tokens of each row after cutting, int32 `(N,)`.
+        text_lengths, row_lengths: Tokens of each row before and after cutting, int32 `(N,)`.
         buckets: As used.
 
     Raises:
@@ -151,6 +161,7 @@ class ClassificationExamples:
         seed=0,
         shuffle=True,
         by_length=True,
+        weights=None,
     ):
         specials = 2 if text_pairs is None else 3
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
@@ -165,6 +176,7 @@ class ClassificationExamples:
         self._first, self._second = cut_longest_first(first, second, length - specials)
         self._paired = text_pairs is not None
         self._labels = None if labels is None else np.asarray(labels)
+        self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         self._seed, self._shuffle, self._by_length = seed, shuffle, by_length
         self._newest_order = (None, None)  # epoch and order
         self.batch_size = batch_size
@@ -172,6 +184,7 @@ class ClassificationExamples:
         self.num_examples = len(texts)
         self.num_batches = -(-len(texts) // batch_size)
         self.num_cut = int(np.sum(first + second > length - specials))
+        self.text_lengths = first + second + np.int32(specials)
         self.row_lengths = self._first + self._second + np.int32(specials)
         self.buckets = _complete_buckets(buckets, length)
 
@@ -189,7 +202,7 @@ class ClassificationExamples:
         longest = int(self.row_lengths[rows].max())
         width = int(self.buckets[np.searchsorted(self.buckets, longest)])
         batch = self._token_arrays(rows, width)
-        batch["sample_weight"] = np.ones(len(rows), np.float32)
+        batch["sample_weight"] = self._weights[rows]
         if self._labels is not None:
             batch["label"] = self._labels[rows]
         missing = self.batch_size - len(rows)

@@ -79,7 +79,7 @@ class Table:
     def where(self, row):
         """Says where a row came from: `train.tsv, line 7`."""
         name = [name for start, name in self.files if start <= row][-1]
-        return _place(name, self.lines[row])
+        return place(name, self.lines[row])
 
 
 def read_table(source, *, text, text_pair=None, label=None, **options):
@@ -185,7 +185,7 @@ class iterate_rows:
                 if row.label == "":
                     raise UserError(
                         f"A label in column {self._columns['label']!r} is needed in every row. "
-                        f"Received: none in {_place(source, line)}"
+                        f"Received: none in {place(source, line)}"
                     )
                 yield row
 
@@ -193,7 +193,7 @@ class iterate_rows:
         if self._on_bad_text == "error" and bad is not EMPTY:
             raise UserError(
                 f"{bad.need}; on_bad_text=skip leaves such rows out. "
-                f"Received: {_place(source, line)}"
+                f"Received: {place(source, line)}"
             )
         self.skipped[bad.reason] += 1
 
@@ -220,7 +220,8 @@ class iterate_rows:
             raise UserError(f"A file with rows is needed. Received: the empty file {source}")
 
 
-def _place(source, line):
+def place(source, line):
+    """Says where a row came from, for messages."""
     return f"{source}, {'example' if source.startswith('tfds:') else 'line'} {line}"
 
 

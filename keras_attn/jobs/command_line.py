@@ -33,6 +33,17 @@ def define_run_flags():
     flags.DEFINE_string("tpu", None, "Address of the TPU; empty on a TPU machine.")
 
 
+def define_reading_flags(formats):
+    """Defines how a finetuned model reads a file: as it was trained, unless told otherwise."""
+    flags.DEFINE_enum("format", None, formats,
+                      "Of the file; default: as its name ends, else that of the training data.")
+    flags.DEFINE_string("text_column", None, "Column of the text; default: that of training.")
+    flags.DEFINE_string("text_pair_column", None, "Column of the second text, likewise.")
+    flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
+                      "What to do with rows that cannot be read; default: as in training.")
+    flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)
+
+
 def run_command(main, usage, default_config=None):
     """Parses the command line, calls `main()` and exits with its status.
 

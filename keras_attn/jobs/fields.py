@@ -23,13 +23,15 @@ LOWEST = (
     ("train.batch_size", 0, False), ("train.accumulate", 0, False),
     ("train.learning_rate", 0, False), ("train.weight_decay", 0, True),
     ("train.clip_norm", 0, True), ("train.seed", 0, True), ("train.warmup_fraction", 0, True),
+    ("train.freeze", 0, True),
     ("eval.every", 0, True), ("eval.batch_size", 0, False), ("eval.limit", 0, False),
+    ("eval.patience", 0, False), ("data.holdout", 0, True), ("data.seed", 0, True),
     ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
     ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
     ("data.vocab_size", 0, False),
     ("model.dropout", 0, True), ("model.initializer_range", 0, False),
 )
-BELOW_ONE = ("train.warmup_fraction", "model.dropout")
+BELOW_ONE = ("train.warmup_fraction", "model.dropout", "data.holdout")
 
 
 def check_fields(kind, config):

@@ -8,17 +8,28 @@ import tensorflow as tf
 
 from keras_attn.data import glue
 from keras_attn.data.batches import TableBatches
-from keras_attn.data.classification import ClassificationExamples, LabelSet, encode_scores
+from keras_attn.data.classification import (
+    ClassificationExamples,
+    LabelSet,
+    balanced_weights,
+    encode_scores,
+)
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
+from keras_attn.data.splits import hold_out, shared_rows
 from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, nearest
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.repeating import is_repeated, repeat
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
-from keras_attn.training.metrics import classification_metrics
+from keras_attn.training.best import Best
+from keras_attn.training.metrics import classification_metrics, metric_names
+
+# Of a packed batch, different numbers of rows at most, for XLA compiles each.
+ROW_COUNTS = 32
 
 
 def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
@@ -37,24 +48,44 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
 
     Returns:
         Dict, as in results.json: final validation metrics (`accuracy`, `f1`,
-        or those of the task), steps, speed, versions, hashes.
+        or those of the task), steps, speed, versions, hashes. Of several runs
+        (`train.seeds`, `search`) see `repeat`.
 
     Raises:
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
+    places = {"strategy": strategy, "virtual_devices": virtual_devices, "tpu": tpu}
+    if is_repeated(config):
+        return repeat(_finetune_once, config, workdir, pretrained, dry_run, **places)
+    return _finetune_once(config, workdir, pretrained, dry_run, **places)
+
+
+def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
+                   compared=False):
     run = Run("finetuning", config, {"workdir": workdir, "pretrained": pretrained},
               {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config = run.config
         architecture = choose_architecture(run, use_pooler=config.model.pooling == "cls")
         new = run.match_heads(["pooler"] if config.model.pooling == "cls" else [])
+        seed = config.train.seed if config.data.seed is None else config.data.seed
         task = _task(config.data)
+        _check(config.train, task, architecture["num_layers"])
+        if config.train.freeze and not (run.resumed or run.pretrained):
+            raise UserError("train.freeze needs weights that were trained: --pretrained. "
+                            "Received: random ones")
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
         labels = _label_set(tables["train"], task)  # of all rows: a draw may miss a class
-        rows = rows_drawn(len(tables["train"]), config.data.limit, config.train.seed)
+        if not tables["validation"] and config.data.holdout:
+            tables["train"], tables["validation"] = hold_out(
+                tables["train"], config.data.holdout, seed, stratify=bool(labels))
+            run.say(f"held out for validation: {100 * config.data.holdout:.3g} % of the texts "
+                    "(data.holdout)")
+        rows = rows_drawn(len(tables["train"]), config.data.limit, seed)
         tables["train"] = tables["train"].take(rows)
         targets = _targets(tables, task, labels)
+        best = _best(config.eval, targets, tables["validation"], compared)
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         train, validation = (
@@ -62,9 +93,7 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
                                         shuffle=split == "train")
             for split in ("train", "validation")
         )
-        _report(run, tables["train"], targets, train)
-        if not validation:
-            run.say("no data.validation: the results will hold no metrics")
+        _report(run, tables, targets, train)
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
         # A head of other classes would start with their meaning.
@@ -79,6 +108,7 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
             model = BertClassifier(backbone, **heads, dtype=config.train.precision,
                                    name="bert_classifier")
             model.build()
+            _freeze(backbone, config.train.freeze)
             return model
 
         def first_weights(model):
@@ -95,8 +125,9 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         return run.train(
             make_model, first_weights,
             TableBatches(train, config.data.pack, config.train.accumulate,
-                         counts=8 if config.train.jit else None),
+                         counts=ROW_COUNTS if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics,
+            best,
         )
 
 
@@ -123,6 +154,17 @@ def _task(data):
         return _Task(None, data.regression, None)
     known = glue.task(data.task)
     return _Task(known, known.regression, known.metrics)
+
+
+def _check(train, task, num_layers):
+    if train.class_weights and task.regression:
+        raise UserError("train.class_weights needs classes. Received: a task of numbers")
+    if train.freeze > num_layers:
+        raise UserError(f"train.freeze must be in [0, {num_layers}], the layers of the model. "
+                        f"Received: train.freeze={train.freeze}")
+    if not 0 < train.layer_decay <= 1:
+        raise UserError("train.layer_decay must be in (0, 1]. "
+                        f"Received: train.layer_decay={train.layer_decay}")
 
 
 def _read(data, task, split):
@@ -181,6 +223,30 @@ def _targets(tables, task, labels):
     return _Targets(tuple(names), task.metrics, encoded)
 
 
+def _best(config, targets, validation, compared):
+    """How to choose among the evaluations; None if the last weights are wanted.
+
+    Raises:
+        UserError: For a metric that is not computed, or nothing to compute it on.
+    """
+    if compared and not validation:
+        raise UserError("Validation rows are needed to compare runs by: data.validation or "
+                        "data.holdout. Received: none")
+    if config.metric is None and config.patience is None:
+        return None
+    names = [*(targets.metrics or metric_names(len(targets.names))), "loss"]
+    metric = config.metric or names[0]
+    if metric not in names:
+        raise UserError(f"eval.metric must be one of {', '.join(names)}. "
+                        f"Received: eval.metric={metric}{nearest(metric, names)}")
+    if not validation:
+        raise UserError("Validation rows are needed to choose by: data.validation or data.holdout. "
+                        f"Received: none, and eval.metric={metric}")
+    if config.patience is not None and not config.every:
+        raise UserError("eval.patience needs evaluations on the way. Received: eval.every=0")
+    return Best(metric, config.patience)
+
+
 def _train_vocabulary(config, table):
     texts = table.texts + (table.text_pairs or [])
     return train_vocabulary(texts, config.data.vocab_size, config.data.lowercase)
@@ -193,7 +259,15 @@ def _examples(run, table, labels, tokenizer, shuffle):
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
         buckets=_buckets(run), seed=config.train.seed, shuffle=shuffle,
         by_length=config.data.pack == 1 if by_length is None else by_length,
+        weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
     )
+
+
+def _freeze(backbone, layers):
+    """Keeps the lowest layers, and the embeddings below them, as they are."""
+    for part in backbone.variables_by_depth()[:layers + 1 if layers else 0]:
+        for variable in part:
+            variable.trainable = False
 
 
 def _buckets(run):
@@ -209,22 +283,39 @@ def _buckets(run):
 def batch_lengths(length, *, jit, packed):
     """Buckets of `ClassificationExamples`: without XLA, which compiles each, they cost nothing.
 
-    Of packed batches, the numbers of rows are what XLA compiles.
+    Of packed batches it compiles each number of rows, too.
     """
     if jit:
-        return () if packed else None
+        return (length // 2,) if packed else None
     return range(8, length, 8)
 
 
-def _report(run, table, targets, examples):
-    skipped = sum(table.skipped.values())
-    line = f"{len(table):,} training rows"
-    if targets.names:
-        counts = np.bincount(targets.encoded["train"], minlength=len(targets.names))
-        line += ": " + ", ".join(f"{name} {count:,}" for name, count in
-                                 zip(targets.names, counts, strict=True))
-    line += f" · {examples.num_cut:,} cut at {run.config.data.length} tokens"
-    run.say(line + (f" · {skipped:,} skipped" if skipped else ""))
+def _report(run, tables, targets, examples):
+    """Says what the data are, before anything is learnt from them."""
+    train, validation = tables["train"], tables["validation"]
+    skipped = sum(train.skipped.values())
+    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train")
+            + (f" · {skipped:,} skipped" if skipped else ""))
+    lengths = examples.text_lengths
+    median, most = np.percentile(lengths, [50, 95])
+    run.say(f"tokens a row: median {median:.0f}, 95 % up to {most:.0f}, longest {lengths.max()} · "
+            f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens")
+    if not validation:
+        run.say("no validation rows: the results will hold no metrics")
+        return
+    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation"))
+    shared = shared_rows(train, validation)
+    if shared:
+        run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
+                "say nothing about new texts")
+
+
+def _class_counts(targets, split):
+    if not targets.names:
+        return ""
+    counts = np.bincount(targets.encoded[split], minlength=len(targets.names))
+    return ": " + ", ".join(f"{name} {count:,}"
+                            for name, count in zip(targets.names, counts, strict=True))
 
 
 def _other_classes(run, targets):

@@ -178,6 +178,17 @@ class Predictor(Embedder):
             A list of dicts in the order of the texts: `label` and
             `probabilities` (dict by label), or `value` for regression.
         """
+        return [self._named(row) for row in self.logits(texts, text_pairs, batch_size)]
+
+    def logits(self, texts, text_pairs=None, batch_size=64):
+        """What the probabilities, or the values of a regression, are made of.
+
+        Args:
+            texts, text_pairs, batch_size: As in `predict`.
+
+        Returns:
+            float64 `(N, C)`; C is 1 for regression.
+        """
         texts = _listed(texts)
         if texts and isinstance(texts[0], (tuple, list)):
             texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
@@ -186,7 +197,8 @@ class Predictor(Embedder):
                             f"Received: text_pairs={text_pairs and text_pairs[:1]}")
         rows = self._by_batch(lambda batch: self._run(batch)["logits"], texts, text_pairs,
                               batch_size, self.config["data"]["length"])
-        return [self._named(row.astype(np.float64)) for logits in rows for row in logits]
+        width = len(self.labels) or 1
+        return np.concatenate([np.zeros((0, width)), *rows]).astype(np.float64)
 
     def _named(self, logits):
         if not self.labels:

@@ -52,15 +52,13 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
     with opened(output, OUTPUTS) as file:
         predictor = load_predictor(workdir)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
-        tables = _tables(predictor, source, format, asked)
+        tables = rows_of_files(predictor, source, format, asked)
         iterator = itertools.chain.from_iterable(tables)
         first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
         _write_head(file, predictor.labels, output)
         chunk, count = first, 0
         while chunk:
-            paired = chunk[0].text_pair is not None
-            pairs = [row.text_pair for row in chunk] if paired else None
-            predictions = predictor.predict([row.text for row in chunk], pairs, batch_size)
+            predictions = predictor.predict(*texts_of(chunk), batch_size)
             _write(file, predictions, predictor.labels, output)
             count += len(chunk)
             chunk = list(itertools.islice(iterator, CHUNK))
@@ -68,8 +66,22 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
     print(f"{count:,} rows predicted, {skipped:,} skipped", file=sys.stderr)
 
 
-def _tables(predictor, source, format, asked):
-    """Returns the rows of each file, iterables that count what they skip."""
+def texts_of(rows):
+    """Texts and second texts, or None, of rows of `iterate_rows`."""
+    paired = rows[0].text_pair is not None
+    return [row.text for row in rows], [row.text_pair for row in rows] if paired else None
+
+
+def rows_of_files(predictor, source, format, asked):
+    """Returns the rows of each file, iterables that count what they skip.
+
+    Args:
+        predictor: `Predictor`.
+        source: A file, a glob, a list of them, or `tfds:NAME`.
+        format: See `iterate_rows`; None: what the name of a file tells.
+        asked: Further arguments of `iterate_rows`; None: as in training. Labels are read if it
+            has `label`.
+    """
     data = predictor.config["data"]
     if predictor.pairs and (format or _format(data, source)) == "lines":
         raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV or "
@@ -83,7 +95,8 @@ def _tables(predictor, source, format, asked):
 
 def _reading(data, name, format, asked):
     """How to read a file: as asked for, else as the model's training data were read."""
-    columns = {"text": data["text"], "text_pair": data["text_pair"]}
+    names = [name for name in ("text", "text_pair", "label") if name in asked]
+    columns = {name: data[name] for name in names}
     if data["task"]:
         table = not name.startswith("tfds:")
         header = header_names(name, format, data["encoding"]) if table else ()
@@ -91,12 +104,16 @@ def _reading(data, name, format, asked):
         columns = {column: value or known[column] for column, value in columns.items()}
     if columns["text"] is None or format in ("lines", "label_text"):
         columns["text"] = "text"
+        if format in ("lines", "label_text") and "label" in columns:
+            columns["label"] = "label"
     reading = {**columns, "on_bad_text": data["on_bad_text"]}
     reading.update((key, value) for key, value in asked.items() if value is not None)
     # Files of named columns have a header. That there is none was said of numbered ones.
     trained = (data[column] for column in ("text", "text_pair", "label"))
     named = any(column and not str(column).isdigit() for column in trained)
     header = data["header"] or (named and asked["text"] is None) or None
+    if "label" in reading and reading["label"] is None:
+        reading["label"] = "label"
     return {**reading, "format": format, "encoding": data["encoding"], "header": header}
 
 

@@ -90,6 +90,9 @@ class Run:
         """Finds the run to go on with: it needs neither `pretrained` nor `data.vocab` again."""
         data = self.config.data
         self.saved = self.workdir.saved_run(self.kind)
+        if not self.saved and (self.workdir.read_json("results.json") or {}).get("best_run"):
+            raise UserError("A folder without runs is needed; choose another --workdir. "
+                            f"Received: workdir={self.workdir.path}, which holds several")
         self.resumed = self.saved is not None
         if not self.resumed:
             data.lowercase = _lowercase(data, self.pretrained)
@@ -156,7 +159,8 @@ class Run:
         if self.chief:
             print(line, flush=True)
 
-    def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None):
+    def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None,
+              best=None):
         """Makes the model, trains it to the end of the budget and writes its results.
 
         Args:
@@ -167,6 +171,7 @@ class Run:
             rows: Name of an output of the model that the metrics need row by row.
             metrics: Function from losses and these rows to a dict of metrics; None: those that
                 the model sums up itself.
+            best: `Best`, to end with the weights of the best evaluation; None: with the last ones.
 
         Returns:
             Dict, as in results.json; for a dry run what `dry_run.measure` returns.
@@ -174,16 +179,20 @@ class Run:
         train, config = self.config.train, self.config
         with self.strategy.scope():
             model = make_model()
-            optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay)
+            optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay,
+                                       layer_decay=train.get("layer_decay", 1.0))
         self.say(
             f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
             f"batch {batches.batch_size} · {devices(self.strategy)}"
         )
+        steps = total_steps(train, batches.num_batches)
+        if best and steps and not 0 < config.eval.every < steps:
+            self.say(f"{best.metric} chooses among one evaluation: eval.every="
+                     f"{config.eval.every} is not below the {steps:,} steps of the run")
         step = TrainingStep(
             model, optimizer, self.strategy, accumulate=train.accumulate,
             clip_norm=train.clip_norm, jit=train.jit, seed=train.seed,
         )
-        steps = total_steps(train, batches.num_batches)
         if self.dry_run:
             found = measure(step, batches, steps, train.minutes, self.say)
             self.meet()  # the chief's data are read to the end
@@ -195,7 +204,7 @@ class Run:
             evaluate=validation and self._evaluator(model, validation, rows, metrics),
             evaluate_every=config.eval.every,
             checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
-            first_weights=first_weights,
+            first_weights=first_weights, best=best,
         )
         trainer.run()
         return self._finish(trainer)
@@ -218,6 +227,7 @@ class Run:
         results = {
             **(trainer.validation or {}),
             "steps": trainer.step,
+            **({"best_step": trainer.best.state["step"]} if trainer.best else {}),
             "examples": examples,
             "examples_per_second": examples / max(trainer.seconds, 1e-9),
             "seconds": trainer.seconds,

@@ -14,7 +14,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.npz import parse_npz
 from keras_attn.training.step import is_seed
 from keras_attn.whole_files import whole
@@ -85,6 +85,8 @@ def digest(values):
 # Of the content. An error of the disk or the network is none: it may pass.
 DAMAGE = (ValueError, KeyError, tf.errors.NotFoundError)
 
+_NO_VALUES = "/"  # no path begins so
+
 
 class Checkpoints:
     """The checkpoints of a run.
@@ -119,8 +121,11 @@ class Checkpoints:
                  for name in tf.io.gfile.listdir(self.folder))
         return sorted(int(match[1]) for match in found if match)
 
-    def save(self, step, values, state):
-        """Writes the arrays and a small JSON-able `state` of one step."""
+    def save(self, step, values, state, also=None):
+        """Writes the arrays and a small JSON-able `state` of one step.
+
+        The newest stay, and the one of step `also`.
+        """
         tf.io.gfile.makedirs(self.folder)
         steps = sorted({*self.steps(), step})
         # The count: a wrong bit in the file's directory can hide arrays, and checksums see none.
@@ -133,8 +138,9 @@ class Checkpoints:
                 np.savez(appended, **{"state": state, **values})
             finally:
                 appended.detach()
-        self._write_index(steps[-self.keep:])
-        for old in steps[:-self.keep]:
+        kept = [s for s in steps if s in steps[-self.keep:] or s == also]
+        self._write_index(kept)
+        for old in set(steps) - set(kept):
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
                 tf.io.gfile.remove(self._path(f"step-{old}.npz"))
 
@@ -176,10 +182,24 @@ class Checkpoints:
             except UserError:
                 raise
             except DAMAGE as error:
-                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
-                         f"skipped: {reason}")
+                         f"skipped: {first_line(error)}")
         return None
+
+    def read_best(self, prefix="", check=None):
+        """As `read_newest`, but the best evaluation's if the run goes by one (`training.best`)."""
+        newest = self.read_newest(_NO_VALUES)
+        best = newest and newest[1].get("best")
+        step = best.get("step") if isinstance(best, dict) else None
+        if isinstance(step, int) and step in self.steps():
+            try:
+                return self.read(step, prefix, check)
+            except UserError:
+                raise
+            except DAMAGE:
+                self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')}, the best, is "
+                         "damaged; taking the newest")
+        return self.read_newest(prefix, check)
 
     def _write_index(self, steps):
         with whole(self._path("index.json")) as temporary, \

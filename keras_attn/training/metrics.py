@@ -102,6 +102,13 @@ METRICS = {
 }
 
 
+def metric_names(num_classes):
+    """Names of the metrics that tell most, the first above all; `num_classes` 0 is regression."""
+    if not num_classes:
+        return ("pearson", "spearman", "mean_squared_error")
+    return ("accuracy", "f1" if num_classes == 2 else "f1_macro")
+
+
 def classification_metrics(labels, logits, names=None, regression=False, sample_weight=None):
     """Computes metrics from what a model puts out.
 
@@ -109,8 +116,7 @@ def classification_metrics(labels, logits, names=None, regression=False, sample_
         labels: Class indices `(N,)`, or numbers `(N,)` for regression.
         logits: `(N, C)`; predicted is the largest (the first of equals). For
             regression the predicted numbers, `(N,)` or `(N, 1)`.
-        names: Of `METRICS`. None: accuracy and F1 (`f1` of two classes,
-            `f1_macro` of more), for regression the last three.
+        names: Of `METRICS`. None: those of `metric_names`.
         regression: Whether labels are numbers.
         sample_weight: `(N,)`, or None for 1.
 
@@ -127,12 +133,12 @@ def classification_metrics(labels, logits, names=None, regression=False, sample_
         if predictions.shape[1] != 1:
             raise ValueError(f"Regression needs one output a row. Received: {logits.shape}")
         predictions = predictions[:, 0]
-        names = names or ("pearson", "spearman", "mean_squared_error")
+        names = names or metric_names(0)
     else:
         if logits.ndim != 2:
             raise ValueError(f"Logits (N, C) are needed. Received: shape={logits.shape}")
         predictions = np.argmax(logits, axis=-1)
-        names = names or ("accuracy", "f1" if logits.shape[1] == 2 else "f1_macro")
+        names = names or metric_names(logits.shape[1])
         if "f1" in names and logits.shape[1] != 2:
             raise ValueError(f"f1 needs two classes, f1_macro takes any. Received: {logits.shape}")
     unknown = [name for name in names if name not in METRICS]

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from keras_attn.data.batches import distributed_batches
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
@@ -45,17 +45,20 @@ class Trainer:
         checkpoint_every: Steps between checkpoints; None for every 5 minutes.
         keep: Checkpoints to keep.
         first_weights: Function that sets the weights of a model that no checkpoint is restored to.
+        best: `Best`; the run ends with the weights of its best evaluation, and when that has no
+            patience left. None: with the last ones.
     """
 
     def __init__(self, step, batches, folder, *, total_steps=None, minutes=None, peak=1e-4,
                  warmup_fraction=0.1, schedule="linear", evaluate=None, evaluate_every=0,
-                 checkpoint_every=None, keep=2, first_weights=None):
+                 checkpoint_every=None, keep=2, first_weights=None, best=None):
         self.step_function = step
         self.strategy = step.strategy
         self.batches = batches
         self.total_steps = total_steps
         self.total_seconds = None if minutes is None else 60.0 * minutes
         self.first_weights = first_weights
+        self.best = best
         self._rate = {"peak": peak, "warmup_fraction": warmup_fraction, "schedule": schedule}
         self.evaluate = evaluate
         self.evaluate_every = evaluate_every or 0
@@ -83,14 +86,19 @@ class Trainer:
         self.records = Records(self.folder, written, self.chief)
         handlers = self._catch_signals()
         try:
-            # A finished run is evaluated again: eval.* may have changed.
-            again = self._pending or (self.evaluate and self._finished())
-            if again and not self._evaluate(self._pending):
-                raise self._stopped()
+            if self._pending:
+                if not self._evaluate(self._pending):
+                    raise self._stopped()
+                self._is_best()
+            again = self._finished() and self._saved[0] == self.step
             if not self._finished():
                 self._train()
             if self._saved[0] != self.step:
                 self.save()
+            self._take_best()
+            # A finished run is evaluated again: eval.* may have changed.
+            if again and self.evaluate and not self._evaluate():
+                raise self._stopped()
         finally:
             self.records.close()
             for number, handler in handlers.items():
@@ -171,21 +179,23 @@ class Trainer:
     def _after_call(self, records):
         finished = self._finished()
         due = finished or (self.evaluate_every and self.step % self.evaluate_every == 0)
+        best = False
         self.progress.show(records[-1], self._seconds_left(), final=finished)
         # Records come before the checkpoint of their step: a restart drops the
         # ones after its checkpoint, and could not make up for missing ones.
         if self.evaluate and due:
             self.records.write(records[:-1])
-            self._evaluate(records[-1])
+            best = self._evaluate(records[-1]) and self._is_best()
+            finished = self._finished()
         else:
             self.records.write(records)
         stop = self._must_stop()
-        if finished or stop or self._checkpoint_due():
+        if finished or stop or best or self._checkpoint_due():
             self.save()
         if stop and (self._pending or not finished):
             raise self._stopped()
 
-    def _evaluate(self, record):
+    def _evaluate(self, record=None):
         """Validates, and writes the record of the step, if there is one, with what was found.
 
         Returns:
@@ -196,6 +206,9 @@ class Trainer:
         self._pending = record if found is None else None
         if found is None:
             return False
+        if self.best:  # workers that differ in the last bit may not choose differently
+            found = dict(zip(found, agree(self.strategy, list(found.values())).tolist(),
+                             strict=True))
         self.validation = found
         self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
             f"{name} {value:.4f}" for name, value in found.items()))
@@ -203,6 +216,32 @@ class Trainer:
             found = {f"validation_{name}": value for name, value in found.items()}
             self.records.write([{**record, **found}])
         return True
+
+    def _is_best(self):
+        """Whether the evaluation just made is the best one so far."""
+        best = self.best and self.best.add(self.step, self.validation)
+        if self.best and self.best.exhausted:
+            self.progress.interrupt(
+                f"{self.best.metric} was best at step {self.best.state['step']:,}: ending after "
+                f"{self.best.patience} evaluations that were no better (eval.patience)")
+        return best
+
+    def _take_best(self):
+        """Goes from the last weights, which the newest checkpoint has, to the best ones."""
+        step = self.best and self.best.state["step"]
+        if step in (None, self.step):
+            return
+        model = self.step_function.model
+        try:
+            values, _ = self.checkpoints.read(step, prefix="model/")
+        except ckpt.DAMAGE as error:
+            raise UserError("The checkpoint with the best weights must be whole; choose another "
+                            f"--workdir. Received: {self.checkpoints.folder}, step {step}: "
+                            f"{first_line(error)}") from error
+        ckpt.assign_values(ckpt.variables_by_path(model), values, f"Checkpoint of step {step}")
+        self.validation = self.best.state["found"]
+        self.progress.interrupt(f"taking the weights of step {step:,}, where "
+                                f"{self.best.metric} was best")
 
     def _stopped(self):
         return Stopped(self.step, self._signal or signal.SIGTERM)
@@ -217,6 +256,8 @@ class Trainer:
         return bool(agree(self.strategy, [late])[0])
 
     def _finished(self):
+        if self.best and agree(self.strategy, [self.best.exhausted])[0]:
+            return True
         if self.total_steps is not None:
             return self.step >= self.total_steps
         return bool(agree(self.strategy, [self.seconds >= self.total_seconds])[0])
@@ -237,13 +278,15 @@ class Trainer:
             raise UserError("One of the checkpoints must be whole; to train anew, remove the "
                             f"folder. Received: {self.checkpoints.folder}, where none is")
         step = int(agree(self.strategy, [found[1]["step"] if found else -1])[0])
+        values, state = found or (self.checkpoints.read(step) if step >= 0 else (None, {}))
+        if self.best:
+            self.best.restore(state.get("best"))
         if self.chief:
             self.checkpoints.go_back_to(step)
         if step < 0:
             if self.first_weights:
                 self.first_weights(self.step_function.model)
             return
-        values, state = found or self.checkpoints.read(step)
         ckpt.assign_values(self._variables(), values, f"Checkpoint of step {step}")
         self.step, self.seconds = step, float(state["seconds"])
         self.validation, self._pending = state.get("validation"), state.get("pending")
@@ -255,8 +298,9 @@ class Trainer:
         """Writes a checkpoint of the current step (the chief does)."""
         if self.chief:
             state = {"seconds": self.seconds, "validation": self.validation,
-                     "pending": self._pending}
-            self.checkpoints.save(self.step, ckpt.read_values(self._variables()), state)
+                     "pending": self._pending, "best": self.best and self.best.state}
+            self.checkpoints.save(self.step, ckpt.read_values(self._variables()), state,
+                                  also=self.best and self.best.state["step"])
         self._saved = (self.step, time.monotonic())
         meet(self.strategy)  # whoever ends before the chief has written may end it, too
 

@@ -6,6 +6,7 @@ import pytest
 from keras_attn.data.classification import (
     ClassificationExamples,
     LabelSet,
+    balanced_weights,
     cut_longest_first,
     encode_scores,
 )
@@ -271,3 +272,22 @@ def test_scores_are_finite_numbers():
     for bad in ("", "much", "nan", "inf", "1e99"):
         with pytest.raises(UserError, match="row 1"):
             encode_scores(["1", bad, "worse"])
+
+
+def test_classes_weigh_the_same_and_one_in_the_mean():
+    labels = np.array([0, 0, 0, 2, 2, 0, 0, 3], np.int32)
+    weights = balanced_weights(labels)
+    np.testing.assert_allclose(weights.mean(), 1.0)
+    np.testing.assert_allclose(np.bincount(labels, weights)[[0, 2, 3]], 8 / 3, rtol=1e-6)
+
+
+def test_weights_stay_with_their_texts(tokenizer):
+    texts, weights = [f"word {i}" for i in range(20)], np.arange(1, 21, dtype=np.float32)
+    labels = np.arange(20, dtype=np.int32)
+    examples = ClassificationExamples(texts, None, labels, tokenizer, length=16, batch_size=8,
+                                      weights=weights)
+    batches = [examples.batch(i) for i in range(3)]
+    pairs = [pair for batch in batches
+             for pair in zip(batch["label"], batch["sample_weight"], strict=True)]
+    found = {int(label): weight for label, weight in pairs if weight}
+    assert found == {label: label + 1.0 for label in range(20)}

@@ -92,7 +92,7 @@ def _finetune(workdir, finetuned, **fields):
     config = finetuning_defaults()
     config.update_from_flattened_dict({
         "data.length": 16, "data.vocab": str(finetuned / "vocab.txt"), "train.steps": 2,
-        "train.batch_size": 8, **fields})
+        "train.batch_size": 8, "data.holdout": 0.0, **fields})
     return keras_attn.finetune(config, workdir=str(workdir))
 
 

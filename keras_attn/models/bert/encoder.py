@@ -230,6 +230,18 @@ class BertEncoder(keras.Model):
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
+    def variables_by_depth(self):
+        """Lists the variables from the input up: of the embeddings, of each layer, of the rest.
+
+        Returns:
+            `num_layers + 2` lists of variables.
+        """
+        below = [self.token_embedding, self.segment_embedding, *self.position_embedding.variables,
+                 *self.norm.variables]
+        layers = [layer.variables for layer in self.encoder_layers]
+        known = {variable.path for part in (below, *layers) for variable in part}
+        return [below, *layers, [v for v in self.variables if v.path not in known]]
+
     def call(self, inputs, training=None):
         x = self._embed(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))
         x = drop(self.norm(x), self.dropout, self.seed_generator, training)

@@ -1,0 +1,52 @@
+"""Measures a finetuned workdir on labelled rows.
+
+    python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv
+    python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv --output=test.json
+
+The file has the columns that the model was trained on. Prints a line for each metric.
+"""
+
+import contextlib
+import json
+
+from absl import flags
+
+from keras_attn.jobs.command_line import define_reading_flags, run_command
+
+
+def define_flags():
+    flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
+    flags.DEFINE_string("data", None, "TSV, CSV or JSONL file, a glob, or tfds:NAME[:SPLIT], "
+                        "its validation without a split.",
+                        required=True)
+    flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
+                        "the terminal.")
+    define_reading_flags(["tsv", "csv", "jsonl", "label_text"])
+    flags.DEFINE_string("label_column", None, "Column of the label, likewise.")
+
+
+def main():
+    from keras_attn.jobs.evaluating import evaluate
+    from keras_attn.jobs.outputs import opened
+
+    values = flags.FLAGS
+    output = opened(values.output, (".json",)) if values.output else contextlib.nullcontext()
+    with output as file:
+        found = evaluate(values.workdir, values.data, values.batch_size, format=values.format,
+                         text=values.text_column, text_pair=values.text_pair_column,
+                         label=values.label_column, on_bad_text=values.on_bad_text)
+        if file:
+            file.write(json.dumps(found, indent=2) + "\n")
+    if values.output != "-":
+        for name, value in found.items():
+            print(f"{name:20} {value:,}" if isinstance(value, int) else f"{name:20} {value:.4f}")
+
+
+def command():
+    """Entry point of `python -m finetune.evaluate` and `keras-attn-evaluate`."""
+    define_flags()
+    run_command(main, __doc__)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,156 @@
+"""One config run several times: with other seeds, and over learning rates and batch sizes."""
+
+import gc
+import itertools
+import os
+import re
+
+import numpy as np
+
+from keras_attn.errors import UserError
+from keras_attn.training.best import score
+from keras_attn.training.metrics import METRICS, mean_interval
+from keras_attn.workdir import Workdir
+
+
+def is_repeated(config):
+    """Whether a config of finetuning asks for more than one run."""
+    return config.train.get("seeds", 1) != 1 or any(config.get("search", {}).values())
+
+
+def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
+    """Tries learning rates and batch sizes with one seed, and trains the best with several.
+
+    Each run has its own folder in the workdir, and goes on where it was left. All have the same
+    training and validation rows. The workdir stands for the best of them. The seed that chose the
+    settings is one of those averaged, so the mean flatters a little.
+
+    Args:
+        run_once: `finetune` of one config.
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+
+    Returns:
+        Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
+        standard deviation, `<metric>_interval`, half the 95 % confidence interval of the mean;
+        `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; and
+        how often was tried, `tried`.
+
+    Raises:
+        UserError: As `finetune`; for a search that is no list of numbers; on workers or a TPU.
+    """
+    if os.environ.get("TF_CONFIG") or strategy in ("multi_worker", "tpu"):
+        raise UserError("train.seeds and search need one machine without TPU. "
+                        f"Received: strategy={strategy}, TF_CONFIG={os.environ.get('TF_CONFIG')}")
+    for name, least in {"seeds": 1, "seed": 0}.items():
+        if config.train[name] is None or config.train[name] < least:
+            raise UserError(f"train.{name} must be at least {least}. "
+                            f"Received: train.{name}={config.train[name]}")
+    rates = _numbers(config, "learning_rates", float) or [config.train.learning_rate]
+    sizes = _numbers(config, "batch_sizes", int) or [config.train.batch_size]
+    first = config.train.seed
+    seeds = range(first, first + config.train.seeds)
+    runs = _Runs(run_once, config, workdir, pretrained, strategy, virtual_devices)
+    if dry_run:
+        several = len(rates) * len(sizes) + len(seeds) - 1
+        print(f"one of {several} runs:", flush=True)
+        runs.config.train.batch_size = max(sizes)
+        return run_once(runs.config, workdir, pretrained, True, strategy=strategy,
+                        virtual_devices=virtual_devices, tpu=None)
+    runs.start()
+    tried = [runs.run(rate, size, first) for rate, size in itertools.product(rates, sizes)]
+    best = max(tried, key=runs.score)
+    repeated = [runs.run(best["learning_rate"], best["batch_size"], seed) for seed in seeds]
+    return runs.finish(tried, repeated)
+
+
+class _Runs:
+    def __init__(self, run_once, config, workdir, pretrained, strategy, virtual_devices):
+        self.config = config.copy_and_resolve_references()
+        self.folder = workdir or config.workdir
+        self.run_once, self.pretrained = run_once, pretrained
+        self.strategy, self.virtual_devices = strategy, virtual_devices
+        self.config.search.update(learning_rates=None, batch_sizes=None)
+        self.config.train.seeds = 1
+        if self.config.data.seed is None:
+            self.config.data.seed = config.train.seed
+        self.found = {}
+
+    def start(self):
+        """Makes the folder of all runs."""
+        self.workdir = Workdir(self.folder)
+        self.workdir.create()
+        if self.workdir.read_json("config.json") is not None:
+            raise UserError("Several runs need a folder without a run of its own. "
+                            f"Received: workdir={self.folder}")
+
+    def run(self, rate, size, seed):
+        """Runs one, or returns what it found before: its settings, folder and results."""
+        name = f"rate-{rate!r}-batch-{size}-seed-{seed}"
+        if name not in self.found:
+            print(f"\n{name}", flush=True)
+            self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
+            results = self.run_once(
+                self.config, self.workdir / name, self.pretrained, False,
+                strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
+                compared=True)
+            gc.collect()  # a step and its functions refer to each other, and to the weights
+            metrics = {name: value for name, value in results.items()
+                       if name in METRICS or name == "loss"}
+            self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
+                                "seed": seed, **metrics}
+            self.names = list(metrics)
+        return self.found[name]
+
+    @property
+    def metric(self):
+        """What runs are compared by."""
+        return self.config.eval.metric or self.names[0]
+
+    def score(self, run):
+        """Of a run: the higher, the better."""
+        return score(self.metric, run)
+
+    def finish(self, tried, repeated):
+        """Writes and prints the table; returns the results."""
+        results = {}
+        for name in self.names:
+            values = [run[name] for run in repeated]
+            mean, interval = mean_interval(values)
+            results[name] = mean
+            if len(values) > 1:
+                results[f"{name}_deviation"] = float(np.std(values, ddof=1))
+                results[f"{name}_interval"] = interval
+        best = max(repeated, key=self.score)["run"]
+        results.update(best_run=best, tried=len(tried), runs=list(self.found.values()))
+        self.workdir.write_json("results.json", results)
+        print("\n" + _table(self.found.values(), self.names))
+        for name in self.names:
+            spread = ""
+            if len(repeated) > 1:
+                spread = (f" ± {results[name + '_interval']:.4f} (95 % interval of the mean of "
+                          f"{len(repeated)} seeds; deviation {results[name + '_deviation']:.4f})")
+            print(f"{name} {results[name]:.4f}{spread}")
+        return results
+
+
+def _table(runs, names):
+    heads = ["run", *names]
+    rows = [[run["run"], *(f"{run[name]:.4f}" for name in names)] for run in runs]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return "\n".join("  ".join([row[0].ljust(widths[0]), *(
+        cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
+        for row in [heads, *rows])
+
+
+def _numbers(config, name, kind):
+    """The numbers of a list with commas; [] if there is none."""
+    text = config.search[name]
+    parts = re.split(r"[\s,]+", text.strip()) if text else []
+    try:
+        found = [kind(part) for part in parts]
+    except ValueError:
+        found = []
+    if any(not number > 0 for number in found) or len(found) < len(parts):
+        raise UserError(f"search.{name} must be numbers above 0, with commas. "
+                        f"Received: search.{name}={text}")
+    return list(dict.fromkeys(found))

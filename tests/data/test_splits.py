@@ -1,0 +1,75 @@
+"""Held-out rows: shares by class, equal texts on one side, the same rows for a seed."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from keras_attn.data.splits import hold_out, shared_rows
+from keras_attn.data.tables import Table
+from keras_attn.errors import UserError
+
+
+def _table(texts, labels, pairs=None):
+    return Table(list(texts), pairs, list(labels), {}, np.arange(len(texts)), [(0, "rows.tsv")])
+
+
+def _numbered(counts):
+    labels = [label for label, count in counts.items() for _ in range(count)]
+    return _table([f"text {i}" for i in range(len(labels))], labels)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+def test_each_class_has_its_share(share):
+    counts = {"a": 400, "b": 40, "c": 100}
+    train, held = hold_out(_numbered(counts), share, seed=3)
+    found = collections.Counter(held.labels)
+    assert all(abs(found[name] - share * count) < 1 for name, count in counts.items())
+    assert len(held) == round(share * 540)
+    assert sorted([*train.texts, *held.texts]) == sorted(_numbered(counts).texts)
+
+
+def test_rows_keep_their_order_and_their_place():
+    table = _numbered({"a": 30, "b": 30})
+    for part in hold_out(table, 0.3, seed=0):
+        numbers = [int(text.split()[1]) for text in part.texts]
+        assert numbers == sorted(numbers) == part.lines.tolist()
+        assert part.where(0) == f"rows.tsv, line {numbers[0]}"
+
+
+def test_equal_texts_stay_on_one_side():
+    table = _table(["same", "other", "same", "more", "same", "last"] * 5, "aababb" * 5)
+    for seed in range(20):
+        assert shared_rows(*hold_out(table, 0.4, seed)) == 0
+
+
+def test_a_pair_is_equal_only_if_both_texts_are():
+    first = _table(["x", "x"], "ab", ["1", "2"])
+    assert shared_rows(first, _table(["x", "y"], "ab", ["2", "1"])) == 1
+    assert shared_rows(first, _table(["x", "x"], "ab", ["3", "4"])) == 0
+
+
+def test_a_rare_class_is_left_to_train_on():
+    for seed in range(20):
+        train, held = hold_out(_numbered({"a": 50, "rare": 1, "two": 2}), 0.5, seed)
+        assert {"a", "rare", "two"} == set(train.labels)
+        assert len(held) == round(0.5 * 53)
+
+
+def test_a_seed_is_a_split_and_another_another():
+    table = _numbered({"a": 100, "b": 100})
+    first, again, other = (hold_out(table, 0.1, seed)[1].texts for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_numbers_are_no_classes():
+    table = _table([f"text {i}" for i in range(50)], [str(i) for i in range(50)])
+    train, held = hold_out(table, 0.2, 0, stratify=False)
+    assert (len(train), len(held)) == (40, 10)
+
+
+@pytest.mark.parametrize(("counts", "share"), [
+    ({"a": 1, "b": 1}, 0.5), ({"a": 3, "b": 3}, 0.01), ({"a": 1}, 0.9)])
+def test_what_cannot_be_split_is_said(counts, share):
+    with pytest.raises(UserError, match=r"data\.holdout"):
+        hold_out(_numbered(counts), share, 0)

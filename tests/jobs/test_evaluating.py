@@ -1,0 +1,87 @@
+"""Metrics of a finetuned model on labelled rows, equal to those of training and of predictions."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_attn import finetune, load
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.evaluating import evaluate
+from keras_attn.training.metrics import classification_metrics
+
+CLASSES = ("bad", "fair", "good")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run on classes, one on numbers, and their validation rows."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    random = np.random.default_rng(0)
+    for name, count in {"train": 60, "valid": 37}.items():
+        rows = [{"text": f"{CLASSES[k]} " * random.integers(1, 9) + f"film {n}",
+                 "class": CLASSES[k], "score": k + 0.5}
+                for n, k in enumerate(random.integers(0, 3, count).tolist())]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for label in ("class", "score"):
+        config = finetuning_defaults()
+        config.update_from_flattened_dict({
+            "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": label,
+            "data.validation": str(folder / "valid.jsonl"), "data.regression": label == "score",
+            "data.length": 24, "data.vocab_size": 100, "train.steps": 60, "train.batch_size": 8,
+            "train.learning_rate": 0.01})
+        finetune(config, workdir=str(folder / label))
+    return folder
+
+
+@pytest.mark.parametrize("run", ["class", "score"])
+@pytest.mark.parametrize("batch_size", [1, 5, 64])
+def test_they_are_those_of_the_run(folder, run, batch_size):
+    results = json.loads((folder / run / "results.json").read_text())
+    found = evaluate(str(folder / run), str(folder / "valid.jsonl"), batch_size)
+    assert (found.pop("examples"), found.pop("skipped")) == (37, 0)
+    assert len(found) >= 3
+    for name, value in found.items():
+        assert value == pytest.approx(results[name], abs=1e-6), name
+
+
+def test_they_are_those_of_the_predictions(folder):
+    rows = [json.loads(line) for line in (folder / "valid.jsonl").open()]
+    predictions = load(str(folder / "class")).predict([row["text"] for row in rows])
+    shares = np.array([[row["probabilities"][name] for name in CLASSES] for row in predictions])
+    labels = np.array([CLASSES.index(row["class"]) for row in rows])
+    wanted = classification_metrics(labels, shares)
+    wanted["loss"] = -np.mean(np.log(shares[np.arange(len(labels)), labels]))
+    found = evaluate(str(folder / "class"), str(folder / "valid.jsonl"))
+    for name, value in wanted.items():
+        assert found[name] == pytest.approx(value, abs=1e-6)
+
+
+def test_rows_that_cannot_be_measured_are_said(folder, tmp_path):
+    (tmp_path / "rows.tsv").write_text("text\tclass\na film\tgod\n")
+    with pytest.raises(UserError, match=r"'god' at .*rows.tsv, line 2.*did you mean good"):
+        evaluate(str(folder / "class"), str(tmp_path / "rows.tsv"))
+    (tmp_path / "none.tsv").write_text("text\tclass\n")
+    with pytest.raises(UserError, match="At least one row"):
+        evaluate(str(folder / "class"), str(tmp_path / "none.tsv"))
+    (tmp_path / "other.tsv").write_text("words\tkind\na good film\tgood\n")
+    with pytest.raises(UserError, match="text"):
+        evaluate(str(folder / "class"), str(tmp_path / "other.tsv"))
+    found = evaluate(str(folder / "class"), str(tmp_path / "other.tsv"), text="words", label="kind")
+    assert found["examples"] == 1
+
+
+def test_the_order_of_the_rows_changes_nothing(folder, tmp_path):
+    lines = (folder / "valid.jsonl").read_text().splitlines()
+    (tmp_path / "turned.jsonl").write_text("\n".join(reversed(lines)))
+    first = evaluate(str(folder / "class"), str(folder / "valid.jsonl"))
+    turned = evaluate(str(folder / "class"), str(tmp_path / "turned.jsonl"), 7)
+    assert first == pytest.approx(turned, abs=1e-6)
+
+
+def test_rows_that_are_skipped_are_counted(folder, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(
+        (folder / "valid.jsonl").read_text() + "no JSON\n")
+    found = evaluate(str(folder / "class"), str(tmp_path / "rows.jsonl"), on_bad_text="skip")
+    assert (found["examples"], found["skipped"]) == (37, 1)

@@ -1,0 +1,91 @@
+"""Runs of the finetuning job whose data and weights are chosen by its fields."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_attn import finetune, load
+from keras_attn.convert import read
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
+
+WORDS = ("good", "bad", "awful")
+
+
+def _config(folder, counts=(40, 20, 10), **fields):
+    rows = [{"text": f"{WORDS[label]} {'film ' * (number % 5)}{number}", "label": WORDS[label]}
+            for label, count in enumerate(counts) for number in range(count)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "rows.jsonl"), "data.text": "text", "data.label": "label",
+        "data.length": 16, "data.vocab_size": 100, "train.steps": 4, "train.batch_size": 8,
+        "train.learning_rate": 0.01, **fields})
+    return config
+
+
+def test_without_validation_data_rows_are_held_out(tmp_path, capsys):
+    results = finetune(_config(tmp_path, **{"data.holdout": 0.2}), workdir=str(tmp_path / "run"))
+    said = capsys.readouterr().out
+    assert "56 training rows: awful 8, bad 16, good 32" in said
+    assert "14 validation rows: awful 2, bad 4, good 8" in said
+    assert "tokens a row: median" in said
+    assert 0 <= results["accuracy"] <= 1
+
+
+def test_rows_in_both_splits_are_told(tmp_path, capsys):
+    config = _config(tmp_path, **{"data.validation": str(tmp_path / "rows.jsonl")})
+    finetune(config, workdir=str(tmp_path / "run"))
+    assert "70 of the validation rows are training rows" in capsys.readouterr().out
+
+
+def test_the_best_weights_are_those_that_predict(tmp_path):
+    # A rate that wrecks the model: the first evaluation is the best.
+    config = _config(tmp_path, **{
+        "train.steps": 12, "train.learning_rate": 3.0, "train.schedule": "constant",
+        "eval.every": 1, "eval.metric": "loss", "eval.patience": 3, "checkpoint.every": 1,
+        "checkpoint.keep": 20})
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    records = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").open()]
+    losses = [record["validation_loss"] for record in records]
+    best = int(np.argmin(losses))
+    assert best < len(losses) - 1 == best + 3
+    assert results["loss"] == pytest.approx(losses[best], rel=1e-6)
+    assert (results["best_step"], results["steps"]) == (best + 1, len(losses))
+    with np.load(tmp_path / f"run/checkpoints/step-{best + 1}.npz") as saved:
+        name = "bert_encoder/token_embedding"
+        np.testing.assert_array_equal(
+            read(str(tmp_path / "run")).weights[name], saved[f"model/bert_classifier/{name}"])
+    predicted = load(str(tmp_path / "run")).predict(["good film", "bad film"])
+    assert len(predicted) == 2
+
+
+def test_frozen_layers_stay(tmp_path):
+    fields = {"train.steps": 3, "train.weight_decay": 0.1}
+    start = str(tmp_path / "start")
+    finetune(_config(tmp_path, **fields), workdir=start)
+    finetune(_config(tmp_path, **fields, **{"train.freeze": 1}), pretrained=start,
+             workdir=str(tmp_path / "run"))
+    old, new = (dict(read(path).weights) for path in (start, str(tmp_path / "run")))
+    same = {path for path in old if np.array_equal(old[path], new[path])}
+    below = ("_embedding", "bert_encoder/norm/", "/layer_0/")
+    assert same == {path for path in old if any(part in path for part in below)}
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"eval.metric": "acuracy"}, "did you mean accuracy"),
+    ({"eval.metric": "matthews"}, "accuracy, f1_macro, loss"),
+    ({"eval.patience": 0}, "eval.patience=0"),
+    ({"eval.patience": 2, "eval.every": 0}, "eval.every=0"),
+    ({"eval.metric": "accuracy", "data.holdout": 0.0}, "data.validation or data.holdout"),
+    ({"train.freeze": 3}, r"\[0, 2\]"),
+    ({"train.freeze": 1}, "--pretrained"),
+    ({"train.layer_decay": 0.0}, r"\(0, 1\]"),
+    ({"data.holdout": 1.5}, "data.holdout"),
+    ({"train.class_weights": True, "data.regression": True}, "needs classes"),
+])
+def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
+    with pytest.raises(UserError, match=message):
+        finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()

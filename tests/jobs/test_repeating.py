@@ -1,0 +1,123 @@
+"""Several runs of one config: their table, their mean, and the best of them."""
+
+import json
+import statistics
+
+import pytest
+from scipy import stats
+
+from keras_attn import finetune, load
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
+
+
+def _config(folder, **fields):
+    rows = [{"text": f"{word} film {number}", "label": word}
+            for word in ("good", "bad") for number in range(40)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "rows.jsonl"), "data.text": "text", "data.label": "label",
+        "data.length": 16, "data.vocab_size": 100, "data.holdout": 0.3, "train.steps": 3,
+        "train.batch_size": 8, "train.learning_rate": 0.003, **fields})
+    return config
+
+
+def _results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """The folder of a grid of four and three seeds, and what was printed."""
+    folder = tmp_path_factory.mktemp("searched")
+    config = _config(folder, **{"train.seeds": 3, "search.learning_rates": "0.01, 0.0001",
+                                "search.batch_sizes": "8,16", "eval.metric": "loss"})
+    finetune(config, workdir=str(folder / "run"))
+    return folder / "run"
+
+
+@pytest.mark.slow
+def test_each_is_there_once_and_the_best_of_the_grid_has_all_seeds(searched):
+    runs = _results(searched)["runs"]
+    grid = {(rate, size): [run for run in runs if run["learning_rate"] == rate
+                           and run["batch_size"] == size]
+            for rate in (0.01, 0.0001) for size in (8, 16)}
+    assert len(runs) == 6 and _results(searched)["tried"] == 4
+    firsts = {setting: found[0]["loss"] for setting, found in grid.items()}
+    best = min(firsts, key=firsts.get)
+    assert [run["seed"] for run in grid[best]] == [0, 1, 2]
+    assert all(len(found) == 1 for setting, found in grid.items() if setting != best)
+    for run in runs:
+        own = _results(searched / run["run"])
+        assert all(run[name] == own[name] for name in ("accuracy", "f1", "loss"))
+
+
+@pytest.mark.slow
+def test_mean_deviation_and_interval_are_those_of_the_seeds(searched):
+    results = _results(searched)
+    best = [run for run in results["runs"] if run["run"].startswith(
+        results["best_run"].rpartition("-seed-")[0] + "-seed-")]
+    for name in ("accuracy", "f1", "loss"):
+        values = [run[name] for run in best]
+        assert results[name] == pytest.approx(statistics.mean(values))
+        deviation = statistics.stdev(values)
+        assert results[f"{name}_deviation"] == pytest.approx(deviation)
+        half = stats.t.ppf(0.975, 2) * deviation / 3**0.5
+        assert results[f"{name}_interval"] == pytest.approx(half, abs=1e-9)
+    assert results["best_run"] == min(best, key=lambda run: run["loss"])["run"]
+
+
+@pytest.mark.slow
+def test_the_folder_stands_for_the_best_run(searched):
+    best = searched / _results(searched)["best_run"]
+    texts = ["good film", "bad film"]
+    assert load(str(searched)).predict(texts) == load(str(best)).predict(texts)
+
+
+@pytest.mark.slow
+def test_all_have_the_same_rows_and_other_weights(searched):
+    results = _results(searched)
+    own = [_results(searched / run["run"]) for run in results["runs"]]
+    assert len({run["data_sha256"]["validation rows"] for run in own}) == 1
+    assert len({run["weights_sha256"] for run in own}) == 6
+
+
+def test_what_is_there_is_not_run_again(tmp_path):
+    fields = {"train.seeds": 2}
+    first = finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
+    again = finetune(_config(tmp_path, **{"train.seeds": 3}), workdir=str(tmp_path / "run"))
+    assert again["runs"][:2] == first["runs"]
+    lines = (tmp_path / "run" / first["runs"][0]["run"] / "metrics.jsonl").read_text()
+    assert lines.count("\n") == 3
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"search.learning_rates": "fast"}, "search.learning_rates=fast"),
+    ({"search.batch_sizes": "8,-1"}, "search.batch_sizes=8,-1"),
+    ({"search.batch_sizes": "8.5"}, "search.batch_sizes=8.5"),
+    ({"train.seeds": 0}, "train.seeds=0"),
+    ({"train.seeds": 2, "data.holdout": 0.0}, "data.holdout"),
+])
+def test_what_cannot_be_repeated_is_said(tmp_path, fields, message):
+    with pytest.raises(UserError, match=message):
+        finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
+    assert not list(tmp_path.glob("run/*/config.json"))
+
+
+@pytest.mark.slow
+def test_a_folder_of_runs_takes_no_run_of_its_own(searched, tmp_path):
+    with pytest.raises(UserError, match="holds several"):
+        finetune(_config(tmp_path), workdir=str(searched))
+
+
+def test_another_results_json_makes_no_folder_of_runs(tmp_path):
+    (tmp_path / "results.json").write_text("[]")
+    with pytest.raises(UserError, match="A folder with a model is needed"):
+        load(str(tmp_path))
+
+
+def test_a_folder_of_runs_names_a_folder_in_it(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"best_run": "../elsewhere"}))
+    with pytest.raises(UserError, match="beside it"):
+        load(str(tmp_path))
