@@ -6,6 +6,8 @@ from keras import ops
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
+from keras_attn.ops.attention import short_self_attention, suits_short
+from keras_attn.ops.products import by_rows
 
 # Which inputs share a kernel, and so a matrix product where they are one tensor.
 _FUSED = {
@@ -221,13 +223,25 @@ class MultiHeadAttention(keras.layers.Layer):
                 "cache and cache_index go together. "
                 f"Received: cache={cache}, cache_index={cache_index}"
             )
-        query, key, value = self._project(query, value if key is None else key, value)
+        key = value if key is None else key
         causal = self.causal_align if use_causal_mask else None
+        dropout = self.dropout if training else 0.0
         mask = self._head_mask(attention_mask)
         if value_mask is not None and value_mask is not True:
             value_mask = as_mask(value_mask, "value_mask")
             _check_length(value_mask, cache)
             mask = combine_masks(mask, value_mask[:, None, None, :])
+        plain = causal is None and cache is None and query_mask is None
+        if plain and not return_attention_scores and query is key and query is value:
+            shape = self._packed_shape(query)
+            if shape and suits_short(shape, self.compute_dtype, mask, dropout,
+                                     self.seed_generator):
+                packed = ops.reshape(_linear(query, self.kernels[0], None), shape)
+                bias = self._biases[0]
+                bias = None if bias is None else ops.reshape(bias, shape[2:])
+                heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
+                return self._output(heads)
+        query, key, value = self._project(query, key, value)
         if cache is not None:
             causal = None
             key, value, cache = self._update_cache(cache, cache_index, key, value)
@@ -243,7 +257,7 @@ class MultiHeadAttention(keras.layers.Layer):
             value,
             mask=mask,
             causal=causal,
-            dropout=self.dropout if training else 0.0,
+            dropout=dropout,
             seed=self.seed_generator,
             query_mask=query_mask,
             return_scores=return_attention_scores,
@@ -251,7 +265,7 @@ class MultiHeadAttention(keras.layers.Layer):
         heads, *results = attended if return_attention_scores else (attended,)
         if cache is not None:
             results.append(cache)
-        output = self._merge_heads(heads)
+        output = self._output(ops.transpose(heads, (0, 2, 1, 3)))
         return (output, *results) if results else output
 
     def make_cache(self, batch_size, length, dtype=None):
@@ -304,12 +318,15 @@ class MultiHeadAttention(keras.layers.Layer):
         x = ops.reshape(x, (batch, length, number, self.num_heads, width))
         return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
 
-    def _merge_heads(self, heads):
-        batch, _, length, _ = ops.shape(heads)
-        # (B, H, T, V) -> (B, T, H V)
-        heads = ops.reshape(
-            ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self._widths["value"])
-        )
+    def _packed_shape(self, x):
+        """`(B, T, 3, H, K)` of the projected x, if one kernel makes it and sizes are known."""
+        if self.fused != "qkv" or self.key_dim != self.value_dim or None in x.shape:
+            return None
+        return *x.shape[:2], 3, self.num_heads, self.key_dim
+
+    def _output(self, heads):
+        # (B, T, H, V) -> (B, T, H V)
+        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self._widths["value"]))
         return _linear(heads, self.output_kernel, self.output_bias)
 
     def _head_mask(self, mask):
@@ -342,8 +359,11 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def _linear(x, kernel, bias):
-    x = ops.matmul(x, kernel)
-    return x if bias is None else ops.add(x, bias)
+    def product(x):
+        x = ops.matmul(x, kernel)
+        return x if bias is None else ops.add(x, bias)
+
+    return by_rows(product, x)
 
 
 def _check_length(value_mask, cache):

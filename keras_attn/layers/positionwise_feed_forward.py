@@ -4,6 +4,7 @@ import keras
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.products import by_rows, keep_products
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -86,9 +87,12 @@ class PositionwiseFeedForward(keras.layers.Layer):
         )
 
     def call(self, inputs, training=None):
-        # (..., D) -> (..., F) -> (..., output_dim)
-        x = drop(self.intermediate(inputs), self.dropout, self.seed_generator, training)
-        return self.output_dense(x)
+        return by_rows(lambda x: self._rows(x, training), inputs)
+
+    def _rows(self, x, training):
+        # (R, D) -> (R, F) -> (R, output_dim)
+        x = keep_products(self.intermediate)(x)
+        return self.output_dense(drop(x, self.dropout, self.seed_generator, training))
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.output_dim or input_shape[-1])

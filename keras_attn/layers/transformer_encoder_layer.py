@@ -6,6 +6,7 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.products import by_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -152,6 +153,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         cache_index=None,
         training=None,
     ):
+        # Not by rows, which would lose a mask of Keras that attention is to find.
         x = self.attention_norm(inputs) if self.norm_first else inputs
         attended = self.attention(
             x,
@@ -167,11 +169,11 @@ class TransformerEncoderLayer(keras.layers.Layer):
         attended, *results = attended if isinstance(attended, tuple) else (attended,)
         x = inputs + drop(attended, self.dropout, self.seed_generators[0], training)
         if not self.norm_first:
-            x = self.attention_norm(x)
-        y = self.feed_forward(self.feed_forward_norm(x) if self.norm_first else x)
+            x = by_rows(self.attention_norm, x)
+        y = self.feed_forward(by_rows(self.feed_forward_norm, x) if self.norm_first else x)
         x = x + drop(y, self.dropout, self.seed_generators[1], training)
         if not self.norm_first:
-            x = self.feed_forward_norm(x)
+            x = by_rows(self.feed_forward_norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(self, input_shape):

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.ops.dropout import dropout as drop
+from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
 
 # From so many logits of a head on, no more than a block of them exists at a time; on JAX and
@@ -13,6 +14,10 @@ from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, co
 # accelerator idle: there they pay where all logits take too much memory. PyTorch's own kernel is
 # faster from 512 on.
 BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 4096**2, "torch": 512**2}
+
+# Lengths and depths for which a kernel does all of a head at once, on JAX with a GPU: Triton's
+# arrays have powers of two, and longer rows leave no room.
+SHORT = (16, 32, 64, 128)
 
 _BACKEND = keras.config.backend()
 _KERNELS = importlib.import_module(
@@ -126,6 +131,39 @@ def scaled_dot_product_attention(
     if attending is not None:
         weights = ops.where(attending, weights, 0.0)
     return output, ops.cast(weights, query.dtype)
+
+
+def short_self_attention(projected, bias=None, mask=None, dropout=0.0, seed=None):
+    """Self-attention of short rows by a kernel of the backend, on JAX with a GPU.
+
+    Args:
+        projected: `(B, T, 3, H, K)`: queries, keys and values of every head.
+        bias: `(3, H, K)`, added to them, or None.
+        mask: Boolean, that broadcasts to `(B, H, T, T)`, or None.
+        dropout: Share of weights set to 0.
+        seed: Integer or `keras.random.SeedGenerator`.
+
+    Returns:
+        `(B, T, H, K)`, the same but for rounding as `scaled_dot_product_attention` gives.
+    """
+    from keras_attn.ops.kernels import jax_gpu  # takes Triton, so not elsewhere
+
+    scale = projected.shape[-1] ** -0.5
+    if bias is None:
+        bias = ops.zeros(projected.shape[2:], projected.dtype)
+    return jax_gpu.attend(
+        projected, bias, mask, scale, dropout, hash_key(seed) if dropout else None)
+
+
+def suits_short(shape, dtype, mask, dropout, seed):
+    """Whether `short_self_attention` takes this shape, dtype and mask, and such dropout."""
+    if _BACKEND != "jax" or not _KERNELS.one_gpu() or (dropout and seed is None):
+        return False
+    batch, length, _, _, depth = shape
+    short = length in SHORT and depth in SHORT and dtype in ("bfloat16", "float16")
+    return short and (mask is None or len(mask.shape) == 4 and all(
+        size in sizes for size, sizes in zip(
+            mask.shape, ((1, batch), (1,), (1, length), (length,)), strict=True)))
 
 
 def _is_long(query, key, value):

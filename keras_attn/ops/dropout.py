@@ -3,16 +3,19 @@
 import importlib
 
 import keras
+import numpy as np
 
+_BACKEND = keras.config.backend()
 _KERNELS = importlib.import_module(
-    "keras_attn.ops.kernels.tensorflow") if keras.config.backend() == "tensorflow" else None
+    f"keras_attn.ops.kernels.{_BACKEND}") if _BACKEND in ("tensorflow", "jax") else None
 
 
 def dropout(x, rate, seed):
     """Sets a share of the values to 0; the others grow by `1 / (1 - rate)`.
 
-    On TensorFlow the mask is a hash of each value's number and the seed, as good and the same with
-    and without XLA, where drawing random numbers takes longer than the layers between.
+    On TensorFlow and JAX the mask is a hash of each value's number and the seed, as good and the
+    same on both, with and without XLA, where drawing random numbers takes longer than the layers
+    between.
 
     Args:
         x: Floats `(...)`.
@@ -26,4 +29,9 @@ def dropout(x, rate, seed):
         seed &= 0xFFFFFFFF
     if _KERNELS is None or seed is None:
         return keras.random.dropout(x, rate, seed=seed)
-    return _KERNELS.dropout(x, rate, (seed, 0) if isinstance(seed, int) else seed.next())
+    return _KERNELS.dropout(x, rate, hash_key(seed))
+
+
+def hash_key(seed):
+    """Two integers of 32 bits from a `SeedGenerator`, or an integer."""
+    return np.array((seed & 0xFFFFFFFF, 0), "uint32") if isinstance(seed, int) else seed.next()

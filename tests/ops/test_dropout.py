@@ -67,6 +67,22 @@ def test_a_generator_gives_other_masks_and_its_seed_the_same_ones():
     assert np.any(_mask(-1) != _mask(1))
 
 
+def _hash(x):
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        x = (x ^ x >> np.uint32(shift)) * np.uint32(factor)
+    return x ^ x >> np.uint32(16)
+
+
+@pytest.mark.skipif(keras.config.backend() == "torch", reason="PyTorch draws its own")
+@pytest.mark.parametrize("seed", [0, 5, -3])
+def test_masks_are_the_hash_that_every_backend_computes(seed):
+    key, golden = np.uint32([seed & 0xFFFFFFFF]), np.uint32(0x9E3779B9)
+    first = _hash(_hash(key + golden))
+    number = np.arange(SHAPE[0] * SHAPE[1], dtype="uint32")
+    drawn = _hash(_hash(number * golden + first) + _hash(first))
+    np.testing.assert_array_equal(_mask(seed), (drawn < 0.25 * 2**32).reshape(SHAPE))
+
+
 @pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="of TensorFlow's kernel")
 def test_masks_are_the_same_compiled_and_not_and_of_unknown_length():
     import tensorflow as tf

@@ -8,6 +8,7 @@ from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.products import by_rows
 
 # Layers, width, heads: the sizes of google-research/bert.
 BERT_SIZES = {
@@ -244,12 +245,12 @@ class BertEncoder(keras.Model):
 
     def call(self, inputs, training=None):
         x = self._embed(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))
-        x = drop(self.norm(x), self.dropout, self.seed_generator, training)
+        x = drop(by_rows(self.norm, x), self.dropout, self.seed_generator, training)
         mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
         for layer in self.encoder_layers:
             x = layer(x, attention_mask=mask, training=training)
         if self.norm_first:
-            x = self.final_norm(x)
+            x = by_rows(self.final_norm, x)
         outputs = {"sequence_output": x}
         if self.use_pooler:
             first = x[:, 0]
@@ -265,7 +266,7 @@ class BertEncoder(keras.Model):
             return x + self.segment_embedding[0]
         # A product with few rows is faster than a gather, whose gradient is a scatter.
         chosen = ops.one_hot(segment_ids, self.num_segments, dtype=x.dtype)
-        return x + ops.matmul(chosen, self.segment_embedding)
+        return x + by_rows(lambda rows: ops.matmul(rows, self.segment_embedding), chosen)
 
     def _attention_mask(self, padding_mask, pack_ids):
         """One mask for all layers, `(B, 1, 1 or T, T)`, or None."""

@@ -1,4 +1,4 @@
-"""Attention in memory that grows with the length, not with its square, on JAX.
+"""Attention in memory that grows with the length, not with its square, and dropout, on JAX.
 
 Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
 FlashAttention, 2022, algorithm 4: logits are computed again, block by block, from the logarithm of
@@ -186,3 +186,60 @@ def _written(x, block, number):
     """x with a block of rows replaced."""
     start = number * block.shape[-2]
     return lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), start, -2)
+
+
+def dropout(x, rate, key):
+    """`x / (1 - rate)` where a hash of each value's number and of the key says so, else 0.
+
+    Args:
+        x: Floats `(...)`.
+        rate: Share of zeros, in [0, 1).
+        key: Two integers of 32 bits.
+
+    Returns:
+        `(...)`.
+    """
+    number = lax.iota("uint32", x.size).reshape(x.shape)
+    kept = keep(number, words_of(key), rate)
+    return jnp.where(kept, x * jnp.asarray(1.0 / (1.0 - rate), x.dtype), jnp.zeros((), x.dtype))
+
+
+def keep(number, words, rate):
+    """Booleans, True for a share of 1 - rate of the numbers: as `_keep` on TensorFlow.
+
+    Args:
+        number: uint32 `(...)`.
+        words: As `words_of` makes them.
+        rate: In [0, 1).
+    """
+    drawn = _mixed(_mixed(number * jnp.uint32(0x9E3779B9) + words[0]) + words[1])
+    return drawn >= jnp.uint32(round(rate * 2**32))
+
+
+def words_of(key):
+    """Two uint32 scalars in which keys that differ by 1 have nothing in common."""
+    key = jnp.asarray(key).astype("uint32")
+    first = _mixed(_mixed(key[0] + jnp.uint32(0x9E3779B9)) ^ key[1])
+    return first, _mixed(first + key[1])
+
+
+def _mixed(x):
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        x = (x ^ (x >> jnp.uint32(shift))) * jnp.uint32(factor)
+    return x ^ (x >> jnp.uint32(16))
+
+
+def keep_products(function):
+    """The function, whose gradient keeps results of matrix products and computes the rest again.
+
+    Adding a bias and an activation takes less time than reading what they gave from memory.
+    """
+    return jax.checkpoint(function, policy=jax.checkpoint_policies.dots_saveable)
+
+
+def one_gpu():
+    """Whether the program runs on one GPU, of a kind that Triton has kernels for."""
+    devices = jax.devices()
+    kind = getattr(devices[0], "compute_capability", "0")
+    # Over several devices the compiler could not divide a kernel.
+    return jax.default_backend() == "gpu" and len(devices) == 1 and float(kind) >= 8.0

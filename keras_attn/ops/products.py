@@ -1,0 +1,33 @@
+"""How functions with matrix products are called so that they are fast."""
+
+import importlib
+
+import keras
+from keras import ops
+
+_KERNELS = importlib.import_module(
+    "keras_attn.ops.kernels.jax") if keras.config.backend() == "jax" else None
+
+
+def by_rows(function, x):
+    """Calls a function of `(R, D)` with `(..., D)`.
+
+    On a GPU, XLA lays out arrays of three dimensions as it likes, and turns them between layers.
+
+    Args:
+        function: Of `(R, D)`, to `(R, E)`.
+        x: `(..., D)`.
+
+    Returns:
+        `(..., E)`.
+    """
+    if len(x.shape) == 2:
+        return function(x)
+    *outer, depth = ops.shape(x)
+    y = function(ops.reshape(x, (-1, depth)))
+    return ops.reshape(y, (*outer, y.shape[-1]))
+
+
+def keep_products(function):
+    """The function; on JAX its gradient keeps results of products alone, and computes the rest."""
+    return function if _KERNELS is None else _KERNELS.keep_products(function)
