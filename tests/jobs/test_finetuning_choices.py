@@ -83,7 +83,7 @@ def test_frozen_layers_stay(tmp_path):
     ({"train.freeze": 1}, "--pretrained"),
     ({"train.layer_decay": 0.0}, r"\(0, 1\]"),
     ({"data.holdout": 1.5}, "data.holdout"),
-    ({"train.class_weights": True, "data.regression": True}, "needs classes"),
+    ({"train.class_weights": True, "data.regression": True}, "needs one class a row"),
 ])
 def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
