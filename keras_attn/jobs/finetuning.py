@@ -313,6 +313,9 @@ def _report(run, tables, targets, examples):
             + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
                if run.config.data.windows is None else
                f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
+    if examples.num_examples < examples.batch_size:
+        run.say(f"fewer rows than a batch of {examples.batch_size}, which is filled up with empty "
+                "ones: lower train.batch_size")
     if not validation:
         run.say("no validation rows: the results will hold no metrics")
         return
