@@ -3,6 +3,7 @@
 import numpy as np
 
 _LEAST = np.finfo(np.float64).tiny  # stands for a probability of 0 where a logarithm is taken
+_ROUNDING = np.finfo(np.float64).eps / 2  # what 1 - p cannot be told from 0 below
 
 
 def probabilities(logits, kind):
@@ -54,7 +55,7 @@ def mean_loss(labels, shares, kind):
     if kind == "regression":
         return float(np.mean((shares[:, 0] - labels) ** 2))
     if kind == "multilabel":
-        own = np.where(labels > 0, shares, 1.0 - shares)
+        own = np.where(labels > 0, shares, np.maximum(1.0 - shares, _ROUNDING))
     else:
         own = shares[np.arange(len(labels)), labels]
     return float(-np.mean(np.log(np.maximum(own, _LEAST))))

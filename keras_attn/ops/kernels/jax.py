@@ -234,12 +234,14 @@ def keep_products(function):
 
     Adding a bias and an activation takes less time than reading what they gave from memory.
     """
-    return jax.checkpoint(function, policy=jax.checkpoint_policies.dots_saveable)
+    # A new function each time: JAX keeps the trace of a known one, with the weights it had.
+    return jax.checkpoint(lambda x: function(x), policy=jax.checkpoint_policies.dots_saveable)
 
 
 def one_gpu():
     """Whether the program runs on one GPU, of a kind that Triton has kernels for."""
     devices = jax.devices()
-    kind = getattr(devices[0], "compute_capability", "0")
+    kind = str(getattr(devices[0], "compute_capability", "0"))
+    kind = kind if kind.replace(".", "", 1).isdigit() else "0"  # AMD's have names
     # Over several devices the compiler could not divide a kernel.
     return jax.default_backend() == "gpu" and len(devices) == 1 and float(kind) >= 8.0
