@@ -22,6 +22,7 @@ from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError, nearest
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.repeating import is_repeated, repeat
+from keras_attn.jobs.report import write_report
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
@@ -116,19 +117,25 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
                 run.pretrained.assign(model, new)
                 del run.pretrained  # and with it the memory of its weights
 
+        newest = {}
+
         def metrics(results, logits):
             labels = targets.encoded["validation"]
-            named = classification_metrics(labels, logits[:len(labels)], targets.metrics,
+            newest["logits"] = logits[:len(labels)]
+            named = classification_metrics(labels, newest["logits"], targets.metrics,
                                            regression=not targets.names)
             return {**named, "loss": results["loss"]}
 
-        return run.train(
+        results = run.train(
             make_model, first_weights,
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics,
             best,
         )
+        if config.eval.report and newest:  # not of a dry run, nor without validation rows
+            write_report(run, results, tables, targets.names, targets.encoded, newest["logits"])
+        return results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,7 +308,7 @@ def _report(run, tables, targets, examples):
     run.say(f"tokens a row: median {median:.0f}, 95 % up to {most:.0f}, longest {lengths.max()} · "
             f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens")
     if not validation:
-        run.say("no validation rows: the results will hold no metrics")
+        run.say("no validation rows: the results will hold no metrics, and there will be no report")
         return
     run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation"))
     shared = shared_rows(train, validation)

@@ -1,0 +1,181 @@
+"""The page that a finetuning run leaves on its validation: report.html."""
+
+import json
+import posixpath
+import urllib.parse
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.splits import shared_rows
+from keras_attn.jobs import report_sections as sections
+from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
+from keras_attn.jobs.fields import DEFAULTS
+from keras_attn.jobs.report_numbers import one_hot, softmax
+from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
+from keras_attn.training.metrics import METRICS
+from keras_attn.whole_files import write_whole
+from keras_attn.workdir import flatten
+
+NAME = "report.html"
+MOST_BASELINE_ROWS = 50_000
+
+
+def write_report(run, results, tables, names, encoded, logits):
+    """Writes the report of a finished run (the chief does), and says where it is.
+
+    Args:
+        run: `Run`.
+        results: As in results.json.
+        tables: `Table` of each split, `train` and `validation`.
+        names: Of the classes; none for regression.
+        encoded: Labels of each split: class indices `(N,)`, or numbers.
+        logits: Of the validation rows, `(N, C)`; of regression `(N, 1)`.
+
+    Raises:
+        UserError: If it cannot be written.
+    """
+    if run.chief:
+        labels, rows = encoded["validation"], tables["validation"]
+        notes = _notes(run, tables)
+        if names:
+            parts = _of_classes(run, results, tables, names, encoded, logits, notes)
+        else:
+            parts = [
+                section("Results", sections.numbers(_metrics(results)), notes),
+                sections.curves(_records(run.workdir), next(iter(_metrics(results)))),
+                *sections.regression(labels, logits[:, 0], rows),
+            ]
+        kind = f"{len(names)} classes" if names else "regression"
+        _write(run.workdir, f"{len(rows):,} validation rows · {kind}",
+               *parts, _of_run(run, results, tables))
+        run.say(run.workdir / NAME)
+    run.meet()  # a worker that ended before would look lost to the chief
+
+
+def _of_classes(run, results, tables, names, encoded, logits, notes):
+    labels, rows = encoded["validation"], tables["validation"]
+    probabilities, predicted = softmax(logits), np.argmax(logits, axis=1)
+    right = predicted == labels
+    training = np.bincount(encoded["train"], minlength=len(names))
+    lines = [
+        ("this model", np.mean(right)),
+        ("bag of bigrams, logistic regression", _baseline(tables, encoded)),
+        (join("always ", isolated(names[training.argmax()]), ", most frequent in training"),
+         np.mean(labels == training.argmax())),
+    ]
+    return [
+        section("Results", sections.numbers(_metrics(results)),
+                sections.lines_to_beat(lines, len(labels)), notes),
+        columns(
+            sections.classes(names, one_hot(labels, len(names)), one_hot(predicted, len(names)),
+                             training),
+            sections.confusion(names, labels, predicted)),
+        sections.calibrated(probabilities.max(axis=1), right),
+        sections.curves(_records(run.workdir), next(iter(_metrics(results)))),
+        sections.errors(names, labels, probabilities, right, rows),
+    ]
+
+
+def write_runs_report(workdir, results, names, repeated):
+    """Writes the report of a folder of several runs.
+
+    Args:
+        workdir: `Workdir`.
+        results: As in its results.json, see `repeat`.
+        names: Of the metrics.
+        repeated: Names of the runs that the means are of.
+
+    Raises:
+        UserError: If it cannot be written.
+    """
+    def row(run):
+        place = f"{urllib.parse.quote(run['run'])}/{NAME}"
+        mark = " · best" if run["run"] == results["best_run"] else ""
+        return [join(tag("a", run["run"], href=place), mark), f"{run['learning_rate']:g}",
+                f"{run['batch_size']:,}", run["seed"],
+                *(sections.figure(run[name]) for name in names)]
+
+    heads = ["run", "learning rate", "batch size", "seed", *names]
+    means, halves, foot = {name: results[name] for name in names}, None, []
+    seeds = "One seed: nothing tells how much another would change."
+    if len(repeated) > 1:
+        halves = {name: results[f"{name}_interval"] for name in names}
+        deviations = [sections.figure(results[f"{name}_deviation"]) for name in names]
+        foot = [[("standard deviation over seeds", {"colspan": 4}), *deviations]]
+        seeds = (f"Means of {len(repeated)} seeds and their 95 % intervals: "
+                 f"{', '.join(repeated)}.")
+    _write(
+        workdir, f"{len(results['runs'])} runs",
+        section("Results", sections.numbers(means, halves), tag("p", seeds),
+                tag("p", "The validation rows that compare the runs also measure them, which "
+                         "flatters the best: give finetune.evaluate other rows.")),
+        section("Runs", table("Runs", heads, map(row, results["runs"]), foot)),
+    )
+
+
+def _write(workdir, subtitle, *parts):
+    title = posixpath.basename(workdir.path) or workdir.path
+    head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
+    # One run at a time writes here: what a killed one left unfinished is written over.
+    write_whole(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
+
+
+def _metrics(results):
+    return {name: value for name, value in results.items() if name in METRICS or name == "loss"}
+
+
+def _records(workdir):
+    with tf.io.gfile.GFile(workdir / "metrics.jsonl") as file:
+        return [json.loads(line) for line in file.read().splitlines()]
+
+
+def _baseline(tables, encoded):
+    """Accuracy of the bag of bigrams, or why there is none."""
+    texts = {split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
+             if rows.text_pairs else rows.texts for split, rows in tables.items()}
+    train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
+    try:
+        return bag_of_bigrams_accuracy(
+            [texts["train"][row] for row in train], encoded["train"][train],
+            texts["validation"], encoded["validation"])
+    except ValueError as error:  # no scikit-learn, one class, no word
+        return str(error)
+
+
+def _notes(run, tables):
+    """What makes the numbers better than they are."""
+    config, notes = run.config, []
+    shared = shared_rows(tables["train"], tables["validation"])
+    if shared:
+        notes.append(f"{shared:,} of the validation rows are training rows, too: the numbers say "
+                     "nothing about new texts.")
+    if config.eval.metric or config.eval.patience:
+        notes.append("The validation rows also chose the weights (eval.metric, eval.patience), "
+                     "which flatters: give finetune.evaluate other rows.")
+    if len(tables["train"]) > MOST_BASELINE_ROWS:
+        notes.append(f"The bag of bigrams learns from {MOST_BASELINE_ROWS:,} of the "
+                     f"{len(tables['train']):,} training rows, spread evenly.")
+    return [tag("p", note, class_="faint") for note in notes]
+
+
+def _of_run(run, results, tables):
+    defaults = flatten(DEFAULTS[run.kind]().to_dict())
+    changed = [[name, str(value), str(defaults[name])]
+               for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
+    data = run.resolved["data"]
+    facts = {
+        "training rows": f"{len(tables['train']):,}",
+        "validation rows": f"{len(tables['validation']):,}",
+        "rows left out": f"{sum(tables['train'].skipped.values()):,}",
+        "train.seed": run.resolved["train"]["seed"],
+        "data.seed": "train.seed" if data["seed"] is None else data["seed"],
+        "steps": f"{results['steps']:,}",
+        **({"best step": f"{results['best_step']:,}"} if "best_step" in results else {}),
+        "seconds of training": f"{results['seconds']:,.1f}",
+        "examples a second": f"{results['examples_per_second']:,.1f}",
+        **results["versions"],
+        "SHA-256 of the weights": results["weights_sha256"],
+        **{f"SHA-256 of {name}": value for name, value in results["data_sha256"].items()},
+    }
+    return sections.run_facts(changed, facts)
