@@ -126,6 +126,8 @@ def _metrics(results):
 
 
 def _records(workdir):
+    if not tf.io.gfile.exists(workdir / "metrics.jsonl"):
+        return []
     with tf.io.gfile.GFile(workdir / "metrics.jsonl") as file:
         return [json.loads(line) for line in file.read().splitlines()]
 

@@ -52,7 +52,8 @@ dl.numbers div { display: flex; flex-direction: column-reverse }
 dl.numbers dd { margin: 0; font-size: 1.9rem; line-height: 1.15;
   font-variant-numeric: tabular-nums }
 dl.numbers dt { color: var(--faint); font-size: .875rem }
-.box { overflow: auto; max-height: 34rem }
+.box { overflow: auto }
+.tall { max-height: 34rem }
 dl.numbers + * { margin-top: 1.6rem }
 dd small { font-size: 1.1rem; color: var(--faint) }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
@@ -156,7 +157,7 @@ def columns(*parts, kind=""):
 
 
 def table(label, heads, rows, foot=(), text=(0,), kind=None):
-    """A table in a box that scrolls if there is too little room.
+    """A table in a box that scrolls if there is too little room, or more than 20 rows.
 
     Args:
         label: What it shows, for who does not see it.
@@ -176,13 +177,15 @@ def table(label, heads, rows, foot=(), text=(0,), kind=None):
                             class_="text" if column in text else None))
         return tag("tr", made)
 
+    rows = list(rows)
     head = tag("tr", [tag("th", head, scope="col", class_="text" if column in text else None)
                       for column, head in enumerate(heads)])
     return tag(
         "div",
         tag("table", tag("thead", head), tag("tbody", [row(cells) for cells in rows]),
             tag("tfoot", [row(cells) for cells in foot]) if foot else "", class_=kind),
-        class_="box", role="region", aria_label=label, tabindex="0",
+        class_="tall box" if len(rows) > 20 else "box", role="region", aria_label=label,
+        tabindex="0",
     )
 
 

@@ -51,10 +51,10 @@ def lines_to_beat(lines, rows):
                           interval_bar(share, ends, low)])
         else:
             cells.append([name, (share, {"colspan": 3, "class": "text"})])
-    heads = ["", "accuracy", "95 % interval", f"{low:g} to 1"]
+    heads = ["model", "accuracy", "95 % interval", f"{low:g} to 1"]
     return join(table("Accuracy and what it has to beat", heads, cells),
-                tag("p", f"Intervals by Wilson, for {rows:,} rows drawn alike; another seed moves "
-                         "the numbers, too.", class_="faint"))
+                tag("p", f"Wilson's intervals: how far other rows like these {rows:,} could move "
+                         "the number. Another seed moves it, too.", class_="faint"))
 
 
 def classes(names, actual, predicted, training):
@@ -102,11 +102,10 @@ def confusion(names, labels, predicted):
         line += (f" Of {len(names)} classes the {len(shown)} with the most errors are shown, with "
                  f"{errors:,} of all {of:,} errors between them.")
     heads = [isolated(names[other]) for other in shown]
-    long = sum(len(names[other]) for other in shown) > 60
+    kind = "matrix upright" if sum(len(names[other]) for other in shown) > 60 else "matrix"
     rows = [[isolated(names[label]), *(cell(label, other) for other in shown)] for label in shown]
-    return section(
-        "Confusion", tag("p", line, class_="faint"),
-        table("Confusion matrix", ["", *heads], rows, kind="matrix upright" if long else "matrix"))
+    return section("Confusion", tag("p", line, class_="faint"),
+                   table("Confusion matrix", ["label", *heads], rows, kind=kind))
 
 
 def calibrated(probabilities, right):
