@@ -87,6 +87,7 @@ def test_the_document_is_what_was_written(chromium, report):
     dom = chromium(path, "--dump-dom", "--host-resolver-rules=MAP * ~NOTFOUND")
     shown, written = Reader(dom), Reader(path.read_text(encoding="utf-8"))
     assert shown.tables == written.tables and shown.quotes == written.quotes
+    assert len(shown.quotes) == len(TEXTS) + 2
     assert shown.numbers == {name: f"{results[name]:.3f}" for name in ("accuracy", "f1", "loss")}
     model = shown.tables["Accuracy and what it has to beat"][1]
     assert model[1] == f"{results['accuracy']:.3f}"
