@@ -68,7 +68,6 @@ th.text, td.text, tbody th { text-align: left; min-width: 7.5rem; max-width: 20r
   overflow-wrap: anywhere; white-space: normal }
 tfoot td, tfoot th { border-bottom: 0; color: var(--faint); font-weight: 500 }
 tfoot th { text-align: left }
-caption { text-align: left; color: var(--faint); padding-bottom: .4rem }
 table.matrix td { text-align: center; min-width: 2.6rem; border: 1px solid var(--paper);
   background: rgb(var(--tint) / calc(.03 + .5 * var(--share, 0))) }
 table.matrix tbody th { min-width: 4rem; max-width: 11rem }
@@ -76,7 +75,6 @@ table.matrix thead th { text-align: center }
 table.upright thead th + th { writing-mode: vertical-rl; transform: rotate(180deg);
   text-align: left; max-height: 11rem; overflow: hidden; white-space: nowrap;
   text-overflow: ellipsis }
-.right { font-weight: 600 }
 figure { margin: 0 }
 figure.wide { max-width: 40rem }
 svg { display: block; width: 100%; height: auto;
@@ -95,7 +93,6 @@ ol.rows { list-style: none; margin: 1rem 0 0; padding: 0; display: grid; gap: 1.
 ol.rows li { min-width: 0; break-inside: avoid }
 blockquote { margin: .35rem 0; padding-left: .8rem; border-left: 2px solid var(--rule) }
 .wrong { color: var(--bad); font-weight: 600 }
-ul.plain { list-style: none; padding: 0; margin: .4rem 0 }
 a { color: rgb(var(--tint)) }
 :focus-visible { outline: 2px solid rgb(var(--tint)); outline-offset: 2px }
 @media (max-width: 36rem) { main { padding-top: 1.5rem } h1 { font-size: 1.7rem }
