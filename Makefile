@@ -41,7 +41,7 @@ test-browser: $(VENV)/installed-test
 	@command -v chromium >/dev/null || { echo "installing Debian's chromium"; \
 		{ $(SUDO) apt-get update && \
 		$(SUDO) apt-get install --yes --no-install-recommends chromium; } >/dev/null; }
-	$(VENV)/bin/python -m pytest -m browser
+	$(VENV)/bin/python -m pytest -m browser tests/browser
 
 test-slow: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv --durations=0

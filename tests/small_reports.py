@@ -49,12 +49,13 @@ class Reader(html.parser.HTMLParser):
         numbers: Terms and values of the definition list.
         quotes: Of the rows, in order.
         elements: Names and attributes of all elements.
+        text: Since the last start of a cell, term or quote.
     """
 
     def __init__(self, page):
         super().__init__()
         self.tables, self.numbers, self.quotes, self.elements = {}, {}, [], []
-        self._text = ""
+        self.text = ""
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
@@ -65,17 +66,17 @@ class Reader(html.parser.HTMLParser):
         if tag == "tr":
             self._rows.append([])
         if tag in ("td", "th", "dt", "dd", "blockquote"):
-            self._text = ""
+            self.text = ""
 
     def handle_data(self, data):
-        self._text += data
+        self.text += data
 
     def handle_endtag(self, tag):
         if tag in ("td", "th"):
-            self._rows[-1].append(self._text)
+            self._rows[-1].append(self.text)
         elif tag == "dt":
-            self._term = self._text
+            self._term = self.text
         elif tag == "dd":
-            self.numbers[self._term] = self._text
+            self.numbers[self._term] = self.text
         elif tag == "blockquote":
-            self.quotes.append(self._text)
+            self.quotes.append(self.text)

@@ -43,7 +43,7 @@ h3 { font-size: .95rem; margin: .4rem 0 }
 p { margin: .4rem 0; max-width: 44rem }
 .faint, figcaption, .meta { color: var(--faint); font-size: .875rem }
 section { margin-top: 2.4rem }
-.columns { display: grid; gap: 0 3rem; align-items: start;
+.columns { display: grid; gap: 1rem 3rem; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)) }
 .three { gap: 1.5rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)) }
 .columns > * { min-width: 0 }
@@ -91,7 +91,8 @@ svg .bar { fill: rgb(var(--tint) / .35) }
 ol.rows { list-style: none; margin: 1rem 0 0; padding: 0; display: grid; gap: 1.3rem 3rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 28rem), 1fr)) }
 ol.rows li { min-width: 0; break-inside: avoid }
-blockquote { margin: .35rem 0; padding-left: .8rem; border-left: 2px solid var(--rule) }
+blockquote { margin: .35rem 0; padding-inline-start: .8rem;
+  border-inline-start: 2px solid var(--rule) }
 .wrong { color: var(--bad); font-weight: 600 }
 a { color: rgb(var(--tint)) }
 :focus-visible { outline: 2px solid rgb(var(--tint)); outline-offset: 2px }
@@ -186,7 +187,12 @@ def table(label, heads, rows, foot=(), text=(0,), kind=None):
     )
 
 
-def isolated(text, most=MOST_CHARACTERS):
-    """Text of the data, cut; its direction is its own and changes nothing around it."""
+def cut(text, most=MOST_CHARACTERS):
+    """Text of the data in one line, with an ellipsis where it is too long."""
     text = " ".join(text.split())
-    return tag("bdi", text if len(text) <= most else text[:most].rstrip() + "…")
+    return text if len(text) <= most else text[:most].rstrip() + "…"
+
+
+def isolated(text):
+    """Text of the data inside a line: its direction is its own and changes nothing around it."""
+    return tag("bdi", cut(text))

@@ -11,7 +11,7 @@ from keras_attn.jobs.report_numbers import (
     surest_errors,
     thinned,
 )
-from keras_attn.jobs.report_page import columns, isolated, join, section, table, tag
+from keras_attn.jobs.report_page import columns, cut, isolated, join, section, table, tag
 from keras_attn.training.metrics import confusion_counts
 
 MOST_CLASSES = 12  # of a confusion matrix
@@ -192,7 +192,8 @@ def errors(names, labels, probabilities, right, rows):
             tag("strong", isolated(names[label])), f" {probabilities[row, label]:.1%}")))
     wrong = int(np.sum(~right))
     line = f"{wrong:,} of {len(right):,} rows are predicted wrong" + (
-        f"; these {len(items)} with the highest probability." if items else ".")
+        f"; the {len(items)} with the highest probability are here." if wrong > len(items) else
+        ".")
     return section("Most sure, and wrong", tag("p", line, class_="faint"),
                    tag("ol", items, class_="rows"))
 
@@ -200,7 +201,7 @@ def errors(names, labels, probabilities, right, rows):
 def _row(rows, row, said):
     texts = [rows.texts[row], *([rows.text_pairs[row]] if rows.text_pairs else [])]
     return tag("li", tag("p", said, " · ", isolated(rows.where(row)), class_="meta"),
-               [tag("blockquote", isolated(text), dir="auto") for text in texts])
+               [tag("blockquote", cut(text), dir="auto") for text in texts])
 
 
 def regression(labels, predictions, rows):
