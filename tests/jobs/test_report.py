@@ -10,6 +10,7 @@ from small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 from keras_attn import finetune, load
 from keras_attn.data.classification import LabelSet
 from keras_attn.errors import UserError
+from keras_attn.jobs import report
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.report import write_runs_report
 from keras_attn.workdir import Workdir
@@ -109,6 +110,14 @@ def test_without_scikit_learn_the_page_says_what_to_install(single, monkeypatch)
     finetune(config_of(run.parent), workdir=str(run))
     row = _read(run).tables["Accuracy and what it has to beat"][2]
     assert "pip install 'keras-attn[report]'" in row[1]
+
+
+def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
+    run, _ = single
+    monkeypatch.setattr(report, "MOST_BASELINE_ROWS", 10)
+    finetune(config_of(run.parent), workdir=str(run))
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "The bag of bigrams learns from 10 of the 60 training rows" in page
 
 
 def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
