@@ -23,7 +23,7 @@ def define_flags():
     flags.DEFINE_multi_string("text_pair", None, "Its second text, for a model of pairs.")
     flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, or a glob.")
     flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl), or - for the terminal.")
-    define_reading_flags(["tsv", "csv", "jsonl", "lines", "label_text"])
+    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
 
 
 def main():

@@ -12,9 +12,9 @@ from keras_attn.data.splits import shared_rows
 from keras_attn.jobs import report_sections as sections
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.fields import DEFAULTS
-from keras_attn.jobs.report_numbers import one_hot, softmax
+from keras_attn.jobs.report_numbers import one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
-from keras_attn.training.metrics import METRICS
+from keras_attn.training.metrics import METRICS, MULTILABEL_METRICS
 from keras_attn.whole_files import write_whole
 from keras_attn.workdir import flatten
 
@@ -22,7 +22,7 @@ NAME = "report.html"
 MOST_BASELINE_ROWS = 50_000
 
 
-def write_report(run, results, tables, names, encoded, logits):
+def write_report(run, results, tables, names, encoded, shares, kind):
     """Writes the report of a finished run (the chief does), and says where it is.
 
     Args:
@@ -30,52 +30,61 @@ def write_report(run, results, tables, names, encoded, logits):
         results: As in results.json.
         tables: `Table` of each split, `train` and `validation`.
         names: Of the classes; none for regression.
-        encoded: Labels of each split: class indices `(N,)`, or numbers.
-        logits: Of the validation rows, `(N, C)`; of regression `(N, 1)`.
+        encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
+        shares, kind: Of the validation rows, see `probabilities`.
 
     Raises:
         UserError: If it cannot be written.
     """
     if run.chief:
-        labels, rows = encoded["validation"], tables["validation"]
-        notes = _notes(run, tables)
-        if names:
-            parts = _of_classes(run, results, tables, names, encoded, logits, notes)
+        labels, rows, found = encoded["validation"], tables["validation"], _metrics(results)
+        if kind == "regression":
+            beat, parts, errors = [], [], sections.regression(labels, shares[:, 0], rows)
+            subtitle = f"{len(rows):,} validation rows · regression"
         else:
-            parts = [
-                section("Results", sections.numbers(_metrics(results)), notes),
-                sections.curves(_records(run.workdir), next(iter(_metrics(results)))),
-                *sections.regression(labels, logits[:, 0], rows),
-            ]
-        kind = f"{len(names)} classes" if names else "regression"
-        _write(run.workdir, f"{len(rows):,} validation rows · {kind}",
-               *parts, _of_run(run, results, tables))
+            beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
+            subtitle = f"{len(rows):,} validation rows · {len(names)} " + (
+                "labels, any number a row" if kind == "multilabel" else "classes")
+        _write(run.workdir, subtitle,
+               section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,
+               sections.curves(_records(run.workdir), next(iter(found))), errors,
+               _of_run(run, results, tables))
         run.say(run.workdir / NAME)
     run.meet()  # a worker that ended before would look lost to the chief
 
 
-def _of_classes(run, results, tables, names, encoded, logits, notes):
-    labels, rows = encoded["validation"], tables["validation"]
-    probabilities, predicted = softmax(logits), np.argmax(logits, axis=1)
-    right = predicted == labels
-    training = np.bincount(encoded["train"], minlength=len(names))
-    lines = [
-        ("this model", np.mean(right)),
-        ("bag of bigrams, logistic regression", _baseline(tables, encoded)),
-        (join("always ", isolated(names[training.argmax()]), ", most frequent in training"),
-         np.mean(labels == training.argmax())),
+def _of_classes(tables, names, encoded, shares, kind):
+    """What is to be beaten, the sections on classes, and that on errors."""
+    rows, several = tables["validation"], kind == "multilabel"
+    if several:
+        training, actual = (encoded[split] > 0 for split in ("train", "validation"))
+        predicted, sure = shares > 0.5, np.maximum(shares, 1 - shares)
+        baseline = "It gives each row one label, and is not trained on several."
+        confused = ""
+    else:
+        training, actual = (one_hot(encoded[split], len(names)) for split in ("train",
+                                                                              "validation"))
+        predicted = one_hot(shares.argmax(axis=1), len(names))
+        sure = shares.max(axis=1, keepdims=True)
+        baseline = _baseline(tables, encoded)
+        confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
+    right = actual == predicted if several else (actual == predicted).all(axis=1, keepdims=True)
+    sets, counts = np.unique(training, axis=0, return_counts=True)
+    usual = sets[counts.argmax()]
+    said = ", ".join(names[c] for c in np.flatnonzero(usual)) or "no label"
+    beat = sections.lines_to_beat([
+        ("this model", np.mean(right.all(axis=1))),
+        ("bag of bigrams, logistic regression", baseline),
+        (join("always ", isolated(said), ", most frequent in training"),
+         np.mean((actual == usual).all(axis=1))),
+    ], len(rows))
+    parts = [
+        columns(sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
+                confused),
+        sections.calibrated(sure.ravel(), right.ravel()),
     ]
-    return [
-        section("Results", sections.numbers(_metrics(results)),
-                sections.lines_to_beat(lines, len(labels)), notes),
-        columns(
-            sections.classes(names, one_hot(labels, len(names)), one_hot(predicted, len(names)),
-                             training),
-            sections.confusion(names, labels, predicted)),
-        sections.calibrated(probabilities.max(axis=1), right),
-        sections.curves(_records(run.workdir), next(iter(_metrics(results)))),
-        sections.errors(names, labels, probabilities, right, rows),
-    ]
+    return beat, parts, sections.errors(names, actual, predicted, shares,
+                                        np.where(right, 0, sure).max(axis=1), rows)
 
 
 def write_runs_report(workdir, results, names, repeated):
@@ -123,7 +132,8 @@ def _write(workdir, subtitle, *parts):
 
 
 def _metrics(results):
-    return {name: value for name, value in results.items() if name in METRICS or name == "loss"}
+    return {name: value for name, value in results.items()
+            if name in (*METRICS, *MULTILABEL_METRICS, "loss")}
 
 
 def _records(workdir):

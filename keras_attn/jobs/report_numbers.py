@@ -16,20 +16,22 @@ class Scores(NamedTuple):
     f1: float
 
 
-def class_scores(actual, predicted):
+def class_scores(actual, predicted, every=False):
     """Scores of each class, and their averages.
 
     Args:
         actual, predicted: bool `(N, C)`, the classes that a row has and is given.
+        every: Whether macro is the mean of all classes, or of those that occur, in `actual` or
+            `predicted`.
 
     Returns:
-        `(scores of each class, macro, micro)`. Macro is the mean of the classes that occur, in
-        `actual` or `predicted`; micro counts all decisions alike.
+        `(scores of each class, macro, micro)`. Micro counts all decisions alike.
     """
     hits = np.sum(actual & predicted, axis=0)
     given, wanted = predicted.sum(axis=0), actual.sum(axis=0)
     classes = [_scores(*counts) for counts in zip(hits, given, wanted, strict=True)]
-    occurring = [scores for scores, seen in zip(classes, given + wanted, strict=True) if seen]
+    occurring = [scores for scores, seen in zip(classes, given + wanted, strict=True)
+                 if seen or every]
     macro = Scores(*np.mean(occurring, axis=0).tolist()) if occurring else Scores(0.0, 0.0, 0.0)
     return classes, macro, _scores(hits.sum(), given.sum(), wanted.sum())
 
@@ -42,13 +44,6 @@ def _scores(hits, given, wanted):
 def one_hot(classes, count):
     """Class indices `(N,)` as bool `(N, count)`."""
     return np.asarray(classes)[:, None] == np.arange(count)
-
-
-def softmax(logits):
-    """Probabilities `(N, C)`, float64."""
-    logits = np.asarray(logits, np.float64)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def share_interval(share, rows):
@@ -98,10 +93,10 @@ def calibration(probabilities, right, bins=10):
     return found, error
 
 
-def surest_errors(probabilities, right, most=20):
-    """Numbers of the rows whose prediction was wrong, the most probable first."""
+def surest_errors(sure, right, most=20):
+    """Numbers of the rows whose prediction was wrong, the surest first."""
     wrong = np.flatnonzero(~right)
-    return wrong[np.argsort(-probabilities[wrong], kind="stable")][:most]
+    return wrong[np.argsort(-sure[wrong], kind="stable")][:most]
 
 
 def most_confused(counts, most):

@@ -93,7 +93,7 @@ ol.rows { list-style: none; margin: 1rem 0 0; padding: 0; display: grid; gap: 1.
 ol.rows li { min-width: 0; break-inside: avoid }
 blockquote { margin: .35rem 0; padding-inline-start: .8rem;
   border-inline-start: 2px solid var(--rule) }
-.wrong { color: var(--bad); font-weight: 600 }
+.wrong { color: var(--bad) }
 a { color: rgb(var(--tint)) }
 :focus-visible { outline: 2px solid rgb(var(--tint)); outline-offset: 2px }
 @media (max-width: 36rem) { main { padding-top: 1.5rem } h1 { font-size: 1.7rem }

@@ -57,15 +57,15 @@ def lines_to_beat(lines, rows):
                          "the number. Another seed moves it, too.", class_="faint"))
 
 
-def classes(names, actual, predicted, training):
+def classes(names, actual, predicted, training, every):
     """Precision, recall and F1 of each class.
 
     Args:
         names: Of the classes.
-        actual, predicted: bool `(N, C)`.
+        actual, predicted, every: See `class_scores`.
         training: Training rows of each class.
     """
-    found, macro, micro = class_scores(actual, predicted)
+    found, macro, micro = class_scores(actual, predicted, every)
     cells = [[isolated(name), *map(figure, scores), f"{count:,}", f"{learned:,}"]
              for name, scores, count, learned in zip(names, found, actual.sum(axis=0), training,
                                                      strict=True)]
@@ -112,7 +112,7 @@ def calibrated(probabilities, right):
     """How far the probabilities of the predictions can be believed.
 
     Args:
-        probabilities: `(N,)`, of what was predicted.
+        probabilities: `(N,)`, of what was predicted: classes, or that a row has a label or not.
         right: bool `(N,)`.
     """
     bins, error = calibration(probabilities, right)
@@ -173,23 +173,25 @@ def _curve(name, line, dots, caption):
     return tag("figure", tag("h3", name), chart.svg(), tag("figcaption", caption))
 
 
-def errors(names, labels, probabilities, right, rows):
+def errors(names, actual, predicted, shares, sure, rows):
     """The rows of which the model is most sure and wrong.
 
     Args:
         names: Of the classes.
-        labels: Class indices `(N,)`.
-        probabilities: `(N, C)`.
-        right: bool `(N,)`.
+        actual, predicted: bool `(N, C)`.
+        shares: Probabilities `(N, C)`.
+        sure: How sure it is of what is wrong, `(N,)`.
         rows: Their `Table`.
     """
-    items = []
-    for row in surest_errors(probabilities.max(axis=1), right, MOST_ROWS):
-        predicted, label = probabilities[row].argmax(), labels[row]
-        items.append(_row(rows, row, join(
-            tag("span", isolated(names[predicted]), class_="wrong"),
-            f" {probabilities[row, predicted]:.1%}, labelled ",
-            tag("strong", isolated(names[label])), f" {probabilities[row, label]:.1%}")))
+    def said(classes, row):
+        found = [join(tag("strong", isolated(names[c])), f" {shares[row, c]:.1%}")
+                 for c in np.flatnonzero(classes[row])]
+        return join([[", " if number else "", one] for number, one in enumerate(found)]) or "none"
+
+    right = (actual == predicted).all(axis=1)
+    items = [_row(rows, row, join(tag("span", said(predicted, row), class_="wrong"),
+                                  ", labelled ", said(actual, row)))
+             for row in surest_errors(sure, right, MOST_ROWS)]
     wrong = int(np.sum(~right))
     line = f"{wrong:,} of {len(right):,} rows are predicted wrong" + (
         f"; the {len(items)} with the highest probability are here." if wrong > len(items) else

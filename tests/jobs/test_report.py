@@ -1,5 +1,6 @@
 """The report of real runs."""
 
+import json
 import sys
 
 import numpy as np
@@ -134,6 +135,32 @@ def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
     assert rows[:, 0] @ rows[:, 1] / 12 == pytest.approx(np.mean(guesses), abs=1e-3)
     assert len(read.quotes) == 2 * len(TEXTS)
     assert "also chose the weights" in (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_several_labels_a_row(tmp_path):
+    texts = [f"{word} text" for word in ("red", "blue", "red blue", "no") for _ in range(6)]
+    rows = [{"text": text, "labels": [name for name in ("blue", "red") if name in text]}
+            for text in texts]
+    rows += [{"text": "red text", "labels": ["blue"]}, {"text": "blue text", "labels": []}]
+    config = config_of(tmp_path, **{
+        "data.label": "labels", "data.task": "multilabel", "train.steps": 40,
+        "train.learning_rate": 0.01})
+    for split in ("train", "validation"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    read = _read(tmp_path / "run")
+    assert read.numbers == {name: f"{results[name]:.3f}"
+                            for name in ("f1_micro", "f1_macro", "accuracy", "loss")}
+    model = read.tables["Accuracy and what it has to beat"][1]
+    assert model[1] == f"{results['accuracy']:.3f}"
+    macro, micro = read.tables["Scores of the classes"][-2:]
+    assert (macro[3], micro[3]) == (f"{results['f1_macro']:.3f}", f"{results['f1_micro']:.3f}")
+    assert "Confusion matrix" not in read.tables
+    assert sum(int(row[1]) for row in read.tables["Calibration"][1:]) == 2 * len(rows)
+    found = load(str(tmp_path / "run")).predict([row["text"] for row in rows])
+    wrong = [row["text"] for row, one in zip(rows, found, strict=True)
+             if set(row["labels"]) != set(one["labels"])]
+    assert sorted(read.quotes) == sorted(wrong)
 
 
 def test_regression_has_its_numbers_and_largest_errors(tmp_path):
