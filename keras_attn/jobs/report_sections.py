@@ -118,9 +118,9 @@ def calibrated(probabilities, right):
     bins, error = calibration(probabilities, right)
     chart = Chart(f"Accuracy by probability of the prediction; expected calibration error "
                   f"{error:.3f}", (0, 1), (0, 1), ("probability", "accuracy"))
-    for low, high, rows, probability, accuracy in bins:
+    for low, high, count, probability, accuracy in bins:
         chart.bar(low, high, accuracy,
-                  f"{rows:,} rows: probability {probability:.3f}, accuracy {accuracy:.3f}")
+                  f"{count:,} predictions: probability {probability:.3f}, accuracy {accuracy:.3f}")
     chart.line((0, 1), (0, 1), "dashed")
     excess = probabilities.mean() - right.mean()
     cells = [[f"{b.low:.1f} to {b.high:.1f}", f"{b.rows:,}", figure(b.probability),
@@ -130,7 +130,8 @@ def calibrated(probabilities, right):
              f"of {probabilities.mean():.3f}, and {right.mean():.3f} of them are right: the model "
              f"is {'over' if excess > 0 else 'under'}confident by {abs(excess):.3f}."),
         columns(tag("figure", chart.svg()),
-                table("Calibration", ["probability", "rows", "its mean", "accuracy"], cells)))
+                table("Calibration", ["probability", "predictions", "its mean", "accuracy"],
+                      cells)))
 
 
 def curves(records, metric):
