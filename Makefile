@@ -9,22 +9,25 @@ MISSING = 'Python 3.11, 3.12 or 3.13 with venv is needed (Debian, Ubuntu: apt in
 # setuptools warns at length that an editable installation is editable.
 PIP = PYTHONWARNINGS=ignore $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
+SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
 # The libraries that benchmarks/ compares with, each in an environment of its own.
 BENCH = .bench-env
 transformers = torch==2.13.0 'transformers>=5,<6' datasets numpy
 keras-hub = keras-hub==0.32.0 'tensorflow>=2.19.1,<2.22'
 model-garden = tf-models-official==2.20.0 tf_keras
 
-.PHONY: help install demo test test-slow lint bench-env clean
+.PHONY: help install demo test test-browser test-slow lint bench-env clean
 
 help:
-	@echo 'make install    make $(VENV) with the package'
-	@echo 'make demo       pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test       the tests, under 10 minutes on 2 cores'
-	@echo 'make test-slow  the long tests: kills, workers, backends, the oldest TensorFlow'
-	@echo 'make lint       the linter'
-	@echo 'make bench-env  the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
-	@echo 'make clean      remove $(VENV) and what was built; $(BENCH) and runs/ stay'
+	@echo 'make install       make $(VENV) with the package'
+	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
+	@echo 'make test          the tests, under 10 minutes on 2 cores'
+	@echo 'make test-browser  the report in headless Chromium, which it installs as root if there is none'
+	@echo 'make test-slow     the long tests: kills, workers, backends, the oldest TensorFlow'
+	@echo 'make lint          the linter'
+	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
+	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
 
 install: $(VENV)/installed
 
@@ -33,6 +36,12 @@ demo: $(VENV)/installed-report
 
 test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+test-browser: $(VENV)/installed-test
+	@command -v chromium >/dev/null || { echo "installing Debian's chromium"; \
+		{ $(SUDO) apt-get update && \
+		$(SUDO) apt-get install --yes --no-install-recommends chromium; } >/dev/null; }
+	$(VENV)/bin/python -m pytest -m browser tests/browser
 
 test-slow: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv --durations=0

@@ -128,6 +128,7 @@ _CHOICE = {
                     "f1_macro, f1_micro, matthews, pearson, …, loss; without: the last ones"),
     "patience": (int, "end after that many evaluations without a better eval.metric; without: at "
                       "the end of the run"),
+    "report": (True, "write report.html at the end: what is got right and wrong, and how sure"),
 }
 _LIMIT = {"limit": (int, "evaluate on that many rows only, spread evenly")}
 

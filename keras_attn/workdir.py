@@ -9,9 +9,10 @@
     events/          the same for TensorBoard
     results.json     written last: final metrics, steps, speed, versions, data hashes
     model.keras      the trained model
+    report.html      a page on the validation of a finetuned model
 
-A folder of several runs has `results.json` alone, which names the best of them as `best_run`: for
-who reads the folder it stands for that one.
+A folder of several runs has `results.json` and `report.html` alone. The former names the best of
+them as `best_run`: for who reads the folder it stands for that one.
 """
 
 import json
@@ -32,7 +33,7 @@ from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
 CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eval.patience",
-              "checkpoint.")
+              "eval.report", "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
 

@@ -22,6 +22,7 @@ from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError, nearest
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.repeating import is_repeated, repeat
+from keras_attn.jobs.report import write_report
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
@@ -118,18 +119,25 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
                 run.pretrained.assign(model, new)
                 del run.pretrained  # and with it the memory of its weights
 
+        newest = {}
+
         def metrics(results, logits):
             shares = probabilities(logits[:validation.num_examples], task.kind)
             shares = mean_by_text(shares, validation.owners, validation.num_texts)
+            newest["shares"] = shares
             return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics)
 
-        return run.train(
+        results = run.train(
             make_model, first_weights,
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics,
             best,
         )
+        if config.eval.report and newest:  # not of a dry run, nor without validation rows
+            write_report(run, results, tables, targets.names, targets.encoded, newest["shares"],
+                         task.kind)
+        return results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,7 +325,7 @@ def _report(run, tables, targets, examples):
         run.say(f"fewer rows than a batch of {examples.batch_size}, which is filled up with empty "
                 "ones: lower train.batch_size")
     if not validation:
-        run.say("no validation rows: the results will hold no metrics")
+        run.say("no validation rows: the results will hold no metrics, and there will be no report")
         return
     run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation"))
     shared = shared_rows(train, validation)

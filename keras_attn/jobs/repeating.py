@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from keras_attn.errors import UserError
+from keras_attn.jobs.report import NAME, write_runs_report
 from keras_attn.training.best import score
 from keras_attn.training.metrics import METRICS, MULTILABEL_METRICS, mean_interval
 from keras_attn.workdir import Workdir
@@ -123,6 +124,9 @@ class _Runs:
         best = max(repeated, key=self.score)["run"]
         results.update(best_run=best, tried=len(tried), runs=list(self.found.values()))
         self.workdir.write_json("results.json", results)
+        if self.config.eval.report:
+            write_runs_report(self.workdir, results, self.names,
+                              [run["run"] for run in repeated])
         print("\n" + _table(self.found.values(), self.names))
         for name in self.names:
             spread = ""
@@ -130,6 +134,8 @@ class _Runs:
                 spread = (f" ± {results[name + '_interval']:.4f} (95 % interval of the mean of "
                           f"{len(repeated)} seeds; deviation {results[name + '_deviation']:.4f})")
             print(f"{name} {results[name]:.4f}{spread}")
+        if self.config.eval.report:
+            print(self.workdir / NAME)
         return results
 
 

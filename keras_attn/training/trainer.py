@@ -40,7 +40,8 @@ class Trainer:
         minutes: Training time of the whole run, over all restarts.
         peak, warmup_fraction, schedule: See `learning_rates`.
         evaluate: Function that returns a dict of validation metrics, or None if its argument, a
-            function, came to say that a signal asks the run to stop. None: no validation.
+            function, came to say that a signal asks the run to stop. None: no validation. Its last
+            call is with the weights that the run ends with.
         evaluate_every: Steps between evaluations; 0 for only at the end.
         checkpoint_every: Steps between checkpoints; None for every 5 minutes.
         keep: Checkpoints to keep.
@@ -95,9 +96,12 @@ class Trainer:
                 self._train()
             if self._saved[0] != self.step:
                 self.save()
-            self._take_best()
+            moved = self._take_best()
             # A finished run is evaluated again: eval.* may have changed.
             if again and self.evaluate and not self._evaluate():
+                raise self._stopped()
+            # What was found is known; the rows behind it may be those of other weights.
+            if moved and not again and self.evaluate(self._must_stop) is None:
                 raise self._stopped()
         finally:
             self.records.close()
@@ -227,10 +231,14 @@ class Trainer:
         return best
 
     def _take_best(self):
-        """Goes from the last weights, which the newest checkpoint has, to the best ones."""
+        """Goes from the last weights, which the newest checkpoint has, to the best ones.
+
+        Returns:
+            Whether these are others.
+        """
         step = self.best and self.best.state["step"]
         if step in (None, self.step):
-            return
+            return False
         model = self.step_function.model
         try:
             values, _ = self.checkpoints.read(step, prefix="model/")
@@ -242,6 +250,7 @@ class Trainer:
         self.validation = self.best.state["found"]
         self.progress.interrupt(f"taking the weights of step {step:,}, where "
                                 f"{self.best.metric} was best")
+        return True
 
     def _stopped(self):
         return Stopped(self.step, self._signal or signal.SIGTERM)

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from keras_attn.errors import UserError
+from keras_attn.jobs import baseline
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 
 GOOD, BAD = ["a good film", "good !", "so good"], ["a bad film", "bad !", "so bad"]
@@ -24,6 +25,13 @@ def test_pairs_of_words_are_learned():
     labels = ["0", "1"] * 3
     found = bag_of_bigrams_accuracy(texts, labels, ["not good", "not bad"], ["0", "1"])
     assert found == 1.0
+
+
+def test_where_weights_are_few_the_most_frequent_words_count(monkeypatch):
+    texts = [f"{text} so so so" for text in GOOD + BAD]
+    assert bag_of_bigrams_accuracy(texts, LABELS, texts, LABELS) == 1.0
+    monkeypatch.setattr(baseline, "MOST_WEIGHTS", 2)  # one for each class: "so"
+    assert bag_of_bigrams_accuracy(texts, LABELS, texts, LABELS) < 1.0
 
 
 def test_the_extra_is_named_where_scikit_learn_is_missing(monkeypatch):

@@ -88,6 +88,9 @@ def test_what_is_there_is_not_run_again(tmp_path):
     first = finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     again = finetune(_config(tmp_path, **{"train.seeds": 3}), workdir=str(tmp_path / "run"))
     assert again["runs"][:2] == first["runs"]
+    page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert all(f'href="{run["run"]}/report.html"' in page for run in again["runs"])
+    assert (tmp_path / "run" / again["best_run"] / "report.html").exists()
     lines = (tmp_path / "run" / first["runs"][0]["run"] / "metrics.jsonl").read_text()
     assert lines.count("\n") == 3
 

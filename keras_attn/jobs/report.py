@@ -1,0 +1,196 @@
+"""The page that a finetuning run leaves on its validation: report.html."""
+
+import json
+import posixpath
+import urllib.parse
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.splits import shared_rows
+from keras_attn.jobs import report_sections as sections
+from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
+from keras_attn.jobs.fields import DEFAULTS
+from keras_attn.jobs.report_numbers import one_hot
+from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
+from keras_attn.training.metrics import METRICS, MULTILABEL_METRICS
+from keras_attn.whole_files import write_whole
+from keras_attn.workdir import flatten
+
+NAME = "report.html"
+MOST_BASELINE_ROWS = 50_000
+
+
+def write_report(run, results, tables, names, encoded, shares, kind):
+    """Writes the report of a finished run (the chief does), and says where it is.
+
+    Args:
+        run: `Run`.
+        results: As in results.json.
+        tables: `Table` of each split, `train` and `validation`.
+        names: Of the classes; none for regression.
+        encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
+        shares, kind: Of the validation rows, see `probabilities`.
+
+    Raises:
+        UserError: If it cannot be written.
+    """
+    if run.chief:
+        labels, rows, found = encoded["validation"], tables["validation"], _metrics(results)
+        if kind == "regression":
+            beat, parts, errors = [], [], sections.regression(labels, shares[:, 0], rows)
+            subtitle = f"{len(rows):,} validation rows · regression"
+        else:
+            beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
+            subtitle = f"{len(rows):,} validation rows · {len(names)} " + (
+                "labels, any number a row" if kind == "multilabel" else "classes")
+        _write(run.workdir, subtitle,
+               section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,
+               sections.curves(_records(run.workdir), next(iter(found))), errors,
+               _of_run(run, results, tables))
+        run.say(run.workdir / NAME)
+    run.meet()  # a worker that ended before would look lost to the chief
+
+
+def _of_classes(tables, names, encoded, shares, kind):
+    """What is to be beaten, the sections on classes, and that on errors."""
+    rows, several = tables["validation"], kind == "multilabel"
+    if several:
+        training, actual = (encoded[split] > 0 for split in ("train", "validation"))
+        predicted, sure = shares > 0.5, np.maximum(shares, 1 - shares)
+        baseline = "It gives each row one label, and is not trained on several."
+        confused = ""
+    else:
+        training, actual = (one_hot(encoded[split], len(names)) for split in ("train",
+                                                                              "validation"))
+        predicted = one_hot(shares.argmax(axis=1), len(names))
+        sure = shares.max(axis=1, keepdims=True)
+        baseline = _baseline(tables, encoded)
+        confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
+    right = actual == predicted if several else (actual == predicted).all(axis=1, keepdims=True)
+    sets, counts = np.unique(training, axis=0, return_counts=True)
+    usual = sets[counts.argmax()]
+    said = ", ".join(names[c] for c in np.flatnonzero(usual)) or "no label"
+    beat = sections.lines_to_beat([
+        ("this model", np.mean(right.all(axis=1))),
+        ("bag of bigrams, logistic regression", baseline),
+        (join("always ", isolated(said), ", most frequent in training"),
+         np.mean((actual == usual).all(axis=1))),
+    ], len(rows))
+    parts = [
+        columns(sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
+                confused),
+        sections.calibrated(sure.ravel(), right.ravel()),
+    ]
+    return beat, parts, sections.errors(names, actual, predicted, shares,
+                                        np.where(right, 0, sure).max(axis=1), rows)
+
+
+def write_runs_report(workdir, results, names, repeated):
+    """Writes the report of a folder of several runs.
+
+    Args:
+        workdir: `Workdir`.
+        results: As in its results.json, see `repeat`.
+        names: Of the metrics.
+        repeated: Names of the runs that the means are of.
+
+    Raises:
+        UserError: If it cannot be written.
+    """
+    def row(run):
+        place = f"{urllib.parse.quote(run['run'])}/{NAME}"
+        mark = " · best" if run["run"] == results["best_run"] else ""
+        return [join(tag("a", run["run"], href=place), mark), f"{run['learning_rate']:g}",
+                f"{run['batch_size']:,}", run["seed"],
+                *(sections.figure(run[name]) for name in names)]
+
+    heads = ["run", "learning rate", "batch size", "seed", *names]
+    means, halves, foot = {name: results[name] for name in names}, None, []
+    seeds = "One seed: nothing tells how much another would change."
+    if len(repeated) > 1:
+        halves = {name: results[f"{name}_interval"] for name in names}
+        deviations = [sections.figure(results[f"{name}_deviation"]) for name in names]
+        foot = [[("standard deviation over seeds", {"colspan": 4}), *deviations]]
+        seeds = (f"Means of {len(repeated)} seeds and their 95 % intervals: "
+                 f"{', '.join(repeated)}.")
+    _write(
+        workdir, f"{len(results['runs'])} runs",
+        section("Results", sections.numbers(means, halves), tag("p", seeds),
+                tag("p", "The validation rows that compare the runs also measure them, which "
+                         "flatters the best: give finetune.evaluate other rows.")),
+        section("Runs", table("Runs", heads, map(row, results["runs"]), foot)),
+    )
+
+
+def _write(workdir, subtitle, *parts):
+    title = posixpath.basename(workdir.path) or workdir.path
+    head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
+    # One run at a time writes here: what a killed one left unfinished is written over.
+    write_whole(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
+
+
+def _metrics(results):
+    return {name: value for name, value in results.items()
+            if name in (*METRICS, *MULTILABEL_METRICS, "loss")}
+
+
+def _records(workdir):
+    if not tf.io.gfile.exists(workdir / "metrics.jsonl"):
+        return []
+    with tf.io.gfile.GFile(workdir / "metrics.jsonl") as file:
+        return [json.loads(line) for line in file.read().splitlines()]
+
+
+def _baseline(tables, encoded):
+    """Accuracy of the bag of bigrams, or why there is none."""
+    texts = {split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
+             if rows.text_pairs else rows.texts for split, rows in tables.items()}
+    train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
+    try:
+        with warnings.catch_warnings():  # of few rows for many classes: the accuracy tells
+            warnings.simplefilter("ignore")
+            return bag_of_bigrams_accuracy(
+                [texts["train"][row] for row in train], encoded["train"][train],
+                texts["validation"], encoded["validation"])
+    except ValueError as error:  # no scikit-learn, one class, no word
+        return str(error)
+
+
+def _notes(run, tables):
+    """What makes the numbers better than they are."""
+    config, notes = run.config, []
+    shared = shared_rows(tables["train"], tables["validation"])
+    if shared:
+        notes.append(f"{shared:,} of the validation rows are training rows, too: the numbers say "
+                     "nothing about new texts.")
+    if config.eval.metric or config.eval.patience:
+        notes.append("The validation rows also chose the weights (eval.metric, eval.patience), "
+                     "which flatters: give finetune.evaluate other rows.")
+    if len(tables["train"]) > MOST_BASELINE_ROWS:
+        notes.append(f"The bag of bigrams learns from {MOST_BASELINE_ROWS:,} of the "
+                     f"{len(tables['train']):,} training rows, spread evenly.")
+    return [tag("p", note, class_="faint") for note in notes]
+
+
+def _of_run(run, results, tables):
+    defaults = flatten(DEFAULTS[run.kind]().to_dict())
+    changed = [[name, str(value), str(defaults[name])]
+               for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
+    data = run.resolved["data"]
+    facts = {
+        "training rows": f"{len(tables['train']):,}",
+        "validation rows": f"{len(tables['validation']):,}",
+        "rows left out": f"{sum(tables['train'].skipped.values()):,}",
+        "train.seed": run.resolved["train"]["seed"],
+        "data.seed": "train.seed" if data["seed"] is None else data["seed"],
+        "steps": f"{results['steps']:,}",
+        **({"best step": f"{results['best_step']:,}"} if "best_step" in results else {}),
+        "seconds of training": f"{results['seconds']:,.1f}",
+        "examples a second": f"{results['examples_per_second']:,.1f}",
+        **results["versions"],
+        "SHA-256 of the weights": results["weights_sha256"],
+        **{f"SHA-256 of {name}": value for name, value in results["data_sha256"].items()},
+    }
+    return sections.run_facts(changed, facts)
