@@ -9,7 +9,7 @@ import os
 
 import tensorflow as tf
 
-from keras_attn.data.classification import LabelSet
+from keras_attn.data.labels import LabelSet
 from keras_attn.errors import UserError, nearest
 
 
@@ -18,7 +18,7 @@ class Task:
     """One task.
 
     Attributes:
-        name: As in `task(name)`; TFDS has it as `glue/NAME`.
+        name: As in `task_of(name)`; TFDS has it as `glue/NAME`.
         text, text_pair, label: Columns of GLUE's own files, as `read_table` takes them.
         tfds_text, tfds_text_pair: The same in TFDS, where the label is `label`.
         label_names: In order of the class index; empty for regression.
@@ -121,18 +121,5 @@ def task_of(name):
     if name not in TASKS:
         known = (*KINDS, *TASKS)
         raise UserError(f"data.task must be one of {', '.join(known)}. "
-                        f"Received: data.task={name}{nearest(name, known)}")
-    return TASKS[name]
-
-
-def task(name):
-    """Returns the `Task` of that name: `sst2`, `cola`, `rte`, `mrpc`, `stsb`, `qnli`, `qqp`, ...
-
-    Raises:
-        UserError: For an unknown name, with the nearest.
-    """
-    if name not in TASKS:
-        raise UserError(
-            f"A GLUE task is needed: {', '.join(TASKS)}. Received: {name!r}{nearest(name, TASKS)}"
-        )
+                        f"Received: data.task={name!r}{nearest(name, known)}")
     return TASKS[name]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from keras_attn.data import glue
-from keras_attn.data.classification import LabelSet, encode_labels
+from keras_attn.data.labels import LabelSet, encode_labels
 from keras_attn.data.tables import place
 from keras_attn.errors import UserError
 from keras_attn.jobs.loading import load_predictor

@@ -64,13 +64,12 @@ class Exported(tf.Module):
 
     def _serve(self, text, text_pair=None):
         if text_pair is not None:
-            return self._named(self._logits(*self._pairs(text, text_pair)))
+            return self._named(self._shares(*self._pairs(text, text_pair)))
         tokens = self._tokenizer(text)
         if self._windows is None:
-            return self._named(self._logits(tokens[:, :self._length - 2]))
+            return self._named(self._shares(tokens[:, :self._length - 2]))
         windows, owners = self._cut(tokens)
-        shares = self._probabilities(self._logits(windows))
-        return self._named(None, tf.math.segment_mean(shares, owners))
+        return self._named(tf.math.segment_mean(self._shares(windows), owners))
 
     def _pairs(self, text, text_pair):
         """Tokens of both, after those of the longer are dropped until both fit."""
@@ -95,7 +94,8 @@ class Exported(tf.Module):
         places = tf.ragged.range(start, start + size)
         return places.with_values(tf.gather(tokens.values, places.values)), owners
 
-    def _logits(self, first, second=None):
+    def _shares(self, first, second=None):
+        """Probabilities of texts, given by their tokens, or the value of a regression."""
         tokenizer, rows = self._tokenizer, first.nrows()
         cls_id, sep_id = (tf.fill([rows, 1], tf.constant(number, tf.int32))
                           for number in (tokenizer.cls_id, tokenizer.sep_id))
@@ -107,15 +107,12 @@ class Exported(tf.Module):
             segments = tf.concat([segments, tf.ones_like(second)], axis=1)
         batch = {"token_ids": ids.to_tensor(tokenizer.pad_id), "segment_ids": segments.to_tensor(),
                  "padding_mask": tf.ones_like(ids).to_tensor()}
-        return self._model(batch, training=False)["logits"]
-
-    def _probabilities(self, logits):
+        logits = self._model(batch, training=False)["logits"]
         if self._kind == "regression":
             return logits
         return tf.sigmoid(logits) if self._kind == "multilabel" else tf.nn.softmax(logits)
 
-    def _named(self, logits, shares=None):
-        shares = self._probabilities(logits) if shares is None else shares
+    def _named(self, shares):
         if self._kind == "regression":
             return {"value": shares[:, 0]}
         names = tf.constant(self.labels)

@@ -8,14 +8,10 @@ import tensorflow as tf
 
 from keras_attn.data import glue
 from keras_attn.data.batches import TableBatches
-from keras_attn.data.classification import (
-    ClassificationExamples,
-    LabelSet,
-    balanced_weights,
-    encode_labels,
-)
+from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
+from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.data.splits import hold_out, shared_rows
 from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS

@@ -97,10 +97,10 @@ def _reading(data, name, format, asked):
     """How to read a file: as asked for, else as the model's training data were read."""
     names = [name for name in ("text", "text_pair", "label") if name in asked]
     columns = {name: data[name] for name in names}
-    if glue.task_of(data["task"]):
+    if task := glue.task_of(data["task"]):
         table = not name.startswith("tfds:")
         header = header_names(name, format, data["encoding"]) if table else ()
-        known = glue.task(data["task"]).columns(name, header)
+        known = task.columns(name, header)
         columns = {column: value or known[column] for column, value in columns.items()}
     if columns["text"] is None or format in ("lines", "label_text"):
         columns["text"] = "text"

@@ -10,7 +10,7 @@ import numpy as np
 from keras_attn.errors import UserError
 from keras_attn.jobs.report import NAME, write_runs_report
 from keras_attn.training.best import score
-from keras_attn.training.metrics import METRICS, MULTILABEL_METRICS, mean_interval
+from keras_attn.training.metrics import mean_interval, metrics_among
 from keras_attn.workdir import Workdir
 
 
@@ -95,8 +95,7 @@ class _Runs:
                 strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
                 compared=True)
             gc.collect()  # a step and its functions refer to each other, and to the weights
-            metrics = {name: value for name, value in results.items()
-                       if name in (*METRICS, *MULTILABEL_METRICS, "loss")}
+            metrics = metrics_among(results)
             self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
                                 "seed": seed, **metrics}
             self.names = list(metrics)

@@ -14,7 +14,7 @@ from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.fields import DEFAULTS
 from keras_attn.jobs.report_numbers import one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
-from keras_attn.training.metrics import METRICS, MULTILABEL_METRICS
+from keras_attn.training.metrics import metrics_among
 from keras_attn.whole_files import write_whole
 from keras_attn.workdir import flatten
 
@@ -37,7 +37,7 @@ def write_report(run, results, tables, names, encoded, shares, kind):
         UserError: If it cannot be written.
     """
     if run.chief:
-        labels, rows, found = encoded["validation"], tables["validation"], _metrics(results)
+        labels, rows, found = encoded["validation"], tables["validation"], metrics_among(results)
         if kind == "regression":
             beat, parts, errors = [], [], sections.regression(labels, shares[:, 0], rows)
             subtitle = f"{len(rows):,} validation rows · regression"
@@ -129,11 +129,6 @@ def _write(workdir, subtitle, *parts):
     head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
     # One run at a time writes here: what a killed one left unfinished is written over.
     write_whole(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
-
-
-def _metrics(results):
-    return {name: value for name, value in results.items()
-            if name in (*METRICS, *MULTILABEL_METRICS, "loss")}
 
 
 def _records(workdir):

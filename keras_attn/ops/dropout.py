@@ -25,9 +25,8 @@ def dropout(x, rate, seed):
     Returns:
         `(...)` in the dtype of x.
     """
-    if isinstance(seed, int):
-        seed &= 0xFFFFFFFF
     if _KERNELS is None or seed is None:
+        seed = seed & 0xFFFFFFFF if isinstance(seed, int) else seed
         return keras.random.dropout(x, rate, seed=seed)
     return _KERNELS.dropout(x, rate, hash_key(seed))
 

@@ -177,6 +177,12 @@ def multilabel_metrics(labels, chosen):
     }
 
 
+def metrics_among(results):
+    """Those of the results of a run that are metrics of its task, and `loss`."""
+    return {name: value for name, value in results.items()
+            if name in (*METRICS, *MULTILABEL_METRICS, "loss")}
+
+
 def task_metrics(labels, shares, kind, names=None):
     """Metrics of a task and its loss.
 

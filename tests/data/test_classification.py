@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.classification import (
-    ClassificationExamples,
-    LabelSet,
-    balanced_weights,
-    cut_longest_first,
-    encode_scores,
-)
+from keras_attn.data.classification import ClassificationExamples, cut_longest_first
+from keras_attn.data.labels import LabelSet, balanced_weights, encode_scores
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
 

@@ -9,7 +9,7 @@ from sklearn import metrics
 from small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 
 from keras_attn import finetune, load
-from keras_attn.data.classification import LabelSet
+from keras_attn.data.labels import LabelSet
 from keras_attn.errors import UserError
 from keras_attn.jobs import report
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy

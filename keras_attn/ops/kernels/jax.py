@@ -189,16 +189,7 @@ def _written(x, block, number):
 
 
 def dropout(x, rate, key):
-    """`x / (1 - rate)` where a hash of each value's number and of the key says so, else 0.
-
-    Args:
-        x: Floats `(...)`.
-        rate: Share of zeros, in [0, 1).
-        key: Two integers of 32 bits.
-
-    Returns:
-        `(...)`.
-    """
+    """As `dropout` on TensorFlow, with the same mask."""
     number = lax.iota("uint32", x.size).reshape(x.shape)
     kept = keep(number, words_of(key), rate)
     return jnp.where(kept, x * jnp.asarray(1.0 / (1.0 - rate), x.dtype), jnp.zeros((), x.dtype))

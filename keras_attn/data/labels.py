@@ -1,0 +1,168 @@
+"""Labels of texts -> class indices, numbers, or 0 and 1 for each class."""
+
+import itertools
+import json
+
+import numpy as np
+
+from keras_attn.errors import UserError, nearest
+
+
+class LabelSet:
+    """Names of the classes, in the order of their index.
+
+    Args:
+        names: Strings.
+        aliases: Dictionary from other spellings in the data to names.
+
+    Raises:
+        UserError: If a name is empty or there twice, or there are fewer than two.
+    """
+
+    def __init__(self, names, aliases=None):
+        self.names = tuple(str(name) for name in names)
+        self.aliases = dict(aliases or {})
+        if len(self.names) < 2:
+            raise UserError(f"At least two classes are needed. Received: labels={self.names}")
+        if len(set(self.names)) < len(self.names) or "" in self.names:
+            raise UserError(f"Labels must differ and not be empty. Received: {self.names}")
+        self._indices = {name: index for index, name in enumerate(self.names)}
+        for alias, name in self.aliases.items():
+            self._indices.setdefault(alias, self._indices[name])
+
+    @classmethod
+    def from_labels(cls, labels):
+        """Makes the set of the labels that occur, sorted (whole numbers by value).
+
+        Raises:
+            UserError: If only one class occurs, or two differ only in case or blanks.
+        """
+        names = set(labels)
+        folded = {}
+        for name in sorted(names):
+            other = folded.setdefault(" ".join(name.lower().split()), name)
+            if other != name:
+                raise UserError(
+                    "Labels that differ in more than case and blanks are needed; make them one. "
+                    f"Received: {other!r} and {name!r}"
+                )
+        if all(name.removeprefix("-").isdecimal() for name in names):
+            return cls(sorted(sorted(names), key=int))
+        return cls(sorted(names))
+
+    @classmethod
+    def from_lists(cls, labels, separator):
+        """Makes the set of the labels that occur in rows of any number of them."""
+        rows = (split_labels(text, separator) for text in labels)
+        return cls.from_labels(itertools.chain.from_iterable(rows))
+
+    def __len__(self):
+        return len(self.names)
+
+    def encode(self, labels, where=None):
+        """Turns labels into class indices.
+
+        Args:
+            labels: Strings.
+            where: Function from a row's number to its place, for the error; `Table.where`.
+
+        Returns:
+            int32 `(N,)`.
+
+        Raises:
+            UserError: For an unknown label, with its row and the known ones.
+        """
+        known = self._indices
+        indices = np.array([known.get(label, -1) for label in labels], np.int32)
+        if indices.size and indices.min() < 0:
+            row = int(np.argmin(indices >= 0))
+            self._refuse(labels[row], row, where)
+        return indices
+
+    def encode_lists(self, labels, separator, where=None):
+        """Turns rows of any number of labels into float32 `(N, C)`, 1 for each that is there.
+
+        Args:
+            labels: Strings, as `split_labels` takes them.
+            separator: Of the labels.
+            where: As in `encode`.
+        """
+        table = np.zeros((len(labels), len(self)), np.float32)
+        for row, text in enumerate(labels):
+            for label in split_labels(text, separator):
+                if label not in self._indices:
+                    self._refuse(label, row, where)
+                table[row, self._indices[label]] = 1.0
+        return table
+
+    def _refuse(self, label, row, where):
+        raise UserError(
+            f"A label known from training is needed: {_some(self.names)}. "
+            f"Received: {label!r} at {_place(row, where)}" + nearest(label, self.names)
+        )
+
+
+def split_labels(text, separator):
+    """The labels of a row: those between separators, or of a JSON list."""
+    if text.startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if isinstance(found, list):
+            return [label if isinstance(label, str) else json.dumps(label) for label in found]
+    return [part.strip() for part in text.split(separator) if part.strip()]
+
+
+def encode_scores(labels, where=None):
+    """Turns labels of a regression into float32 `(N,)`.
+
+    Raises:
+        UserError: For a label that is not a finite number, with its row.
+    """
+    scores = np.full(len(labels), np.nan)
+    for row, label in enumerate(labels):
+        try:
+            scores[row] = float(label)
+        except ValueError:
+            break
+    bad = np.flatnonzero(~(np.abs(scores) <= np.finfo(np.float32).max))
+    if bad.size:
+        row = int(bad[0])
+        raise UserError(
+            "A number as label is needed for regression. "
+            f"Received: {labels[row]!r} at {_place(row, where)}"
+        )
+    return scores.astype(np.float32)
+
+
+def encode_labels(labels, known, kind, separator, where):
+    """Labels of a file as class indices, numbers, or 0 and 1 for each class.
+
+    Args:
+        labels: Strings.
+        known: `LabelSet`, or None for regression.
+        kind: As `probabilities` takes it.
+        separator: Of several labels.
+        where: As in `LabelSet.encode`.
+    """
+    if kind == "multilabel":
+        return known.encode_lists(labels, separator, where)
+    return known.encode(labels, where) if known else encode_scores(labels, where)
+
+
+def balanced_weights(labels):
+    """What each example counts so that all classes that occur weigh the same: float32 `(N,)`.
+
+    Their mean is 1.
+    """
+    counts = np.bincount(labels)
+    return (len(labels) / (np.count_nonzero(counts) * counts[labels])).astype(np.float32)
+
+
+def _some(names, most=20):
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _place(row, where):
+    return where(row) if where is not None else f"row {row}"
