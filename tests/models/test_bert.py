@@ -412,3 +412,23 @@ def test_labels_outside_the_dictionary_are_an_error():
     model.compile("sgd")
     with pytest.raises(ValueError, match="dictionary"):
         model.fit(batch, batch["label"], verbose=0)
+
+
+def test_weights_that_change_count_at_once():
+    model, batch = BertClassifier(encoder(), 3), make_batch()
+    before = numpy(model(batch)["logits"])
+    model.compile(keras.optimizers.Adam(3e-3))
+    model.evaluate(batch, batch_size=8, verbose=0)
+    intermediate = model.backbone.encoder_layers[0].feed_forward.intermediate
+    was = numpy(intermediate.kernel)
+    model.fit(batch, batch_size=8, epochs=3, verbose=0)
+    assert np.abs(numpy(intermediate.kernel) - was).max() > 1e-3
+    found = model.evaluate(batch, batch_size=8, verbose=0, return_dict=True)
+    outputs = model(batch)
+    loss = numpy(model.compute_loss(batch, y_pred=outputs))
+    np.testing.assert_allclose(found["loss"], loss, 1e-4)
+    for variable in intermediate.variables:
+        variable.assign(np.zeros(variable.shape))
+    changed = numpy(model(batch)["logits"])
+    assert np.abs(changed - before).max() > 1e-3
+    assert np.abs(changed - numpy(outputs["logits"])).max() > 1e-4
