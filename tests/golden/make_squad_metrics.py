@@ -17,8 +17,9 @@ import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).parent
-WORDS = ["the", "The", "a", "an", "An", "red", "Red", "fox", "fox's", "foxes", "naïve", "Ωmega", "10",
-         "1,000", "U.S.", "US", "--", "“quoted”", "jumps", "over", "then", "anthem", "日本", "é", "%"]
+WORDS = ["the", "The", "a", "an", "An", "red", "Red", "fox", "fox's", "foxes", "naïve", "Ωmega",
+         "10", "1,000", "U.S.", "US", "--", "“quoted”", "jumps", "over", "then", "anthem", "日本",
+         "é", "%"]
 
 
 def make_cases(seed, number, impossible):
