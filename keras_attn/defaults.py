@@ -37,7 +37,8 @@ _UNLABELLED = {
                                   "swapped (ALBERT); full_sentences: one (RoBERTa)"),
 }
 _LABELLED = {
-    "task": (str, "a GLUE task, which sets columns, labels and metrics"),
+    "task": (str, "a GLUE task, which sets columns, labels and metrics; or reading_comprehension: "
+                  "find answers in passages, from files of SQuAD"),
     "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
                    "data.task; without: data.task in TFDS"),
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
@@ -56,6 +57,10 @@ _LABELLED = {
     "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
                         "learn sooner; without: True unless packed"),
     **_TEXT,
+    "max_question": (64, "tokens of a question at most, in reading_comprehension"),
+    "stride": (128, "tokens from one window of a long passage to the next, in "
+                    "reading_comprehension"),
+    "max_answer": (30, "tokens of an answer at most, in reading_comprehension"),
 }
 _BERT = {
     "size": (str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
@@ -120,7 +125,7 @@ _EVAL = {
 }
 _CHOICE = {
     "metric": (str, "keep the weights with which it was best in validation: accuracy, f1, "
-                    "f1_macro, matthews, pearson, …, loss; without: the last ones"),
+                    "f1_macro, matthews, pearson, exact, …, loss; without: the last ones"),
     "patience": (int, "end after that many evaluations without a better eval.metric; without: at "
                       "the end of the run"),
 }

@@ -10,6 +10,7 @@ import os
 import tensorflow as tf
 
 from keras_attn.data.classification import LabelSet
+from keras_attn.data.reading import TASK as READING
 from keras_attn.errors import UserError, nearest
 
 
@@ -116,6 +117,7 @@ def task(name):
     """
     if name not in TASKS:
         raise UserError(
-            f"A GLUE task is needed: {', '.join(TASKS)}. Received: {name!r}{nearest(name, TASKS)}"
+            f"A GLUE task is needed: {', '.join(TASKS)}, or {READING}. "
+            f"Received: {name!r}{nearest(name, [*TASKS, READING])}"
         )
     return TASKS[name]

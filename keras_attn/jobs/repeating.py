@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from keras_attn.errors import UserError
+from keras_attn.training import reading_metrics
 from keras_attn.training.best import score
 from keras_attn.training.metrics import METRICS, mean_interval
 from keras_attn.workdir import Workdir
@@ -95,7 +96,7 @@ class _Runs:
                 compared=True)
             gc.collect()  # a step and its functions refer to each other, and to the weights
             metrics = {name: value for name, value in results.items()
-                       if name in METRICS or name == "loss"}
+                       if name in (*METRICS, *reading_metrics.METRICS, "loss")}
             self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
                                 "seed": seed, **metrics}
             self.names = list(metrics)

@@ -97,12 +97,12 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
         answers: String for each, whatever `no_answer` is.
         no_answer: A number for each.
         threshold: Where `no_answer` is above it, the answer is taken to be that there is none.
-            None: the best for F1.
+            None: one that decides as the best for F1 does.
 
     Returns:
         Dict of `f1` and `exact`, and if some questions have no answer also of `has_answer_*` and
         `no_answer_*`, the same of the two kinds apart, and `best_*` and `best_*_threshold`, what
-        they could be and with which threshold.
+        they could be and with which threshold; and without one, the `threshold` taken.
     """
     answerable = np.array([bool(own) for own in right])
     scores = question_scores(right, answers)
@@ -112,7 +112,9 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
             best[f"best_{name}"], best[f"best_{name}_threshold"] = best_threshold(
                 scores[name], right, answers, no_answer)
     if threshold is None:
-        threshold = best.get("best_f1_threshold", math.inf)
+        threshold = math.inf
+        if best:
+            threshold = best["threshold"] = _above(best["best_f1_threshold"], no_answer)
     none = np.asarray(no_answer) > threshold
     scores = {name: np.where(none, ~answerable, score) for name, score in scores.items()}
     found = {name: float(np.mean(score)) for name, score in scores.items()}
@@ -123,3 +125,13 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
             found.update({f"{kind}_{name}": float(np.mean(score[rows]))
                           for name, score in scores.items()})
     return {**found, **best}
+
+
+def _above(threshold, no_answer):
+    """The middle between a threshold and the next higher score.
+
+    It decides alike. But the best threshold is itself the score of a question, which may come out
+    on either side of it when it is computed in another batch.
+    """
+    higher = [score for score in no_answer if score > threshold]
+    return (threshold + min(higher)) / 2 if higher else threshold + 1.0

@@ -38,7 +38,12 @@ def test_they_equal_those_of_version_2_0(golden):
 def test_without_a_threshold_the_best_is_taken():
     columns = _columns(GOLDEN["2.0"][0]["cases"])
     found = reading_metrics(*columns, None)
+    threshold = found.pop("threshold")
     assert found == reading_metrics(*columns, found["best_f1_threshold"])
+    assert found == reading_metrics(*columns, threshold)
+    scores = sorted(columns[2])
+    place = scores.index(found["best_f1_threshold"])
+    assert threshold == pytest.approx((scores[place] + scores[place + 1]) / 2)
     assert found["f1"] > reading_metrics(*columns, 100.0)["f1"]
 
 
