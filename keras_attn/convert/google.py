@@ -85,6 +85,9 @@ def write(folder, stored):
         UserError: If the model is none that google-research/bert has.
     """
     check_is_bert(stored, "google-research/bert")
+    if stored.kind == "reading":
+        raise UserError("A model of another task is needed for google-research/bert. Received: "
+                        "one that reads")
     needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
     given = {**needed, **stored.architecture, **stored.heads}
     for name, value in needed.items():
