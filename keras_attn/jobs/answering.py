@@ -47,13 +47,15 @@ def evaluate_answers(answerer, source, batch_size, on_bad_text):
     """Measures a model on files of SQuAD.
 
     Returns:
-        Dict of `reading_metrics`, with the threshold of the model, and `examples`.
+        Dict of `reading_metrics`, with the threshold of the model; `examples`; and `misplaced`,
+        how many right answers are not where they should be.
     """
     on_bad_text = on_bad_text or answerer.config["data"]["on_bad_text"]
     questions = read_questions(source, on_bad_text=on_bad_text)
     answers = answerer.find(questions, batch_size=batch_size)
     threshold = math.inf if answerer.threshold is None else answerer.threshold
-    return {**metrics_of(questions, answers, threshold), "examples": len(questions)}
+    return {**metrics_of(questions, answers, threshold), "examples": len(questions),
+            "misplaced": questions.misplaced}
 
 
 def metrics_of(questions, answers, threshold):

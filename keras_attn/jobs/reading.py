@@ -44,7 +44,6 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         config, data = run.config, run.config.data
         _check(data)
         architecture = choose_architecture(run, use_pooler=False)
-        run.match_heads([])
         check_training(run, architecture["num_layers"], classes=False)
         questions = _read_splits(run)
         best = choose_best(config.eval, METRICS, questions["validation"], compared)

@@ -33,7 +33,7 @@ def reader(tmp_path_factory):
     """The workdir of a reader of 2.0 that knows its training data, and its results."""
     folder = tmp_path_factory.mktemp("reader")
     config = _config(folder, impossible=True, **{
-        "data.validation": str(folder / "train.json"), "train.steps": 120, "eval.every": 60,
+        "data.validation": str(folder / "train.json"), "train.steps": 90, "eval.every": 45,
         "eval.metric": "f1"})
     results = finetune(config, workdir=str(folder / "run"))
     return folder / "run", results, config
@@ -62,7 +62,7 @@ def test_the_same_call_goes_on_and_finds_the_same(reader):
 def test_evaluating_is_by_the_answers_that_are_given(reader):
     workdir, results, config = reader
     found = evaluate(str(workdir), config.data.train)
-    assert found.pop("examples") == 36
+    assert (found.pop("examples"), found.pop("misplaced")) == (36, 0)
     questions = read_questions(config.data.train)
     told = load(str(workdir)).answer(questions.questions, questions.texts, batch_size=5)
     wanted = reading_metrics(questions.answers, [one["answer"] for one in told], np.zeros(36))
