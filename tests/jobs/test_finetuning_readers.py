@@ -1,6 +1,7 @@
 """Runs of reading comprehension, and what their workdirs answer."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -144,6 +145,23 @@ def test_wrong_arguments_of_answer_are_named(reader):
         predict_texts(str(reader[0]), ["a"])
     with pytest.raises(UserError, match="label=x"):
         evaluate(str(reader[0]), reader[2].data.train, label="x")
+
+
+@pytest.mark.parametrize("content", [None, "[]", "{}", '{"threshold": "high"}'])
+def test_a_workdir_without_its_threshold_is_refused(reader, tmp_path, content):
+    shutil.copytree(reader[0], tmp_path / "run")
+    (tmp_path / "run/reading.json").unlink()
+    if content:
+        (tmp_path / "run/reading.json").write_text(content)
+    with pytest.raises(UserError, match="reading.json must be that of a model that reads"):
+        load(str(tmp_path / "run"))
+
+
+@pytest.mark.slow
+def test_a_dry_run_leaves_nothing(tmp_path):
+    config = _config(tmp_path, impossible=True)
+    found = finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
+    assert found["steps"] == 2 and not (tmp_path / "run").exists()
 
 
 def test_the_model_of_a_reader_reloads_by_itself(reader):
