@@ -49,7 +49,7 @@ def _folded(text, lowercase):
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(text=st.one_of(ANY, HARD))
 def test_spans_hold_their_tokens_in_order_and_leave_out_only_what_is_dropped(lowercase, text):
     tokens = _tokens(text, lowercase)
