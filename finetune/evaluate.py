@@ -22,7 +22,7 @@ def define_flags():
                         required=True)
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
-    define_reading_flags(["tsv", "csv", "jsonl", "label_text"])
+    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text"])
     flags.DEFINE_string("label_column", None, "Column of the label, likewise.")
 
 

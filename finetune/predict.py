@@ -33,7 +33,7 @@ def define_flags():
     flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, SQuAD's JSON, or a glob.")
     flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl; answers: .json, "
                         ".jsonl), or - for the terminal.")
-    define_reading_flags(["tsv", "csv", "jsonl", "lines", "label_text"])
+    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
 
 
 def main():

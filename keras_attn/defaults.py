@@ -37,8 +37,9 @@ _UNLABELLED = {
                                   "swapped (ALBERT); full_sentences: one (RoBERTa)"),
 }
 _LABELLED = {
-    "task": (str, "a GLUE task, which sets columns, labels and metrics; or reading_comprehension: "
-                  "find answers in passages, from files of SQuAD"),
+    "task": (str, "single_label, multilabel or regression; reading_comprehension: find answers in "
+                  "passages, from files of SQuAD; or a GLUE task, which sets columns, labels and "
+                  "metrics; without: single_label"),
     "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
                    "data.task; without: data.task in TFDS"),
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
@@ -48,12 +49,16 @@ _LABELLED = {
                      "there is no other; 0: none"),
     "text": (str, "column of the text: a name, or a number from 0"),
     "text_pair": (str, "column of the second text"),
-    "label": (str, "column of the label"),
-    "regression": (False, "labels are numbers to predict"),
-    "format": (str, "tsv, csv, jsonl, label_text; without: by the file's name"),
+    "label": (str, "column of the label; of multilabel a JSON list, or labels with "
+                   "data.label_separator"),
+    "label_separator": (",", "between the labels of a row of multilabel"),
+    "regression": (False, "as data.task=regression"),
+    "format": (str, "tsv, csv, jsonl, parquet, label_text; without: by the file's name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "limit": (int, "train on that many rows, drawn by data.seed"),
     "seed": (int, "of the rows drawn and held out; without: train.seed, the first of several"),
+    "windows": (int, "read longer texts in windows of data.length tokens that share so many, and "
+                     "average their probabilities; without: the rest is cut"),
     "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
                         "learn sooner; without: True unless packed"),
     **_TEXT,
@@ -125,7 +130,7 @@ _EVAL = {
 }
 _CHOICE = {
     "metric": (str, "keep the weights with which it was best in validation: accuracy, f1, "
-                    "f1_macro, matthews, pearson, exact, …, loss; without: the last ones"),
+                    "f1_macro, f1_micro, matthews, pearson, exact, …, loss; without: last ones"),
     "patience": (int, "end after that many evaluations without a better eval.metric; without: at "
                       "the end of the run"),
 }

@@ -53,7 +53,7 @@ def test_a_mistake_on_the_command_line_is_one_line(module, arguments, messages):
 
 
 @pytest.mark.parametrize("module", ["pretrain", "pretrain.prepare", "finetune", "finetune.predict",
-                                    "finetune.evaluate"])
+                                    "finetune.evaluate", "finetune.export"])
 def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
     done = _run(module, "--help")
     assert done.returncode == 0 and f"python -m {module}" in done.stdout

@@ -86,7 +86,7 @@ def write(folder, stored):
     Raises:
         UserError: If the model is none that google-research/bert has.
     """
-    check_is_bert(stored, "google-research/bert")
+    check_is_bert(stored, "google-research/bert", multilabel=False)
     needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
     given = {**needed, **stored.architecture, **stored.heads}
     for name, value in needed.items():

@@ -77,14 +77,14 @@ def read(folder):
         heads = {"next_sentence": next_sentence,
                  "tie_embeddings": config["tie_word_embeddings"] is not False}
     elif kind == "finetuning":
-        labels = _labels(config, path)
+        labels, multilabel = _labels(config, path)
         dropout = config["classifier_dropout"]
         dropout = architecture["dropout"] if dropout is None else dropout
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or \
                 not 0 <= dropout < 1:
             raise UserError("classifier_dropout must be in [0, 1). "
                             f"Received: {shorten(dropout)} in {path}")
-        heads = {"num_classes": len(labels) or 1, "dropout": dropout}
+        heads = {"num_classes": len(labels) or 1, "dropout": dropout, "multilabel": multilabel}
     untied = not heads.get("tie_embeddings", True)
     names = functools.partial(_name_in, tensors.header, untied)
     layout = _layout(architecture, kind, heads, names)
@@ -167,7 +167,7 @@ def _config(stored):
             "classifier_dropout": stored.heads["dropout"],
             "id2label": numbered(labels),
             "label2id": {label: number for number, label in enumerate(labels)},
-            "problem_type": "single_label_classification" if stored.labels else "regression",
+            "problem_type": _problem(stored),
         }
     return config
 
@@ -183,14 +183,19 @@ def _model_of(stored):
     return "BertForMaskedLM"
 
 
+def _problem(stored):
+    if stored.heads.get("multilabel"):
+        return "multi_label_classification"
+    return "single_label_classification" if stored.labels else "regression"
+
+
 def _labels(config, path):
-    """Names of the classes; [] for regression."""
+    """(names of the classes, [] for regression; whether a row has any number of them)."""
     labels = read_labels(config, path)
     problem = config.get("problem_type")
     if problem == "multi_label_classification":
-        raise UserError("A model of single labels or of numbers is needed. "
-                        f"Received: problem_type={problem} in {path}")
-    return [] if len(labels) == 1 or problem == "regression" else labels
+        return labels, True
+    return [] if len(labels) == 1 or problem == "regression" else labels, False
 
 
 def _layout(architecture, kind, heads, name_in):

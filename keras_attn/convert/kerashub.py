@@ -83,7 +83,7 @@ def write(folder, stored):
     """
     import h5py
 
-    check_is_bert(stored, "KerasHub")
+    check_is_bert(stored, "KerasHub", multilabel=False)
     for name, value in _FIXED.items():
         if stored.architecture[name] != value:
             raise UserError(f"KerasHub's BertBackbone has {name}={value}. "

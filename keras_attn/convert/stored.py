@@ -199,9 +199,9 @@ def resolved(architecture, source):
     return {name: value for name, value in encoder.get_config().items() if name not in names}
 
 
-def check_is_bert(stored, format):
+def check_is_bert(stored, format, **needed):
     """Raises UserError for what the BERT of other libraries does not have."""
-    needed = {"norm_first": False, "pooling": "cls"}
+    needed = {"norm_first": False, "pooling": "cls", **needed}
     given = {**needed, **stored.architecture, **stored.heads}
     for name, value in needed.items():
         if given[name] != value:

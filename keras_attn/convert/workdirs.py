@@ -54,7 +54,7 @@ def read(folder, log=print):
             found = workdir.read_labels()
             labels, pairs = found["names"], found["pairs"]
             known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
-                     "pooling": config["model"].get("pooling", "cls")}
+                     "pooling": config["model"].get("pooling", "cls"), "multilabel": False}
         else:
             known = {"encoder": {}, "reading": {}}[kind]
         if kind == "reading":

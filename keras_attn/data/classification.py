@@ -1,5 +1,8 @@
 """Labelled texts -> batches, as a pure function of seed and index."""
 
+import itertools
+import json
+
 import numpy as np
 
 from keras_attn.errors import UserError, nearest
@@ -49,6 +52,12 @@ class LabelSet:
             return cls(sorted(sorted(names), key=int))
         return cls(sorted(names))
 
+    @classmethod
+    def from_lists(cls, labels, separator):
+        """Makes the set of the labels that occur in rows of any number of them."""
+        rows = (split_labels(text, separator) for text in labels)
+        return cls.from_labels(itertools.chain.from_iterable(rows))
+
     def __len__(self):
         return len(self.names)
 
@@ -69,12 +78,42 @@ class LabelSet:
         indices = np.array([known.get(label, -1) for label in labels], np.int32)
         if indices.size and indices.min() < 0:
             row = int(np.argmin(indices >= 0))
-            raise UserError(
-                f"A label known from training is needed: {_some(self.names)}. "
-                f"Received: {labels[row]!r} at {_place(row, where)}"
-                + nearest(labels[row], self.names)
-            )
+            self._refuse(labels[row], row, where)
         return indices
+
+    def encode_lists(self, labels, separator, where=None):
+        """Turns rows of any number of labels into float32 `(N, C)`, 1 for each that is there.
+
+        Args:
+            labels: Strings, as `split_labels` takes them.
+            separator: Of the labels.
+            where: As in `encode`.
+        """
+        table = np.zeros((len(labels), len(self)), np.float32)
+        for row, text in enumerate(labels):
+            for label in split_labels(text, separator):
+                if label not in self._indices:
+                    self._refuse(label, row, where)
+                table[row, self._indices[label]] = 1.0
+        return table
+
+    def _refuse(self, label, row, where):
+        raise UserError(
+            f"A label known from training is needed: {_some(self.names)}. "
+            f"Received: {label!r} at {_place(row, where)}" + nearest(label, self.names)
+        )
+
+
+def split_labels(text, separator):
+    """The labels of a row: those between separators, or of a JSON list."""
+    if text.startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if isinstance(found, list):
+            return [label if isinstance(label, str) else json.dumps(label) for label in found]
+    return [part.strip() for part in text.split(separator) if part.strip()]
 
 
 def encode_scores(labels, where=None):
@@ -97,6 +136,21 @@ def encode_scores(labels, where=None):
             f"Received: {labels[row]!r} at {_place(row, where)}"
         )
     return scores.astype(np.float32)
+
+
+def encode_labels(labels, known, kind, separator, where):
+    """Labels of a file as class indices, numbers, or 0 and 1 for each class.
+
+    Args:
+        labels: Strings.
+        known: `LabelSet`, or None for regression.
+        kind: As `probabilities` takes it.
+        separator: Of several labels.
+        where: As in `LabelSet.encode`.
+    """
+    if kind == "multilabel":
+        return known.encode_lists(labels, separator, where)
+    return known.encode(labels, where) if known else encode_scores(labels, where)
 
 
 def balanced_weights(labels):
@@ -135,12 +189,18 @@ class ClassificationExamples:
         weights: float32 `(N,)`, what each example counts, above 0; None: 1.
         by_length: With `shuffle`: whether rows of a batch are of similar length, which learns more
             slowly at first than batches of all lengths.
+        windows: None: what does not fit is cut. Else a longer text becomes several examples,
+            whose weights share that of the text: windows that have at least that many tokens in
+            common with the next; the last one ends with the text.
 
     Attributes:
         batch_size, length: As given.
-        num_examples, num_batches: Of an epoch.
+        num_examples, num_batches: Of an epoch; windows count.
+        num_texts: As given.
+        owners: Number of the text of each example, int64 `(N,)`.
         num_cut: How many rows were cut at `length`.
-        text_lengths, row_lengths: Tokens of each row before and after cutting, int32 `(N,)`.
+        text_lengths: Tokens of each text with `[CLS]` and `[SEP]`, int32.
+        row_lengths: Tokens of each example, int32 `(N,)`.
         buckets: As used.
 
     Raises:
@@ -162,6 +222,7 @@ class ClassificationExamples:
         shuffle=True,
         by_length=True,
         weights=None,
+        windows=None,
     ):
         specials = 2 if text_pairs is None else 3
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
@@ -173,18 +234,22 @@ class ClassificationExamples:
             second = np.zeros_like(first)
         else:
             self._pair_ids, self._pair_starts, second = _tokenize(text_pairs, tokenizer)
-        self._first, self._second = cut_longest_first(first, second, length - specials)
-        self._paired = text_pairs is not None
+        self.num_texts, self.owners = len(texts), np.arange(len(texts))
+        self.text_lengths = first + second + np.int32(specials)
         self._labels = None if labels is None else np.asarray(labels)
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
+        if windows is not None:
+            _check_windows(windows, length - specials, text_pairs)
+            first, second = self._cut_windows(first, length - specials, windows)
+        self._first, self._second = cut_longest_first(first, second, length - specials)
+        self._paired = text_pairs is not None
         self._seed, self._shuffle, self._by_length = seed, shuffle, by_length
         self._newest_order = (None, None)  # epoch and order
         self.batch_size = batch_size
         self.length = length
-        self.num_examples = len(texts)
-        self.num_batches = -(-len(texts) // batch_size)
+        self.num_examples = len(first)
+        self.num_batches = -(-len(first) // batch_size)
         self.num_cut = int(np.sum(first + second > length - specials))
-        self.text_lengths = first + second + np.int32(specials)
         self.row_lengths = self._first + self._second + np.int32(specials)
         self.buckets = _complete_buckets(buckets, length)
 
@@ -208,6 +273,20 @@ class ClassificationExamples:
         missing = self.batch_size - len(rows)
         empty = {"token_ids": self.pad_id}
         return {key: _fill_up(value, missing, empty.get(key, 0)) for key, value in batch.items()}
+
+    def _cut_windows(self, lengths, room, overlap):
+        """Makes an example of each window; returns the lengths of its texts."""
+        counts = 1 + -(-np.maximum(lengths - room, 0) // (room - overlap))
+        self.owners = np.repeat(self.owners, counts)
+        number = np.arange(len(self.owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        length = lengths[self.owners]
+        start = np.minimum(number * (room - overlap), np.maximum(length - room, 0))
+        self._starts = self._starts[self.owners] + start
+        self._pair_starts = np.zeros_like(self._starts)
+        self._weights = (self._weights / counts)[self.owners].astype(np.float32)
+        self._labels = None if self._labels is None else self._labels[self.owners]
+        first = np.minimum(length - start, room).astype(np.int32)
+        return first, np.zeros_like(first)
 
     def _token_arrays(self, rows, width):
         first = self._first[rows][:, None]
@@ -311,6 +390,14 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
         )
     if batch_size < 1:
         raise UserError(f"A batch of at least one row is needed. Received: batch_size={batch_size}")
+
+
+def _check_windows(windows, room, text_pairs):
+    if text_pairs is not None:
+        raise UserError("data.windows takes single texts. Received: pairs")
+    if not 0 <= windows < room:
+        raise UserError(f"data.windows must be in [0, {room}), the tokens of a row. "
+                        f"Received: data.windows={windows}")
 
 
 def _some(names, most=20):

@@ -107,6 +107,23 @@ _ROWS = [
     Task("wnli", *_TWO, "label", *_TWO, ("not_entailment", "entailment"), ("accuracy",)),
 ]  # fmt: skip
 TASKS = {row.name: row for row in _ROWS}
+# What `data.task` may be besides: kinds of task, whose columns are told by fields.
+KINDS = ("single_label", "multilabel", "regression")
+
+
+def task_of(name):
+    """The `Task` of that name; None for None and for one of `KINDS`.
+
+    Raises:
+        UserError: For an unknown name, with the nearest.
+    """
+    if name is None or name in KINDS:
+        return None
+    if name not in TASKS:
+        known = (*KINDS, READING, *TASKS)
+        raise UserError(f"data.task must be one of {', '.join(known)}. "
+                        f"Received: data.task={name}{nearest(name, known)}")
+    return TASKS[name]
 
 
 def task(name):
@@ -117,7 +134,6 @@ def task(name):
     """
     if name not in TASKS:
         raise UserError(
-            f"A GLUE task is needed: {', '.join(TASKS)}, or {READING}. "
-            f"Received: {name!r}{nearest(name, [*TASKS, READING])}"
+            f"A GLUE task is needed: {', '.join(TASKS)}. Received: {name!r}{nearest(name, TASKS)}"
         )
     return TASKS[name]

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# What an example has for each of its tokens, or of those that are masked.
+_OF_TOKENS = ("token_ids", "segment_ids", "padding_mask", "mask_positions", "mask_ids",
+              "mask_weights")
+
 
 @dataclass(frozen=True)
 class PackedExamples:
@@ -95,7 +99,7 @@ def pack(batch, rows, *, count, length, most, slots=0, pad_id=0):
         batch: Dict of arrays of N examples, each in a row of its own from column 0:
             `token_ids`, `segment_ids`, `padding_mask` `(N, T)`; `mask_positions`, `mask_ids`,
             `mask_weights` `(N, P)` if tokens are masked; `sample_weight` `(N,)`, optional; any
-            others `(N,)`, such as labels.
+            others `(N, ...)`, such as labels.
         rows: `(N,)` ascending: the row of each.
         count: Rows B to make; those that no example is in are empty.
         length: Columns T of them.
@@ -107,7 +111,7 @@ def pack(batch, rows, *, count, length, most, slots=0, pad_id=0):
         Dict of `token_ids`, `segment_ids`, `padding_mask`, `position_ids` (of each token in its
         example) and `pack_ids` (the number of its example in the row, from 1; 0 for padding)
         `(B, T)`; `cls_positions` (where each example begins) and `sample_weight` (0 for a place
-        without example) `(B, E)`; what was masked, `(B, slots)`; and the others `(B, E)`.
+        without example) `(B, E)`; what was masked, `(B, slots)`; and the others `(B, E, ...)`.
     """
     rows = np.asarray(rows)
     tokens = batch["padding_mask"].sum(axis=1, dtype=np.int64)
@@ -128,9 +132,9 @@ def pack(batch, rows, *, count, length, most, slots=0, pad_id=0):
     packed["pack_ids"] = spread((place[example] + 1).astype(np.int32))
     single = {"cls_positions": offset.astype(np.int32),
               "sample_weight": np.ones(len(rows), np.float32)}
-    single |= {name: array for name, array in batch.items() if array.ndim == 1}
+    single |= {name: array for name, array in batch.items() if name not in _OF_TOKENS}
     for name, values in single.items():
-        packed[name] = spread(values, (count, most), (rows, place))
+        packed[name] = spread(values, (count, most, *values.shape[1:]), (rows, place))
     if slots:
         example, slot = np.nonzero(batch["mask_weights"])
         taken = np.count_nonzero(batch["mask_weights"], axis=1)

@@ -16,12 +16,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_attn.data.text_lines import is_gzip
-from keras_attn.errors import UserError, nearest
+from keras_attn.errors import UserError, first_line, nearest
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
     "csv": (".csv",),
     "jsonl": (".jsonl", ".ndjson", ".json"),
+    "parquet": (".parquet",),
     "lines": (".txt",),  # one text a line; the column is called text
     "label_text": (),  # a label, a blank, the text; columns label and text
 }
@@ -55,7 +56,7 @@ def format_of(name):
     format = told_format(name)
     if format is None:
         raise UserError(
-            "A file name that ends in .tsv, .csv, .jsonl or .txt is needed, "
+            "A file name that ends in .tsv, .csv, .jsonl, .parquet or .txt is needed, "
             f"or format={'|'.join(FORMATS)}. Received: {name!r}"
         )
     return format
@@ -80,6 +81,16 @@ class _RawFile(io.RawIOBase):
 
     def readable(self):
         return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        self._file.seek(offset, whence)
+        return self.tell()
+
+    def tell(self):
+        return self._file.tell()
 
     def readinto(self, buffer):
         data = self._file.read(len(buffer))
@@ -240,7 +251,36 @@ def json_rows(lines, columns, path):
         yield number, [_json_string(record[key]) for key in keys]
 
 
+def parquet_rows(columns, path):
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    keys = [str(column) for column in columns]
+    count = 0
+    try:
+        with _RawFile(path) as file:
+            table = ParquetFile(file)
+            names = table.schema_arrow.names
+            for key in keys:
+                if key not in names:
+                    refuse_column(key, names, path)
+            for batch in table.iter_batches(batch_size=1024, columns=keys):
+                for record in batch.to_pylist():
+                    count += 1
+                    yield count, [_json_string(record[key]) for key in keys]
+    except (ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
+        reason = first_line(error)
+        raise UserError(
+            f"A readable Parquet file is needed. Received: {path} ({reason})") from error
+    if not count:
+        raise UserError(f"A file with rows is needed. Received: {path}")
+
+
 def _json_string(value):
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "keras_attn.undecodable")
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Rows of text and label from TSV, CSV, JSONL and plain files, and from TFDS.
+"""Rows of text and label from TSV, CSV, JSONL, Parquet and plain files, and from TFDS.
 
 Columns are chosen by name, or by number in files without a header. TSV is read
 as GLUE writes it (quotes are ordinary characters), CSV with quoting. Rows keep
@@ -25,6 +25,7 @@ from keras_attn.data.table_formats import (
     format_of,
     is_text,
     json_rows,
+    parquet_rows,
 )
 from keras_attn.errors import UserError
 
@@ -131,6 +132,7 @@ class iterate_rows:
             do, unless all columns are given as numbers.
         format: One of `FORMATS`; None: from the file's name.
         split: The split of a TFDS name without one.
+        unlabelled: Whether a label may be empty.
 
     Attributes:
         skipped: Counts of rows left out, by reason; empty lines among them.
@@ -153,6 +155,7 @@ class iterate_rows:
         header=None,
         format=None,
         split="train",
+        unlabelled=False,
     ):
         if text is None:
             raise UserError("The name of the text column is needed. Received: text=None")
@@ -167,6 +170,7 @@ class iterate_rows:
         self._columns = {"text": text, "text_pair": text_pair, "label": label}
         self._on_bad_text = on_bad_text
         self._header = header
+        self._unlabelled = unlabelled
         self._sources = [
             self._source(name, format, split) for name in find_files(source, tfds=True)
         ]
@@ -182,7 +186,7 @@ class iterate_rows:
                     self._refuse(values, source, line)
                     continue
                 row = Row(*_in_order(wanted, values), source, line)
-                if row.label == "":
+                if row.label == "" and not self._unlabelled:
                     raise UserError(
                         f"A label in column {self._columns['label']!r} is needed in every row. "
                         f"Received: none in {place(source, line)}"
@@ -207,7 +211,9 @@ class iterate_rows:
 
     def _file_rows(self, source, format, columns):
         lines = Lines(source, self._encoding)
-        if format == "jsonl":
+        if format == "parquet":
+            rows = parquet_rows(columns, source)
+        elif format == "jsonl":
             rows = json_rows(lines, columns, source)
         else:
             rows = delimited_rows(lines, format, columns, self._header, source)
@@ -216,13 +222,15 @@ class iterate_rows:
                 need = f"Text in {self._encoding} is needed (or another encoding)"
                 values = BadRow("encoding", need)
             yield line, values
-        if not lines.count:
+        if not lines.count and format != "parquet":
             raise UserError(f"A file with rows is needed. Received: the empty file {source}")
 
 
 def place(source, line):
     """Says where a row came from, for messages."""
-    return f"{source}, {'example' if source.startswith('tfds:') else 'line'} {line}"
+    if source.startswith("tfds:"):
+        return f"{source}, example {line}"
+    return f"{source}, {'row' if source.lower().endswith('.parquet') else 'line'} {line}"
 
 
 def _in_order(wanted, values):

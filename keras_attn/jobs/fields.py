@@ -29,6 +29,7 @@ LOWEST = (
     ("eval.patience", 0, False), ("data.holdout", 0, True), ("data.seed", 0, True),
     ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
     ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
+    ("data.windows", 0, True),
     ("data.vocab_size", 0, False), ("data.max_question", 0, False), ("data.stride", 0, False),
     ("data.max_answer", 0, False),
     ("model.dropout", 0, True), ("model.initializer_range", 0, False),

@@ -12,7 +12,7 @@ from keras_attn.data.classification import (
     ClassificationExamples,
     LabelSet,
     balanced_weights,
-    encode_scores,
+    encode_labels,
 )
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
@@ -26,7 +26,8 @@ from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.best import Best
-from keras_attn.training.metrics import classification_metrics, metric_names
+from keras_attn.training.metrics import metric_names, task_metrics
+from keras_attn.training.probabilities import mean_by_text, probabilities
 
 # Of a packed batch, different numbers of rows at most, for XLA compiles each.
 ROW_COUNTS = 32
@@ -74,19 +75,19 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         new = run.match_heads(["pooler"] if config.model.pooling == "cls" else [])
         seed = config.train.seed if config.data.seed is None else config.data.seed
         task = _task(config.data)
-        check_training(run, architecture["num_layers"], classes=not task.regression)
+        check_training(run, architecture["num_layers"], task.kind)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
-        labels = _label_set(tables["train"], task)  # of all rows: a draw may miss a class
+        # Of all rows: a draw may miss a class.
+        labels = _label_set(tables["train"], task, config.data.label_separator)
         if not tables["validation"] and config.data.holdout:
             tables["train"], tables["validation"] = hold_out(
-                tables["train"], config.data.holdout, seed, stratify=bool(labels))
+                tables["train"], config.data.holdout, seed, stratify=task.kind == "single_label")
             run.say(f"held out for validation: {100 * config.data.holdout:.3g} % of the texts "
                     "(data.holdout)")
         rows = rows_drawn(len(tables["train"]), config.data.limit, seed)
         tables["train"] = tables["train"].take(rows)
-        targets = _targets(tables, task, labels)
-        names = targets.metrics or metric_names(len(targets.names))
-        best = choose_best(config.eval, names, tables["validation"], compared)
+        targets = _targets(tables, task, labels, config.data.label_separator)
+        best = choose_best(config.eval, targets.metrics, tables["validation"], compared)
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         train, validation = (
@@ -100,7 +101,7 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         # A head of other classes would start with their meaning.
         new = [*new, "logits_dense"] if _other_classes(run, targets) else new
         heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
-                 "pooling": config.model.pooling}
+                 "pooling": config.model.pooling, "multilabel": task.kind == "multilabel"}
         run.start(architecture, heads, _hashes(run, tables))
 
         def make_model():
@@ -118,10 +119,9 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
                 del run.pretrained  # and with it the memory of its weights
 
         def metrics(results, logits):
-            labels = targets.encoded["validation"]
-            named = classification_metrics(labels, logits[:len(labels)], targets.metrics,
-                                           regression=not targets.names)
-            return {**named, "loss": results["loss"]}
+            shares = probabilities(logits[:validation.num_examples], task.kind)
+            shares = mean_by_text(shares, validation.owners, validation.num_texts)
+            return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics)
 
         return run.train(
             make_model, first_weights,
@@ -134,10 +134,10 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
 
 @dataclasses.dataclass(frozen=True)
 class _Task:
-    """Columns, classes and metrics of the data, from a GLUE name or the fields."""
+    """Columns, kind and metrics of the data, from a GLUE name or the fields."""
 
     glue: object
-    regression: bool
+    kind: str
     metrics: tuple | None
 
 
@@ -146,28 +146,35 @@ class _Targets:
     """What is to be predicted: class names (none for regression) and encoded labels."""
 
     names: tuple
-    metrics: tuple | None
+    metrics: tuple
     encoded: dict
 
 
 def _task(data):
-    if data.task is None:
-        return _Task(None, data.regression, None)
-    known = glue.task(data.task)
-    return _Task(known, known.regression, known.metrics)
+    known = glue.task_of(data.task)
+    if known:
+        return _Task(known, "regression" if known.regression else "single_label", known.metrics)
+    if data.regression and data.task not in (None, "regression"):
+        raise UserError("data.regression=True is for data.task=regression. "
+                        f"Received: data.task={data.task}")
+    kind = "regression" if data.regression else data.task or "single_label"
+    if not data.label_separator:
+        raise UserError("data.label_separator must not be empty. Received: an empty one")
+    return _Task(None, kind, None)
 
 
-def check_training(run, num_layers, classes):
+def check_training(run, num_layers, kind):
     """Checks fields of `config.train` that finetuning has besides.
 
     Args:
         run: `Run`.
         num_layers: Of the model.
-        classes: Whether the task has any.
+        kind: Of the task.
     """
     train = run.config.train
-    if train.class_weights and not classes:
-        raise UserError("train.class_weights needs classes. Received: a task without")
+    if train.class_weights and kind != "single_label":
+        raise UserError("train.class_weights needs one class a row. "
+                        f"Received: data.task={kind}")
     if train.freeze > num_layers:
         raise UserError(f"train.freeze must be in [0, {num_layers}], the layers of the model. "
                         f"Received: train.freeze={train.freeze}")
@@ -202,7 +209,7 @@ def _read(data, task, split):
         columns = {"text": "text", "text_pair": None, "label": "label"}
     return read_table(
         source, **columns, format=data.format, header=data.header, encoding=data.encoding,
-        on_bad_text=data.on_bad_text, split=split,
+        on_bad_text=data.on_bad_text, split=split, unlabelled=task.kind == "multilabel",
     )
 
 
@@ -221,18 +228,20 @@ def rows_drawn(count, limit, seed):
     return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
 
 
-def _label_set(table, task):
+def _label_set(table, task, separator):
     """The classes of the training data; None for regression."""
-    if task.regression:
+    if task.kind == "regression":
         return None
+    if task.kind == "multilabel":
+        return LabelSet.from_lists(table.labels, separator)
     return task.glue.label_set() if task.glue else LabelSet.from_labels(table.labels)
 
 
-def _targets(tables, task, labels):
-    encode, names = (labels.encode, labels.names) if labels else (encode_scores, ())
-    encoded = {split: encode(table.labels, table.where)
+def _targets(tables, task, labels, separator):
+    encoded = {split: encode_labels(table.labels, labels, task.kind, separator, table.where)
                for split, table in tables.items() if table}
-    return _Targets(tuple(names), task.metrics, encoded)
+    metrics = task.metrics or metric_names(len(labels or ()), task.kind == "multilabel")
+    return _Targets(labels.names if labels else (), tuple(metrics), encoded)
 
 
 def choose_best(config, names, validation, compared):
@@ -278,6 +287,7 @@ def _examples(run, table, labels, tokenizer, shuffle):
         buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
         by_length=config.data.pack == 1 if by_length is None else by_length,
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
+        windows=config.data.windows,
     )
 
 
@@ -318,7 +328,12 @@ def _report(run, tables, targets, examples):
     lengths = examples.text_lengths
     median, most = np.percentile(lengths, [50, 95])
     run.say(f"tokens a row: median {median:.0f}, 95 % up to {most:.0f}, longest {lengths.max()} · "
-            f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens")
+            + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
+               if run.config.data.windows is None else
+               f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
+    if examples.num_examples < examples.batch_size:
+        run.say(f"fewer rows than a batch of {examples.batch_size}, which is filled up with empty "
+                "ones: lower train.batch_size")
     if not validation:
         run.say("no validation rows: the results will hold no metrics")
         return
@@ -332,7 +347,9 @@ def _report(run, tables, targets, examples):
 def _class_counts(targets, split):
     if not targets.names:
         return ""
-    counts = np.bincount(targets.encoded[split], minlength=len(targets.names))
+    encoded = targets.encoded[split]
+    counts = (np.bincount(encoded, minlength=len(targets.names)) if encoded.ndim == 1
+              else encoded.sum(axis=0, dtype=np.int64))
     return ": " + ", ".join(f"{name} {count:,}"
                             for name, count in zip(targets.names, counts, strict=True))
 

@@ -9,6 +9,7 @@ from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
+from keras_attn.training.probabilities import mean_by_text, probabilities
 from keras_attn.training.strategies import check_backend
 
 MASK = "[MASK]"
@@ -85,18 +86,19 @@ class Embedder:
         rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
         return np.concatenate([np.zeros((0, width), np.float32), *rows])
 
-    def _by_batch(self, function, texts, text_pairs, batch_size, length):
-        """Results of a function of batches, without the rows that fill the last batch up."""
+    def _by_batch(self, function, texts, text_pairs, batch_size, length, windows=None):
+        """Results of a function of batches, a row for each text; the mean of its windows'."""
         if not texts:
             return []
         examples = ClassificationExamples(
             texts, text_pairs, None, self.tokenizer, length=length, batch_size=batch_size,
-            shuffle=False,
+            shuffle=False, windows=windows,
         )
         batches = TableBatches(examples)
-        rows = [function(batches.batch(i, 0, batch_size)).numpy()
+        rows = [np.asarray(function(batches.batch(i, 0, batch_size)))
                 for i in range(batches.num_batches)]
-        return [np.concatenate(rows)[:len(texts)]]
+        rows = np.concatenate(rows)[:examples.num_examples]
+        return [mean_by_text(rows, examples.owners, examples.num_texts)]
 
 
 class MaskFiller(Embedder):
@@ -163,12 +165,17 @@ class Predictor(Embedder):
     Attributes:
         labels: Names of the classes, in the order of the probabilities; empty for regression.
         pairs: Whether it takes pairs of texts; None if both will do.
+        kind: "single_label", "multilabel" or "regression".
+        label_separator: Of several labels in a table.
     """
 
     def __init__(self, saved):
         super().__init__(saved)
         self.labels = saved.labels
         self.pairs = saved.pairs
+        self.kind = "regression" if not self.labels else (
+            "multilabel" if saved.heads.get("multilabel") else "single_label")
+        self.label_separator = self.config["data"].get("label_separator", ",")
 
     def predict(self, texts, text_pairs=None, batch_size=64):
         """Classifies texts.
@@ -179,13 +186,13 @@ class Predictor(Embedder):
             batch_size: Rows worked on together; the results do not depend on it.
 
         Returns:
-            A list of dicts in the order of the texts: `label` and
-            `probabilities` (dict by label), or `value` for regression.
+            A list of dicts in the order of the texts: `label` (of multilabel `labels`, those of
+            more than one half) and `probabilities` (dict by label), or `value` for regression.
         """
-        return [self._named(row) for row in self.logits(texts, text_pairs, batch_size)]
+        return [self._named(row) for row in self.probabilities(texts, text_pairs, batch_size)]
 
-    def logits(self, texts, text_pairs=None, batch_size=64):
-        """What the probabilities, or the values of a regression, are made of.
+    def probabilities(self, texts, text_pairs=None, batch_size=64):
+        """Probabilities, or the values of a regression, as an array.
 
         Args:
             texts, text_pairs, batch_size: As in `predict`.
@@ -199,20 +206,20 @@ class Predictor(Embedder):
         if self.pairs is not None and (text_pairs is not None) != self.pairs:
             raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
                             f"Received: text_pairs={text_pairs and text_pairs[:1]}")
-        rows = self._by_batch(lambda batch: self._run(batch)["logits"], texts, text_pairs,
-                              batch_size, self.config["data"]["length"])
-        width = len(self.labels) or 1
-        return np.concatenate([np.zeros((0, width)), *rows]).astype(np.float64)
+        data = self.config["data"]
+        rows = self._by_batch(
+            lambda batch: probabilities(self._run(batch)["logits"].numpy(), self.kind),
+            texts, text_pairs, batch_size, data["length"], data.get("windows"))
+        return np.concatenate([np.zeros((0, len(self.labels) or 1)), *rows])
 
-    def _named(self, logits):
-        if not self.labels:
-            return {"value": float(logits[0])}
-        odds = np.exp(logits - logits.max())
-        shares = odds / odds.sum()
-        return {
-            "label": self.labels[int(np.argmax(shares))],
-            "probabilities": dict(zip(self.labels, shares.tolist(), strict=True)),
-        }
+    def _named(self, shares):
+        if self.kind == "regression":
+            return {"value": float(shares[0])}
+        if self.kind == "multilabel":
+            chosen = {"labels": [self.labels[number] for number in np.flatnonzero(shares > 0.5)]}
+        else:
+            chosen = {"label": self.labels[int(np.argmax(shares))]}
+        return {**chosen, "probabilities": dict(zip(self.labels, shares.tolist(), strict=True))}
 
 
 class Answerer(Embedder):
@@ -285,14 +292,14 @@ class Answerer(Embedder):
         return {**best, "spans": spans} if top > 1 else best
 
 
-def load_predictor(folder):
-    """Loads a finetuned model.
+def load_predictor(folder, answers=False):
+    """Loads a finetuned model; with `answers` one that reads will do, too.
 
     Raises:
         UserError: If the folder holds none, or another.
     """
     model = load(folder)
-    if not isinstance(model, (Predictor, Answerer)):
+    if not isinstance(model, (Predictor, Answerer) if answers else Predictor):
         raise UserError("A finetuned workdir is needed to predict. "
                         f"Received: {folder}, which holds no classifier")
     return model

@@ -27,12 +27,12 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
         raise UserError("As many --text_pair as --text are needed. "
                         f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
     with opened(output, OUTPUTS) as file:
-        predictor = load_predictor(workdir)
+        predictor = load_predictor(workdir, answers=True)
         if isinstance(predictor, Answerer):
             return answer_texts(predictor, texts, text_pairs, file, output)
         predictions = predictor.predict(texts, text_pairs or None)
-        _write_head(file, predictor.labels, output)
-        _write(file, predictions, predictor.labels, output)
+        _write_head(file, predictor, output)
+        _write(file, predictions, predictor, output)
 
 
 def predict_file(workdir, source, output="-", batch_size=64, *, format=None, text=None,
@@ -53,7 +53,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
             for the test files of a GLUE task.
     """
     with opened(output, OUTPUTS) as file:
-        predictor = load_predictor(workdir)
+        predictor = load_predictor(workdir, answers=True)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
         if isinstance(predictor, Answerer):
             return answer_file(predictor, source, file, output, batch_size,
@@ -61,11 +61,11 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         tables = rows_of_files(predictor, source, format, asked)
         iterator = itertools.chain.from_iterable(tables)
         first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
-        _write_head(file, predictor.labels, output)
+        _write_head(file, predictor, output)
         chunk, count = first, 0
         while chunk:
             predictions = predictor.predict(*texts_of(chunk), batch_size)
-            _write(file, predictions, predictor.labels, output)
+            _write(file, predictions, predictor, output)
             count += len(chunk)
             chunk = list(itertools.islice(iterator, CHUNK))
     skipped = sum(sum(rows.skipped.values()) for rows in tables)
@@ -103,7 +103,7 @@ def _reading(data, name, format, asked):
     """How to read a file: as asked for, else as the model's training data were read."""
     names = [name for name in ("text", "text_pair", "label") if name in asked]
     columns = {name: data[name] for name in names}
-    if data["task"]:
+    if glue.task_of(data["task"]):
         table = not name.startswith("tfds:")
         header = header_names(name, format, data["encoding"]) if table else ()
         known = glue.task(data["task"]).columns(name, header)
@@ -147,8 +147,9 @@ def _table(file, output):
                       lineterminator="\n")
 
 
-def _write_head(file, labels, output):
+def _write_head(file, predictor, output):
     if not _is_json(output):
+        labels = predictor.labels
         try:
             _table(file, output).writerow(["label", *labels] if labels else ["value"])
         except csv.Error:
@@ -156,12 +157,15 @@ def _write_head(file, labels, output):
                             f".csv or .jsonl. Received: {output}") from None
 
 
-def _write(file, predictions, labels, output):
+def _write(file, predictions, predictor, output):
     """Writes JSONL, CSV or TSV, as the name of the output says."""
     if _is_json(output):
         file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in predictions))
         return
     table = _table(file, output)
     for row in predictions:
-        shares = [f"{row['probabilities'][name]:.6f}" for name in labels]
-        table.writerow([row["label"], *shares] if labels else [f"{row['value']:.6f}"])
+        if predictor.kind == "regression":
+            table.writerow([f"{row['value']:.6f}"])
+            continue
+        label = row["label"] if "label" in row else predictor.label_separator.join(row["labels"])
+        table.writerow([label, *(f"{row['probabilities'][name]:.6f}" for name in predictor.labels)])

@@ -1,5 +1,6 @@
 """Pretraining: text in, a workdir with a BERT out."""
 
+import functools
 import math
 import posixpath
 import re
@@ -79,13 +80,16 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 
-        return run.train(
-            make_model,
-            first_weights,
-            StreamBatches(train, config.train.batch_size),
-            validation and StreamBatches(validation, config.eval.batch_size, once=True,
-                                         limit=config.eval.limit),
-        )
+        validation = validation and StreamBatches(
+            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        length = functools.cache(lambda: _characters_of_a_mask(validation, tokenizer))
+
+        def metrics(results, rows):
+            # Vocabularies of different pieces compare by it.
+            return {**results, "mlm_loss_per_character": results["mlm_loss"] / length()}
+
+        return run.train(make_model, first_weights, StreamBatches(train, config.train.batch_size),
+                         validation, metrics=metrics)
 
 
 def _heads(run):
@@ -201,6 +205,18 @@ def _log_frequencies(examples, tokenizer):
     counts = np.bincount(rows["token_ids"].ravel(), minlength=tokenizer.vocabulary_size)
     counts[tokenizer.special_ids] = 0
     return np.log((counts + 1.0) / (counts + 1.0).sum())
+
+
+def _characters_of_a_mask(batches, tokenizer):
+    """Mean number of characters of the tokens to predict."""
+    lengths = np.array([len(piece.removeprefix("##")) for piece in tokenizer.vocabulary])
+    characters = masks = 0.0
+    for number in range(batches.num_batches):
+        batch = batches.batch(number, 0, batches.batch_size)
+        weights = batch["mask_weights"] * batch["sample_weight"][:, None]
+        characters += np.sum(lengths[batch["mask_ids"]] * weights, dtype=np.float64)
+        masks += np.sum(weights, dtype=np.float64)
+    return characters / masks if characters else 1.0
 
 
 def _hashes(run):

@@ -24,7 +24,7 @@ from keras_attn.models import BertEncoder, BertQuestionAnswerer
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.reading_metrics import METRICS
 
-OF_TABLES = ("text", "text_pair", "label", "format", "header")
+OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows")
 
 
 def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
@@ -44,7 +44,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         config, data = run.config, run.config.data
         _check(data)
         architecture = choose_architecture(run, use_pooler=False)
-        check_training(run, architecture["num_layers"], classes=False)
+        check_training(run, architecture["num_layers"], TASK)
         questions = _read_splits(run)
         best = choose_best(config.eval, METRICS, questions["validation"], compared)
         tokenizer = choose_tokenizer(run, lambda: train_vocabulary(

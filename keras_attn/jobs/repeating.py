@@ -10,7 +10,7 @@ import numpy as np
 from keras_attn.errors import UserError
 from keras_attn.training import reading_metrics
 from keras_attn.training.best import score
-from keras_attn.training.metrics import METRICS, mean_interval
+from keras_attn.training.metrics import METRICS, MULTILABEL_METRICS, mean_interval
 from keras_attn.workdir import Workdir
 
 
@@ -96,7 +96,8 @@ class _Runs:
                 compared=True)
             gc.collect()  # a step and its functions refer to each other, and to the weights
             metrics = {name: value for name, value in results.items()
-                       if name in (*METRICS, *reading_metrics.METRICS, "loss")}
+                       if name in (*METRICS, *MULTILABEL_METRICS, *reading_metrics.METRICS,
+                                   "loss")}
             self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
                                 "seed": seed, **metrics}
             self.names = list(metrics)

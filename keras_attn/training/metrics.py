@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 
+from keras_attn.training.probabilities import mean_loss
+
 
 def confusion_counts(labels, predictions, num_classes, sample_weight=None):
     """Counts rows by label and prediction.
@@ -102,8 +104,13 @@ METRICS = {
 }
 
 
-def metric_names(num_classes):
+MULTILABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
+
+
+def metric_names(num_classes, multilabel=False):
     """Names of the metrics that tell most, the first above all; `num_classes` 0 is regression."""
+    if multilabel:
+        return MULTILABEL_METRICS
     if not num_classes:
         return ("pearson", "spearman", "mean_squared_error")
     return ("accuracy", "f1" if num_classes == 2 else "f1_macro")
@@ -145,6 +152,47 @@ def classification_metrics(labels, logits, names=None, regression=False, sample_
     if unknown:
         raise ValueError(f"Metrics must be of {', '.join(METRICS)}. Received: {unknown}")
     return {name: METRICS[name](labels, predictions, sample_weight) for name in names}
+
+
+def multilabel_metrics(labels, chosen):
+    """Metrics of rows with any number of labels.
+
+    Args:
+        labels: `(N, C)`, 1 where a row has the label.
+        chosen: Boolean `(N, C)`, what is predicted.
+
+    Returns:
+        Dict: `f1_micro` over all rows and labels; `f1_macro`, the mean of the labels' own;
+        `accuracy`, the share of rows with every label right.
+    """
+    labels, chosen = np.asarray(labels) > 0, np.asarray(chosen, bool)
+    if labels.ndim != 2 or labels.shape != chosen.shape:
+        raise ValueError("Labels and predictions (N, C) are needed. "
+                         f"Received: {labels.shape}, {chosen.shape}")
+    each = [_class_f1(labels[:, c], chosen[:, c], 1.0) for c in range(labels.shape[1])]
+    return {
+        "f1_micro": _class_f1(labels, chosen, 1.0),
+        "f1_macro": float(np.mean(each)) if each else 0.0,
+        "accuracy": _ratio(np.sum(np.all(labels == chosen, axis=1)), len(labels)),
+    }
+
+
+def task_metrics(labels, shares, kind, names=None):
+    """Metrics of a task and its loss.
+
+    Args:
+        labels: Class indices or numbers `(N,)`; of several labels `(N, C)`.
+        shares, kind: See `probabilities`.
+        names: Of `METRICS`; None: those that tell most.
+
+    Returns:
+        Dict from name to float, `loss` the last.
+    """
+    if kind == "multilabel":
+        named = multilabel_metrics(labels, shares > 0.5)
+    else:
+        named = classification_metrics(labels, shares, names, regression=kind == "regression")
+    return {**named, "loss": mean_loss(labels, shares, kind)}
 
 
 def mean_interval(values, confidence=0.95):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
 
-from keras_attn import convert
+from keras_attn import convert, load
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
 from keras_attn.ops.masks import MASKED
@@ -108,6 +108,28 @@ def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
     first, second = (convert.read(folder) for folder in (HUGGING_FACE / name, tmp_path / "back"))
     for field in ("kind", "architecture", "heads", "vocabulary", "lowercase", "labels"):
         assert getattr(first, field) == getattr(second, field), field
+
+
+def test_several_labels_a_text_stay_so(tmp_path):
+    folder = tmp_path / "multilabel"
+    shutil.copytree(HUGGING_FACE / "classifier", folder)
+    fields = json.loads((folder / "config.json").read_text())
+    fields["problem_type"] = "multi_label_classification"
+    (folder / "config.json").write_text(json.dumps(fields))
+    convert.convert(folder, tmp_path / "run")
+    predictor = load(str(tmp_path / "run"))
+    single = load(str(HUGGING_FACE / "classifier"))
+    texts = ["a film", "", "another one"]
+    odds = np.log(single.probabilities(texts))
+    found = predictor.probabilities(texts)
+    # The same logits: differences of log odds are those of the logarithms.
+    np.testing.assert_allclose(np.diff(np.log(found / (1 - found))), np.diff(odds), atol=1e-5)
+    assert predictor.kind == "multilabel"
+    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["problem_type"] == "multi_label_classification"
+    with pytest.raises(UserError, match="multilabel=False"):
+        convert.convert(tmp_path / "run", tmp_path / "google", "google")
 
 
 @pytest.mark.parametrize("name", ["encoder", "pretraining", "classifier", "regression"])

@@ -77,6 +77,43 @@ def test_jsonl_values_become_strings(tmp_path):
     assert table.labels == ["x", "2", "0.5", "true"]
 
 
+def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    arrow = pytest.importorskip("pyarrow")
+    columns = {
+        "text": ["tab\tquote\" é", "", None, "🙂 last"], "whole": [3, -1, 0, 7],
+        "share": [0.5, 2.0, -1e-9, 1e30], "flag": [True, False, True, False],
+        "labels": [["a", "b, c"], [], ["é"], None],
+    }
+    table = arrow.table(columns)
+    table = table.append_column("folded", table["text"].dictionary_encode())
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=3)
+    _write(tmp_path / "t.jsonl", "".join(
+        json.dumps({**dict(zip(columns, row, strict=True)), "folded": row[0]}) + "\n"
+        for row in zip(*columns.values(), strict=True)))
+    for name in (*columns, "folded"):
+        found, expected = (read_table(str(tmp_path / f"t.{format}"), text="text", label=name,
+                                      unlabelled=True) for format in ("parquet", "jsonl"))
+        assert (found.texts, found.labels) == (expected.texts, expected.labels), name
+    assert found.where(3) == f"{tmp_path}/t.parquet, row 4"
+
+
+def test_what_is_no_parquet_or_has_no_rows_is_said(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"text": ["a"], "label": ["b"]})
+    parquet.write_table(table, tmp_path / "whole.parquet")
+    parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
+    data = (tmp_path / "whole.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(data[:-9])
+    (tmp_path / "none.parquet").write_bytes(b"")
+    for name, message in (("empty", "A file with rows is needed"), ("cut", "readable Parquet"),
+                          ("none", "readable Parquet")):
+        _refused(f"{message}.*{name}", str(tmp_path / f"{name}.parquet"), label="label")
+    with pytest.raises(UserError, match="did you mean label"):
+        read_table(str(tmp_path / "whole.parquet"), text="text", label="lable")
+
+
 def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
     for name in ("t.tsv", "t.csv"):
         path = _write(tmp_path / name, "\ufefftext\r\na b\r\n\r\nc\r\n\r\n")

@@ -15,12 +15,27 @@ import tensorflow_datasets as tfds
 from started_commands import ROOT, results, run, steps_recorded
 
 import keras_attn
+from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.table_formats import FORMATS
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.finetuning import rows_drawn
 from keras_attn.jobs.predicting import predict_file, predict_texts
+from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
+
+
+def test_the_loss_per_character_is_that_of_the_hidden_words(pretrained):
+    found, config = results(pretrained), json.loads((pretrained / "config.json").read_text())
+    data = config["config"]["data"]
+    tokenizer = WordPieceTokenizer.from_file(str(pretrained / "vocab.txt"), data["lowercase"])
+    examples = PretrainingExamples(str(pretrained / "data/validation"), tokenizer, exact=True,
+                                   length=data["length"], max_predictions=data["max_predictions"])
+    rows = examples.rows(0, examples.num_examples)
+    hidden = [tokenizer.vocabulary[number].removeprefix("##")
+              for number in rows["mask_ids"][rows["mask_weights"] > 0]]
+    assert found["mlm_loss_per_character"] * len("".join(hidden)) == pytest.approx(
+        found["mlm_loss"] * len(hidden))
 
 
 def test_pretraining_leaves_a_workdir_with_its_results(pretrained, texts):

@@ -34,6 +34,13 @@ def test_without_validation_data_rows_are_held_out(tmp_path, capsys):
     assert 0 <= results["accuracy"] <= 1
 
 
+def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
+    for size in (13, 14):
+        finetune(_config(tmp_path, (8, 5), **{"data.holdout": 0.0, "train.batch_size": size,
+                                              "train.steps": 1}), workdir=str(tmp_path / f"{size}"))
+        assert ("lower train.batch_size" in capsys.readouterr().out) == (size == 14)
+
+
 def test_rows_in_both_splits_are_told(tmp_path, capsys):
     config = _config(tmp_path, **{"data.validation": str(tmp_path / "rows.jsonl")})
     finetune(config, workdir=str(tmp_path / "run"))
@@ -83,7 +90,7 @@ def test_frozen_layers_stay(tmp_path):
     ({"train.freeze": 1}, "--pretrained"),
     ({"train.layer_decay": 0.0}, r"\(0, 1\]"),
     ({"data.holdout": 1.5}, "data.holdout"),
-    ({"train.class_weights": True, "data.regression": True}, "needs classes"),
+    ({"train.class_weights": True, "data.regression": True}, "needs one class a row"),
 ])
 def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):

@@ -14,6 +14,7 @@ from keras_attn.data.reading import read_questions
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
+from keras_attn.jobs.exporting import export
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.training.reading_metrics import reading_metrics
 
@@ -143,6 +144,8 @@ def test_wrong_arguments_of_answer_are_named(reader):
         model.answer(["a"], "b")
     with pytest.raises(UserError, match="0 passages"):
         predict_texts(str(reader[0]), ["a"])
+    with pytest.raises(UserError, match="holds no classifier"):
+        export(str(reader[0]), "nowhere")
     with pytest.raises(UserError, match="label=x"):
         evaluate(str(reader[0]), reader[2].data.train, label="x")
 
@@ -238,7 +241,7 @@ def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
     ({"data.stride": 0}, "data.stride must be above 0"),
     ({"data.train": None}, "data.train=None"),
     ({"eval.metric": "accuracy"}, "f1, exact, loss"),
-    ({"train.class_weights": True}, "needs classes"),
+    ({"train.class_weights": True}, "needs one class"),
     ({"data.task": "reading_comprehensoin"}, "did you mean reading_comprehension"),
 ])
 def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):

@@ -191,6 +191,25 @@ def test_classifier_losses_equal_their_formulas():
     )
 
 
+def test_losses_and_accuracy_of_several_labels_equal_their_formulas():
+    batch = make_batch()
+    random = np.random.default_rng(1)
+    batch["label"] = (random.random((8, 3)) < 0.4).astype("float32")
+    model = BertClassifier(encoder(), 3, multilabel=True)
+    logits = numpy(model(batch)["logits"]).astype("float64")
+    shares = 1 / (1 + np.exp(-logits))
+    errors = -np.log(np.where(batch["label"] > 0, shares, 1 - shares)).mean(axis=1)
+    right = ((shares > 0.5) == (batch["label"] > 0)).all(axis=1)
+    for weights in (None, random.random(8).astype("float32")):
+        given = batch if weights is None else {**batch, "sample_weight": weights}
+        loss = model.compute_loss(given, y_pred=model(given))
+        np.testing.assert_allclose(numpy(loss), np.average(errors, weights=weights), 1e-5)
+        found, weight = (numpy(x) for x in model.metric_sums(model(given), given)["accuracy"])
+        np.testing.assert_allclose(found / weight, np.average(right, weights=weights), 1e-5)
+    copy = BertClassifier.from_config(model.get_config())
+    assert copy.multilabel and copy.metric_names == ["label_loss", "accuracy"]
+
+
 def batches(batch, times=1):
     """A dataset of dictionaries without y."""
     if keras.backend.backend() == "tensorflow":

@@ -15,6 +15,7 @@ class BertClassifier(Task, keras.Model):
     Args:
         backbone: `BertEncoder`.
         num_classes: Number of classes C; 1 for regression.
+        multilabel: Whether any number of the classes is right, each by itself.
         dropout: Share of the pooled output dropped in training.
         pooling: `"cls"`: the pooled output, as BERT; `"mean"`: the mean of the
             sequence output over real tokens, better after short pretraining.
@@ -22,17 +23,19 @@ class BertClassifier(Task, keras.Model):
 
     Call arguments:
         inputs: The backbone's dictionary; for losses and metrics also
-            `label` `(B,)`, integers below C or floats for regression;
+            `label` `(B,)`, integers below C or floats for regression; `(B, C)`, 0 and 1, if
+            `multilabel`;
             `sample_weight` `(B,)`, optional.
-            With `cls_positions` `(B, E)`, where rows hold several examples, both are `(B, E)`,
+            With `cls_positions` `(B, E)`, where rows hold several examples, both have E, too,
             and `pack_ids` count from 1 in the order of `cls_positions`.
         training: Whether dropout is on.
 
     Returns:
         The backbone's dictionary and `logits` `(B, C)`, or `(B, E, C)`, in float32.
 
-    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy, or
-    squared error for regression; metric `accuracy` unless regression.
+    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy, of several labels
+    their mean, or squared error for regression; metric `accuracy` unless regression, of several
+    labels the share of rows with all of them right.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -47,6 +50,7 @@ class BertClassifier(Task, keras.Model):
         num_classes,
         dropout=0.1,
         pooling="cls",
+        multilabel=False,
         seed=None,
         name="bert_classifier",
         **kwargs,
@@ -66,6 +70,7 @@ class BertClassifier(Task, keras.Model):
         self.num_classes = num_classes
         self.dropout = dropout
         self.pooling = pooling
+        self.multilabel = multilabel
 
     def build(self, input_shape=None):
         backbone = self.build_backbone()
@@ -105,24 +110,41 @@ class BertClassifier(Task, keras.Model):
 
     @property
     def metric_names(self):
-        return ["label_loss"] if self.num_classes == 1 else ["label_loss", "accuracy"]
+        return ["label_loss"] if self._regression else ["label_loss", "accuracy"]
+
+    @property
+    def _regression(self):
+        return self.num_classes == 1 and not self.multilabel
+
+    def _weights(self, batch):
+        labels = batch["label"]
+        return label_weights(batch, labels[..., 0] if self.multilabel else labels)
 
     def loss_weights(self, batch):
-        return {"label": ops.sum(label_weights(batch, batch["label"]))}
+        return {"label": ops.sum(self._weights(batch))}
 
     def loss_errors(self, outputs, batch):
         labels, logits = batch["label"], outputs["logits"]
-        if self.num_classes == 1:
+        if self.multilabel:
+            # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
+            signs = 1.0 - 2.0 * ops.cast(labels, "float32")
+            errors = ops.mean(ops.softplus(signs * logits), axis=-1)
+        elif self._regression:
             errors = ops.square(logits[..., 0] - ops.cast(labels, "float32"))
         else:
             errors = sparse_cross_entropy(labels, logits)
-        return {"label": ops.sum(errors * label_weights(batch, labels))}
+        return {"label": ops.sum(errors * self._weights(batch))}
 
     def metric_sums(self, outputs, batch):
-        if self.num_classes == 1:
+        if self._regression:
             return {}
-        weights = label_weights(batch, batch["label"])
-        correct = hits(batch["label"], outputs["logits"])
+        labels, logits = batch["label"], outputs["logits"]
+        weights = self._weights(batch)
+        if self.multilabel:
+            right = ops.equal(ops.greater(logits, 0), ops.greater(labels, 0))
+            correct = ops.cast(ops.all(right, axis=-1), "float32")
+        else:
+            correct = hits(labels, logits)
         return {"accuracy": (ops.sum(correct * weights), ops.sum(weights))}
 
     def get_config(self):
@@ -131,4 +153,5 @@ class BertClassifier(Task, keras.Model):
             "num_classes": self.num_classes,
             "dropout": self.dropout,
             "pooling": self.pooling,
+            "multilabel": self.multilabel,
         }

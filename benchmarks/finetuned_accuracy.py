@@ -1,0 +1,131 @@
+"""Accuracy after finetuning: pretrained, from random weights, and a bag of bigrams.
+
+    python -m benchmarks.finetuned_accuracy --pretrained=runs/mini --output=runs/accuracy \
+        --sets='SST-2=glue/SST-2/train.tsv,glue/SST-2/dev.tsv;TREC=TREC.train.all,TREC.test.all;MR=rt-polarity.all'
+
+A set of one file has a tenth held out as its test, the same for all. Each seed draws other rows,
+and all three kinds learn from the same ones. Settings are the same for all sets and not chosen by
+the test. What is in --output already is not run again.
+"""
+
+import contextlib
+import io
+import json
+import os
+
+import numpy as np
+from absl import flags
+
+from keras_attn.jobs.command_line import run_command
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("pretrained", None, "Workdir to start from.", required=True)
+flags.DEFINE_string("output", None, "Folder of all runs.", required=True)
+flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…; .tsv with a header, else a label "
+                    "and a text a line.", required=True)
+flags.DEFINE_list("rows", ["1000", "5000", "all"], "Training rows.")
+flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
+flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
+flags.DEFINE_float("learning_rate", 5e-4, "Peak, of all.")
+
+KINDS = ("pretrained", "random weights", "bag of bigrams")
+SEEN = 40_000  # texts, at least two epochs and at most ten
+
+
+def main():
+    print(f"| | rows | {' | '.join(KINDS)} |\n|---|---|---|---|---|")
+    for given in FLAGS.sets.split(";"):
+        name, _, files = given.partition("=")
+        tables = read(files.split(","))
+        for rows in FLAGS.rows:
+            count = len(tables[0]) if rows == "all" else int(rows)
+            if count > len(tables[0]):
+                continue
+            cells = [cell(name, files, tables, count, kind) for kind in KINDS]
+            print(f"| {name} | {count:,} | {' | '.join(cells)} |", flush=True)
+
+
+def options(path):
+    """How to read a file."""
+    if path.endswith(".tsv"):
+        return {"text": "sentence", "label": "label"}
+    return {"text": "text", "label": "label", "format": "label_text", "encoding": FLAGS.encoding}
+
+
+def read(paths):
+    """Tables of training and test rows."""
+    from keras_attn.data.splits import hold_out
+    from keras_attn.data.tables import read_table
+
+    tables = [read_table(path, **options(path)) for path in paths]
+    return tables if len(tables) == 2 else hold_out(tables[0], 0.1, seed=0)
+
+
+def cell(name, files, tables, count, kind):
+    from keras_attn.training.metrics import mean_interval
+
+    scores = [accuracy(name, files, tables, count, kind, seed) for seed in range(FLAGS.seeds)]
+    mean, half = mean_interval(scores)
+    return f"{100 * mean:.1f} ± {100 * half:.1f}"
+
+
+def accuracy(name, files, tables, count, kind, seed):
+    folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"), f"seed-{seed}")
+    done = os.path.join(folder, "accuracy.json")
+    if not os.path.exists(done):
+        run = bag_of_bigrams if kind == "bag of bigrams" else bert
+        found = run(folder, files, tables, count, kind, seed)
+        os.makedirs(folder, exist_ok=True)
+        with open(done, "w") as file:
+            json.dump(found, file)
+    with open(done) as file:
+        return json.load(file)
+
+
+def bag_of_bigrams(folder, files, tables, count, kind, seed):
+    from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
+    from keras_attn.jobs.finetuning import rows_drawn
+
+    train = tables[0].take(rows_drawn(len(tables[0]), count, seed))
+    return bag_of_bigrams_accuracy(train.texts, train.labels, tables[1].texts, tables[1].labels)
+
+
+def bert(folder, files, tables, count, kind, seed):
+    from keras_attn import finetune
+    from keras_attn.defaults import finetuning_defaults
+
+    train, test = written(tables, os.path.join(FLAGS.output, "rows", files.replace("/", "_")))
+    config = finetuning_defaults()
+    config.data.update(train=train, validation=test, text="text", label="label", limit=count,
+                       seed=seed, length=64, pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
+    config.model.update(architecture_of(FLAGS.pretrained) if kind != "pretrained" else {})
+    config.model.pooling = "mean"
+    config.train.update(epochs=float(np.clip(SEEN / count, 2, 10)), batch_size=32, jit=True,
+                        learning_rate=FLAGS.learning_rate, seed=seed)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        results = finetune(config, folder, FLAGS.pretrained if kind == "pretrained" else None)
+    return results["accuracy"]
+
+
+def written(tables, folder):
+    """Files of both tables, the same for every run."""
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, f"{split}.jsonl") for split in ("train", "test")]
+    for path, table in zip(paths, tables, strict=True):
+        if not os.path.exists(path):
+            with open(f"{path}.unfinished", "w") as file:
+                for text, label in zip(table.texts, table.labels, strict=True):
+                    file.write(json.dumps({"text": text, "label": label}) + "\n")
+            os.replace(f"{path}.unfinished", path)
+    return paths
+
+
+def architecture_of(folder):
+    """Fields of a classifier of the same size."""
+    with open(os.path.join(folder, "config.json")) as file:
+        return {"size": json.load(file)["config"]["model"]["size"]}
+
+
+if __name__ == "__main__":
+    run_command(main, __doc__)

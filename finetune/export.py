@@ -1,0 +1,36 @@
+"""Writes a finetuned workdir as a TensorFlow SavedModel.
+
+    python -m finetune.export --workdir=runs/sst2 --output=served/sst2/1
+
+Strings go in, labels and probabilities come out; the tokenizer is inside. Whoever loads it needs
+TensorFlow and tensorflow-text, nothing of this package.
+"""
+
+from absl import flags
+
+from keras_attn.jobs.command_line import run_command
+
+
+def define_flags():
+    flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
+    flags.DEFINE_string("output", None, "Folder to make; for TensorFlow Serving a number, the "
+                        "version, in a folder of the model's name.", required=True)
+
+
+def main():
+    from keras_attn.jobs.exporting import export
+
+    values = flags.FLAGS
+    export(values.workdir, values.output)
+    print(f"saved in {values.output}; to load it: import tensorflow_text, then "
+          "tf.saved_model.load")
+
+
+def command():
+    """Entry point of `python -m finetune.export` and `keras-attn-export`."""
+    define_flags()
+    run_command(main, __doc__)
+
+
+if __name__ == "__main__":
+    command()

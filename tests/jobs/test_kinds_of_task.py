@@ -1,0 +1,199 @@
+"""Any number of labels, long texts in windows, pairs: trained, predicted, evaluated, exported."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sklearn.metrics
+
+from keras_attn import finetune, load
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.evaluating import evaluate
+from keras_attn.jobs.exporting import export
+from keras_attn.jobs.predicting import predict_file
+
+LABELS = ("blue", "green", "red")
+RUNS = {
+    "multilabel": {"data.task": "multilabel", "data.label": "labels", "data.windows": 3,
+                   "train.steps": 200, "model.pooling": "mean", "train.learning_rate": 0.003},
+    "single_label": {"data.label": "first", "data.windows": 0, "train.class_weights": True},
+    "pairs": {"data.label": "first", "data.text_pair": "other", "data.task": "single_label",
+              "model.pooling": "mean", "data.pack": 3},
+    "regression": {"data.task": "regression", "data.label": "score"},
+}
+TEXTS = ["red", "", "a blue and green thing " * 9, "\tRÉD  \x00 grün 🙂", "ﬁne red, blue; green!",
+         "x" * 300, "rot " * 40]
+
+
+def _rows(count, seed):
+    random = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        labels = [name for name in LABELS if random.random() < 0.4]
+        words = random.permutation([*labels, *["thing"] * random.integers(1, 30)])
+        rows.append({"text": " ".join(words), "other": " ".join(words[::-1][:5]),
+                     "labels": labels, "first": (labels or ["none"])[0], "score": len(labels) / 2})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds")
+    for name, count in (("train", 90), ("valid", 41)):
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in _rows(count, seed=count)))
+    for name, given in RUNS.items():
+        config = finetuning_defaults()
+        config.update_from_flattened_dict({
+            "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.length": 12,
+            "data.validation": str(folder / "valid.jsonl"), "data.vocab_size": 100,
+            "train.steps": 80, "train.batch_size": 8, "train.learning_rate": 0.01, **given})
+        finetune(config, workdir=str(folder / name))
+    return folder
+
+
+def _valid(folder):
+    return [json.loads(line) for line in (folder / "valid.jsonl").open()]
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_evaluation_gives_the_numbers_of_the_run(folder, run, batch_size):
+    results = json.loads((folder / run / "results.json").read_text())
+    found = evaluate(str(folder / run), str(folder / "valid.jsonl"), batch_size)
+    assert found.pop("examples") == 41 and found.pop("skipped") == 0
+    if batch_size != 64:  # another rounding may turn the ranks of values that are all but equal
+        found.pop("spearman", None)
+    for name, value in found.items():
+        assert value == pytest.approx(results[name], abs=1e-6), name
+
+
+def test_metrics_of_several_labels_are_those_of_scikit_learn(folder):
+    rows = _valid(folder)
+    predictions = load(str(folder / "multilabel")).predict([row["text"] for row in rows])
+    labels, chosen = (np.array([[name in found for name in LABELS] for found in column])
+                      for column in ([row["labels"] for row in rows],
+                                     [row["labels"] for row in predictions]))
+    shares = np.array([[row["probabilities"][name] for name in LABELS] for row in predictions])
+    np.testing.assert_array_equal(chosen, shares > 0.5)
+    results = json.loads((folder / "multilabel" / "results.json").read_text())
+    f1 = {kind: sklearn.metrics.f1_score(labels, chosen, average=kind, zero_division=0)
+          for kind in ("micro", "macro")}
+    assert results["f1_micro"] == pytest.approx(f1["micro"]) and f1["micro"] > 0.8
+    assert results["f1_macro"] == pytest.approx(f1["macro"])
+    assert results["accuracy"] == pytest.approx(sklearn.metrics.accuracy_score(labels, chosen))
+    losses = [sklearn.metrics.log_loss(labels[:, c], shares[:, c], labels=[0, 1])
+              for c in range(len(LABELS))]
+    assert results["loss"] == pytest.approx(np.mean(losses), abs=1e-6)
+
+
+@pytest.mark.parametrize("run, overlap", [("multilabel", 3), ("single_label", 0)])
+def test_a_long_text_has_the_mean_of_its_windows(folder, run, overlap):
+    predictor = load(str(folder / run))
+    words = (["thing"] * 7 + ["red"] + ["thing"] * 11 + ["blue", "green"] + ["thing"] * 6)
+    step, ends = 10 - overlap, []  # 12 tokens with [CLS] and [SEP]
+    while not ends or ends[-1] < len(words):
+        ends.append(min(10 + step * len(ends), len(words)))
+    windows = [" ".join(words[end - 10:end]) for end in ends]
+    assert len(windows) > 2
+    expected = predictor.probabilities(windows).mean(axis=0)
+    found = predictor.probabilities(["red", " ".join(words), ""])
+    np.testing.assert_allclose(found[1], expected, atol=1e-6)
+    np.testing.assert_allclose(found[::2], predictor.probabilities(["red", ""]), atol=1e-6)
+
+
+def test_several_labels_are_written_with_their_separator(folder):
+    (folder / "in.txt").write_text("red and blue\nthing\n")
+    predict_file(str(folder / "multilabel"), str(folder / "in.txt"), str(folder / "out.tsv"))
+    head, first, second = (folder / "out.tsv").read_text().splitlines()
+    assert head.split("\t") == ["label", *LABELS]
+    assert first.split("\t")[0] == "blue,red" and second.split("\t")[0] == ""
+    predict_file(str(folder / "multilabel"), str(folder / "in.txt"), str(folder / "out.jsonl"))
+    rows = [json.loads(line) for line in (folder / "out.jsonl").open()]
+    assert [row["labels"] for row in rows] == [["blue", "red"], []]
+
+
+def test_labels_with_separators_are_those_of_a_list(folder, tmp_path):
+    lines = ["text\tlabels", *(f"{row['text']}\t{' | '.join(row['labels'])}"
+                               for row in _valid(folder))]
+    (tmp_path / "valid.tsv").write_text("\n".join(lines) + "\n")
+    predictor_config = folder / "multilabel" / "config.json"
+    saved = predictor_config.read_text()
+    changed = json.loads(saved)
+    changed["config"]["data"]["label_separator"] = "|"
+    try:
+        predictor_config.write_text(json.dumps(changed))
+        found = evaluate(str(folder / "multilabel"), str(tmp_path / "valid.tsv"))
+    finally:
+        predictor_config.write_text(saved)
+    assert found == pytest.approx(evaluate(str(folder / "multilabel"),
+                                           str(folder / "valid.jsonl")))
+
+
+PROGRAM = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+serve = model.signatures["serving_default"]
+assert not [name for name in sys.modules if name.startswith("keras_attn")]
+for given in json.load(sys.stdin):
+    found = serve(**{name: tf.constant(texts, tf.string) for name, texts in given.items()})
+    print(json.dumps({name: value.numpy().tolist() for name, value in found.items()},
+                     default=bytes.decode))
+"""
+
+
+@pytest.mark.parametrize("run", ["multilabel", "pairs", *(
+    pytest.param(run, marks=pytest.mark.slow) for run in ("single_label", "regression"))])
+def test_an_export_predicts_the_same_without_this_package(folder, run):
+    export(str(folder / run), str(folder / f"{run}-served" / "1"))
+    given = {"text": TEXTS}
+    if run == "pairs":
+        given["text_pair"] = ["blue " * n for n in range(len(TEXTS))]
+    several = [given, {name: column[:1] for name, column in given.items()}]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(folder / f"{run}-served" / "1")],
+                          input=json.dumps(several), capture_output=True, text=True, cwd=folder,
+                          check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    predictor = load(str(folder / run))
+    for texts, line in zip(several, done.stdout.splitlines()[-2:], strict=True):
+        found, expected = json.loads(line), predictor.predict(*texts.values())
+        if run == "regression":
+            values = [row["value"] for row in expected]
+            np.testing.assert_allclose(found["value"], values, atol=1e-6)
+            continue
+        shares = [list(row["probabilities"].values()) for row in expected]
+        np.testing.assert_allclose(found["probabilities"], shares, atol=1e-6)
+        if run == "multilabel":
+            assert found["labels"] == [",".join(row["labels"]) for row in expected]
+        else:
+            assert found["label"] == [row["label"] for row in expected]
+        names = json.loads((folder / f"{run}-served/1/assets.extra/labels.json").read_text())
+        assert names == predictor.labels
+
+
+def test_an_export_needs_a_new_folder(folder):
+    with pytest.raises(UserError, match="A new folder is needed"):
+        export(str(folder / "pairs"), str(folder))
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"data.task": "multilable"}, "did you mean multilabel"),
+    ({"data.task": "multilabel", "data.regression": True}, "data.regression=True is for"),
+    ({"data.task": "multilabel", "data.label_separator": ""}, "must not be empty"),
+    ({"data.task": "multilabel", "train.class_weights": True}, "one class a row"),
+    ({"data.windows": 10}, r"data.windows must be in \[0, 10\)"),
+    ({"data.windows": -1}, "data.windows must be at least 0"),
+    ({"data.windows": 2, "data.text_pair": "other"}, "takes single texts"),
+])
+def test_what_cannot_be_meant_is_said(folder, tmp_path, fields, message):
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": "first",
+        "data.length": 12, "data.vocab_size": 100, "train.steps": 1, **fields})
+    with pytest.raises(UserError, match=message):
+        finetune(config, workdir=str(tmp_path / "run"))
