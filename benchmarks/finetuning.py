@@ -78,7 +78,7 @@ def main(_):
 
 def write_rows(path):
     """Writes the rows that all contenders read; returns how many there are to train on."""
-    task, rows = glue.task("sst2"), {}
+    task, rows = glue.task_of("sst2"), {}
     for split in ("train", "validation"):
         table = read_table(FLAGS[split].value, **task.columns(FLAGS[split].value))
         if split == "train":

@@ -1,10 +1,12 @@
-"""Finetunes a BERT to classify texts or pairs of texts, or to predict a number.
+"""Finetunes a BERT to classify texts or pairs of texts, to predict a number, or to find answers.
 
     python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv
     python -m finetune --config=classify --pretrained=runs/mini --workdir=runs/mine \\
         --config.data.train=train.csv --config.data.validation=valid.csv \\
         --config.data.text=review --config.data.label=stars
+    python -m finetune --config=squad --pretrained=runs/mini --workdir=runs/squad \\
+        --config.data.train=train-v2.0.json --config.data.validation=dev-v2.0.json
 
 The same command resumes a run that was stopped or killed.
 """

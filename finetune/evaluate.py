@@ -3,7 +3,8 @@
     python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv
     python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv --output=test.json
 
-The file has the columns that the model was trained on. Prints a line for each metric.
+The file has the columns that the model was trained on; for one of reading comprehension
+it is SQuAD's. Prints a line for each metric.
 """
 
 import contextlib

@@ -37,15 +37,16 @@ _UNLABELLED = {
                                   "swapped (ALBERT); full_sentences: one (RoBERTa)"),
 }
 _LABELLED = {
-    "task": (str, "single_label, multilabel or regression; or a GLUE task, which sets columns, "
-                  "labels and metrics; without: single_label"),
+    "task": (str, "single_label, multilabel or regression; reading_comprehension: find answers in "
+                  "passages, from files of SQuAD; or a GLUE task, which sets columns, labels and "
+                  "metrics; without: single_label"),
     "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
                    "data.task; without: data.task in TFDS"),
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
                         "that of docstrings, or of data.task where data.train is a folder or "
                         "left out; else data.holdout"),
-    "holdout": (0.1, "share of the texts of data.train kept for validation where there is no "
-                     "other; 0: none"),
+    "holdout": (0.1, "share of the texts, or passages, of data.train kept for validation where "
+                     "there is no other; 0: none"),
     "text": (str, "column of the text: a name, or a number from 0"),
     "text_pair": (str, "column of the second text"),
     "label": (str, "column of the label; of multilabel a JSON list, or labels with "
@@ -61,6 +62,10 @@ _LABELLED = {
     "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
                         "learn sooner; without: True unless packed"),
     **_TEXT,
+    "max_question": (64, "tokens of a question at most, in reading_comprehension"),
+    "stride": (128, "tokens from one window of a long passage to the next, in "
+                    "reading_comprehension"),
+    "max_answer": (30, "tokens of an answer at most, in reading_comprehension"),
 }
 _BERT = {
     "size": (str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
@@ -125,7 +130,7 @@ _EVAL = {
 }
 _CHOICE = {
     "metric": (str, "keep the weights with which it was best in validation: accuracy, f1, "
-                    "f1_macro, f1_micro, matthews, pearson, …, loss; without: the last ones"),
+                    "f1_macro, f1_micro, matthews, pearson, exact, …, loss; without: last ones"),
     "patience": (int, "end after that many evaluations without a better eval.metric; without: at "
                       "the end of the run"),
     "report": (True, "write report.html at the end: what is got right and wrong, and how sure"),

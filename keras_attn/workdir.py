@@ -3,6 +3,7 @@
     config.json      the resolved config, architecture, hashes of the data, versions, the command
     vocab.txt        the vocabulary
     labels.json      names of the classes (finetuned models)
+    reading.json     above which score a question has no answer (of reading comprehension)
     data/            shards of token ids
     checkpoints/     see training/checkpoints.py
     metrics.jsonl    one record a step
@@ -104,6 +105,15 @@ class Workdir:
                             "pairs. Received: something else, or no file")
         return found
 
+    def read_threshold(self):
+        """Reads reading.json: the `threshold` of a model that reads, or None if it has none."""
+        found = self.read_json("reading.json")
+        threshold = found.get("threshold", "") if isinstance(found, dict) else ""
+        if not (threshold is None or isinstance(threshold, (int, float))):
+            raise UserError(f"{self / 'reading.json'} must be that of a model that reads, with a "
+                            "threshold. Received: something else, or no file")
+        return threshold
+
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
         # One run at a time writes here: what a killed one left unfinished is written over.
@@ -133,7 +143,7 @@ class Workdir:
         """Writes config.json: the folder now belongs to this run.
 
         Args:
-            kind: "pretraining" or "finetuning"; "encoder" if converted.
+            kind: "pretraining", "finetuning" or "reading"; "encoder" if converted.
             config: Nested dict, JSON-able.
             architecture: Arguments of the backbone.
             hashes: SHA-256 of the data files, by name.
@@ -154,7 +164,7 @@ class Workdir:
         """
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
-        for name in ("vocab.txt", "labels.json", "lock"):
+        for name in ("vocab.txt", "labels.json", "reading.json", "lock"):
             if tf.io.gfile.exists(self / name):
                 tf.io.gfile.remove(self / name)
         splits = ("data/validation", "data/train")

@@ -56,13 +56,14 @@ def test_a_field_without_default_has_a_type(field, value, wrong):
         config.update_from_flattened_dict({field: wrong})
 
 
-@pytest.mark.parametrize("name", ["classify", *glue.TASKS])
+@pytest.mark.parametrize("name", ["classify", "squad", *glue.TASKS])
 def test_each_config_is_loaded_by_path_and_shows_its_command(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
     assert isinstance(config, ml_collections.ConfigDict)
-    assert config.data.task == (None if name == "classify" else name)
+    named = {"classify": None, "squad": "reading_comprehension"}
+    assert config.data.task == named.get(name, name)
     assert f"python -m finetune --config=configs/{name}.py" in module["__doc__"]
     assert set(config.to_dict()) == set(finetuning_defaults().to_dict())
 

@@ -34,6 +34,8 @@ _NAMES = (
     (r"^cls\.seq_relationship\.weight$", "cls/seq_relationship/output_weights"),
     (r"^cls\.seq_relationship\.bias$", "cls/seq_relationship/output_bias"),
     (r"^classifier\.weight$", "output_weights"), (r"^classifier\.bias$", "output_bias"),
+    (r"^qa_outputs\.weight$", "cls/squad/output_weights"),
+    (r"^qa_outputs\.bias$", "cls/squad/output_bias"),
     (r"\.weight$", "/kernel"), (r"layer\.(\d+)", r"layer_\1"), (r"\.", "/"),
 )
 
@@ -159,6 +161,8 @@ def _task(config, header, path):
             raise UserError(f"output_weights must have a row for each of {len(labels)} labels. "
                             f"Received: {classes} in {path}")
         return "finetuning", {"num_classes": classes}, labels if classes > 1 else []
+    if "cls/squad/output_weights" in header:
+        return "reading", {}, None
     if any(name.startswith("cls/predictions/") for name in header):
         return "pretraining", {
             "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
@@ -175,7 +179,8 @@ def _layout(architecture, kind, heads):
 
 def _piece(name, own):
     # The kernels of the output layers alone are (classes, width).
-    transposed = name in ("cls.seq_relationship.weight", "classifier.weight")
+    transposed = name in ("cls.seq_relationship.weight", "classifier.weight",
+                          "qa_outputs.weight")
     for pattern, theirs in _NAMES:
         name = re.sub(pattern, theirs, name)
     return Piece(name, own[::-1] if transposed else own, transposed)

@@ -24,6 +24,7 @@ _KINDS = {
     "BertForPreTraining": "pretraining",
     "BertForMaskedLM": "pretraining",
     "BertForSequenceClassification": "finetuning",
+    "BertForQuestionAnswering": "reading",
     "BertModel": "encoder",
 }
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
@@ -173,7 +174,7 @@ def _config(stored):
 
 def _model_of(stored):
     if stored.kind != "pretraining":
-        return {"finetuning": "BertForSequenceClassification", "encoder": "BertModel"}[stored.kind]
+        return next(name for name, kind in _KINDS.items() if kind == stored.kind)
     if stored.heads["next_sentence"]:
         return "BertForPreTraining"
     if stored.architecture["use_pooler"]:

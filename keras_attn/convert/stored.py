@@ -19,7 +19,7 @@ class StoredBert:
     """What a folder holds, whatever its format.
 
     Attributes:
-        kind: "pretraining", "finetuning", or "encoder": no task.
+        kind: "pretraining", "finetuning", "reading", or "encoder": no task.
         architecture: Arguments of `BertEncoder`.
         heads: Arguments of the task model besides: `next_sentence`, `tie_embeddings`;
             `num_classes`, `dropout`.
@@ -30,6 +30,8 @@ class StoredBert:
             arrays, which may be read only when they are used.
         pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
         config: Of the run, if there was one.
+        threshold: Of a model that reads: above which `Answer.no_answer` there is no answer; None
+            if there always is one.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class StoredBert:
     weights: Mapping
     pairs: bool | None = None
     config: dict | None = None
+    threshold: float | None = None
 
 
 def with_text(stored, lowercase, source, name="lowercase"):
@@ -133,6 +136,8 @@ def parts(architecture, kind, heads):
             yield from _dense("nsp_dense/", "cls.seq_relationship", (width, 2))
     elif kind == "finetuning":
         yield from _dense("logits_dense/", "classifier", (width, heads["num_classes"]))
+    elif kind == "reading":
+        yield from _dense("span_dense/", "qa_outputs", (width, 2))
 
 
 def _dense(path, name, shape):

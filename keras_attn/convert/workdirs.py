@@ -5,16 +5,24 @@ import posixpath
 
 from keras_attn.convert.stored import StoredBert, check_numbers, resolved, shapes
 from keras_attn.data.files import file_sha256
+from keras_attn.data.reading import TASK as READING
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.models import (
+    BertClassifier,
+    BertEncoder,
+    BertPretrainer,
+    BertQuestionAnswerer,
+)
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir
 
 # Names of the task models, with which the paths in a checkpoint begin.
-MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier"}
-TASKS = {"pretraining": BertPretrainer, "finetuning": BertClassifier}
+MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier",
+          "reading": "bert_question_answerer"}
+TASKS = {"pretraining": BertPretrainer, "finetuning": BertClassifier,
+         "reading": BertQuestionAnswerer}
 # So that a wrong config.json is no endless work; the deepest BERT has 24.
 _MOST_LAYERS = 10_000
 
@@ -37,7 +45,7 @@ def read(folder, log=print):
     saved = workdir.read_config()
     if saved is None:
         raise UserError(f"A workdir of a run is needed, with a config.json. Received: {folder}")
-    labels = pairs = None
+    labels = pairs = threshold = None
     try:
         kind, config, heads = saved["kind"], saved["config"], dict(saved.get("heads", {}))
         if kind == "pretraining":
@@ -48,7 +56,9 @@ def read(folder, log=print):
             known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
                      "pooling": config["model"].get("pooling", "cls"), "multilabel": False}
         else:
-            known = {"encoder": {}}[kind]
+            known = {"encoder": {}, "reading": {}}[kind]
+        if kind == "reading":
+            threshold = workdir.read_threshold()
         if not heads.keys() <= known.keys():
             raise ValueError(heads)
         heads = {**known, **heads}
@@ -73,7 +83,7 @@ def read(folder, log=print):
     weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind,
                        shapes(architecture, kind, heads), log)
     return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights, pairs,
-                      config)
+                      config, threshold)
 
 
 def write(folder, stored):
@@ -88,6 +98,8 @@ def write(folder, stored):
     write_vocabulary(workdir / "vocab.txt", stored.vocabulary)
     if stored.labels is not None:
         workdir.write_json("labels.json", {"names": stored.labels, "pairs": stored.pairs})
+    if stored.kind == "reading":
+        workdir.write_json("reading.json", {"threshold": stored.threshold})
     prefix = prefix_of(stored.kind)
     Checkpoints(workdir / "checkpoints").save(
         0, {prefix + path: weight for path, weight in stored.weights.items()}, {"seconds": 0.0})
@@ -99,12 +111,15 @@ def config_of(stored):
     """Config of a model that no run of ours made: the defaults, and what the model says."""
     if stored.config is not None:
         return stored.config
-    config = finetuning_defaults() if stored.kind == "finetuning" else pretraining_defaults()
+    config = pretraining_defaults() if stored.kind in ("pretraining", "encoder") else \
+        finetuning_defaults()
     config = config.to_dict()
     config.pop("workdir")
     config["data"].update(lowercase=stored.lowercase, length=stored.architecture["max_length"])
     if stored.kind == "finetuning":
         config["data"]["text"] = "text"
+    if stored.kind == "reading":
+        config["data"]["task"] = READING
     return config
 
 

@@ -10,6 +10,7 @@ import os
 import tensorflow as tf
 
 from keras_attn.data.labels import LabelSet
+from keras_attn.data.reading import TASK as READING
 from keras_attn.errors import UserError, nearest
 
 
@@ -119,7 +120,7 @@ def task_of(name):
     if name is None or name in KINDS:
         return None
     if name not in TASKS:
-        known = (*KINDS, *TASKS)
+        known = (*KINDS, READING, *TASKS)
         raise UserError(f"data.task must be one of {', '.join(known)}. "
                         f"Received: data.task={name!r}{nearest(name, known)}")
     return TASKS[name]

@@ -8,7 +8,8 @@ from keras_attn.data import glue
 from keras_attn.data.labels import LabelSet, encode_labels
 from keras_attn.data.tables import place
 from keras_attn.errors import UserError
-from keras_attn.jobs.loading import load_predictor
+from keras_attn.jobs.answering import check_no_table, evaluate_answers
+from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
 from keras_attn.training.metrics import task_metrics
 
@@ -25,14 +26,18 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
         format, text, text_pair, label, on_bad_text: See `iterate_rows`. None: as in training.
 
     Returns:
-        Dict of the metrics of the task, `loss`, `examples`, and `skipped`.
+        Dict of the metrics of the task, `loss`, `examples`, and `skipped`; of a model that reads
+        what `evaluate_answers` returns.
 
     Raises:
         UserError: If there are no rows, or a label is not one of training.
     """
+    predictor = load_predictor(workdir, answers=True)
+    if isinstance(predictor, Answerer):
+        check_no_table({"format": format, "text": text, "text_pair": text_pair, "label": label})
+        return evaluate_answers(predictor, data, batch_size, on_bad_text)
     asked = {"text": text, "text_pair": text_pair, "label": label, "on_bad_text": on_bad_text,
              "split": "validation"}
-    predictor = load_predictor(workdir)
     if predictor.kind == "multilabel":
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)

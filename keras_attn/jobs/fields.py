@@ -7,7 +7,8 @@ from keras_attn.defaults import fields, finetuning_defaults, pretraining_default
 from keras_attn.errors import UserError, nearest
 from keras_attn.training import optimizers, schedules
 
-DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults}
+DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults,
+            "reading": finetuning_defaults}
 CHOICES = {
     "train.precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "train.optimizer": optimizers.NAMES,
@@ -29,7 +30,8 @@ LOWEST = (
     ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
     ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
     ("data.windows", 0, True),
-    ("data.vocab_size", 0, False),
+    ("data.vocab_size", 0, False), ("data.max_question", 0, False), ("data.stride", 0, False),
+    ("data.max_answer", 0, False),
     ("model.dropout", 0, True), ("model.initializer_range", 0, False),
 )
 BELOW_ONE = ("train.warmup_fraction", "model.dropout", "data.holdout")
@@ -39,7 +41,7 @@ def check_fields(kind, config):
     """Checks names, choices and ranges.
 
     Args:
-        kind: "pretraining" or "finetuning".
+        kind: One of `DEFAULTS`.
         config: ConfigDict of a run.
 
     Raises:

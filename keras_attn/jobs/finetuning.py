@@ -6,7 +6,7 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.data import glue
+from keras_attn.data import glue, reading
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.docstrings import labelled_docstrings
@@ -54,9 +54,12 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
     places = {"strategy": strategy, "virtual_devices": virtual_devices, "tpu": tpu}
+    once = _finetune_once
+    if config.data.get("task") == reading.TASK:
+        from keras_attn.jobs.reading import finetune_reader as once  # it imports this module
     if is_repeated(config):
-        return repeat(_finetune_once, config, workdir, pretrained, dry_run, **places)
-    return _finetune_once(config, workdir, pretrained, dry_run, **places)
+        return repeat(once, config, workdir, pretrained, dry_run, **places)
+    return once(config, workdir, pretrained, dry_run, **places)
 
 
 def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
@@ -69,10 +72,7 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         new = run.match_heads(["pooler"] if config.model.pooling == "cls" else [])
         seed = config.train.seed if config.data.seed is None else config.data.seed
         task = _task(config.data)
-        _check(config.train, task, architecture["num_layers"])
-        if config.train.freeze and not (run.resumed or run.pretrained):
-            raise UserError("train.freeze needs weights that were trained: --pretrained. "
-                            "Received: random ones")
+        check_training(run, architecture["num_layers"], task.kind)
         tables = {split: _read(config.data, task, split) for split in ("train", "validation")}
         # Of all rows: a draw may miss a class.
         labels = _label_set(tables["train"], task, config.data.label_separator)
@@ -84,7 +84,7 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         rows = rows_drawn(len(tables["train"]), config.data.limit, seed)
         tables["train"] = tables["train"].take(rows)
         targets = _targets(tables, task, labels, config.data.label_separator)
-        best = _best(config.eval, targets, tables["validation"], compared)
+        best = choose_best(config.eval, targets.metrics, tables["validation"], compared)
         tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         train, validation = (
@@ -107,7 +107,7 @@ def _finetune_once(config, workdir, pretrained, dry_run, *, strategy, virtual_de
             model = BertClassifier(backbone, **heads, dtype=config.train.precision,
                                    name="bert_classifier")
             model.build()
-            _freeze(backbone, config.train.freeze)
+            freeze_layers(backbone, config.train.freeze)
             return model
 
         def first_weights(model):
@@ -167,16 +167,27 @@ def _task(data):
     return _Task(None, kind, None)
 
 
-def _check(train, task, num_layers):
-    if train.class_weights and task.kind != "single_label":
+def check_training(run, num_layers, kind):
+    """Checks fields of `config.train` that finetuning has besides.
+
+    Args:
+        run: `Run`.
+        num_layers: Of the model.
+        kind: Of the task.
+    """
+    train = run.config.train
+    if train.class_weights and kind != "single_label":
         raise UserError("train.class_weights needs one class a row. "
-                        f"Received: data.task={task.kind}")
+                        f"Received: data.task={kind}")
     if train.freeze > num_layers:
         raise UserError(f"train.freeze must be in [0, {num_layers}], the layers of the model. "
                         f"Received: train.freeze={train.freeze}")
     if not 0 < train.layer_decay <= 1:
         raise UserError("train.layer_decay must be in (0, 1]. "
                         f"Received: train.layer_decay={train.layer_decay}")
+    if train.freeze and not (run.resumed or run.pretrained):
+        raise UserError("train.freeze needs weights that were trained: --pretrained. "
+                        "Received: random ones")
 
 
 def _read(data, task, split):
@@ -237,8 +248,14 @@ def _targets(tables, task, labels, separator):
     return _Targets(labels.names if labels else (), tuple(metrics), encoded)
 
 
-def _best(config, targets, validation, compared):
+def choose_best(config, names, validation, compared):
     """How to choose among the evaluations; None if the last weights are wanted.
+
+    Args:
+        config: `config.eval`.
+        names: Of the metrics, the one to choose by first.
+        validation: The validation data, or what is false.
+        compared: Whether the run is one of several.
 
     Raises:
         UserError: For a metric that is not computed, or nothing to compute it on.
@@ -248,7 +265,7 @@ def _best(config, targets, validation, compared):
                         "data.holdout. Received: none")
     if config.metric is None and config.patience is None:
         return None
-    names = [*targets.metrics, "loss"]
+    names = [*names, "loss"]
     metric = config.metric or names[0]
     if metric not in names:
         raise UserError(f"eval.metric must be one of {', '.join(names)}. "
@@ -271,21 +288,22 @@ def _examples(run, table, labels, tokenizer, shuffle):
     return ClassificationExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
-        buckets=_buckets(run), seed=config.train.seed, shuffle=shuffle,
+        buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
         by_length=config.data.pack == 1 if by_length is None else by_length,
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
         windows=config.data.windows,
     )
 
 
-def _freeze(backbone, layers):
+def freeze_layers(backbone, layers):
     """Keeps the lowest layers, and the embeddings below them, as they are."""
     for part in backbone.variables_by_depth()[:layers + 1 if layers else 0]:
         for variable in part:
             variable.trainable = False
 
 
-def _buckets(run):
+def choose_buckets(run):
+    """Buckets of `ClassificationExamples` for a run."""
     packed = run.config.data.pack > 1
     if isinstance(run.strategy, tf.distribute.TPUStrategy):
         if packed:

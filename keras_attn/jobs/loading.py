@@ -3,8 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
+from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
 from keras_attn.training.probabilities import mean_by_text, probabilities
@@ -21,14 +23,16 @@ def load(folder, lowercase=None):
         lowercase: Whether text is lower-cased, for a folder that does not say.
 
     Returns:
-        An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies.
+        An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies;
+        an `Answerer`, if it reads.
 
     Raises:
         UserError: If the folder holds no model.
     """
     check_backend()
     saved = Saved(folder, lowercase)
-    kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder}
+    kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
+             "reading": Answerer}
     return kinds[saved.kind](saved)
 
 
@@ -218,14 +222,84 @@ class Predictor(Embedder):
         return {**chosen, "probabilities": dict(zip(self.labels, shares.tolist(), strict=True))}
 
 
-def load_predictor(folder):
-    """Loads a finetuned model.
+class Answerer(Embedder):
+    """A finetuned BERT that finds answers in passages besides.
+
+    Attributes:
+        threshold: Where `no_answer` is above it there is no answer; None: there always is one.
+    """
+
+    def __init__(self, saved):
+        super().__init__(saved)
+        self.threshold = saved.threshold
+
+    def answer(self, questions, passages, top=1, batch_size=64):
+        """Answers questions by parts of passages.
+
+        Args:
+            questions: A string, or a list of them.
+            passages: The passage of each, likewise; of any length.
+            top: How many parts of different texts to tell of.
+            batch_size: Rows worked on together; the results do not depend on it.
+
+        Returns:
+            A dict, or a list of them: `answer`, "" if there is none; `score` of the best part,
+            the higher, the surer; `start` and `end`, which characters of the passage it is, or
+            None; `no_answer`, how much "no answer" scores above it. With `top` above 1 also
+            `spans`, the best parts as dicts of `text`, `score`, `start` and `end`.
+
+        Raises:
+            UserError: If there are not as many passages as questions.
+        """
+        if isinstance(questions, str) and isinstance(passages, str):
+            return self.answer([questions], [passages], top, batch_size)[0]
+        questions, passages = _listed(questions), _listed(passages)
+        if len(questions) != len(passages):
+            raise UserError("As many passages as questions are needed. "
+                            f"Received: {len(questions)} questions, {len(passages)} passages")
+        none = [None] * len(questions)
+        found = self.find(Questions(none, questions, passages, none, none), top, batch_size)
+        return [self._told(answer, top) for answer in found]
+
+    def find(self, questions, count=1, batch_size=64):
+        """Finds the best parts of passages, whether they are better than none or not.
+
+        Args:
+            questions: `Questions`.
+            count, batch_size: As `top` and `batch_size` of `answer`.
+
+        Returns:
+            A list of `keras_attn.data.answers.Answer`.
+        """
+        if not len(questions):
+            return []
+        data = self.config["data"]
+        windows = cut_windows(questions, self.tokenizer, length=data["length"],
+                              max_question=data["max_question"], stride=data["stride"])
+        batches = TableBatches(window_examples(
+            windows, self.tokenizer, length=data["length"], batch_size=batch_size, shuffle=False))
+        logits = [row for number in range(batches.num_batches)
+                  for row in self._run(batches.batch(number, 0, batch_size))["span_logits"].numpy()]
+        return find_answers(windows, logits[:len(windows)], questions.texts, data["max_answer"],
+                            count)
+
+    def _told(self, answer, top):
+        best = answer.spans[0]._asdict()
+        best = {"answer": best.pop("text"), **best, "no_answer": answer.no_answer}
+        if self.threshold is not None and answer.no_answer > self.threshold:
+            best.update(answer="", start=None, end=None)
+        spans = [span._asdict() for span in answer.spans]
+        return {**best, "spans": spans} if top > 1 else best
+
+
+def load_predictor(folder, answers=False):
+    """Loads a finetuned model; with `answers` one that reads will do, too.
 
     Raises:
         UserError: If the folder holds none, or another.
     """
     model = load(folder)
-    if not isinstance(model, Predictor):
+    if not isinstance(model, (Predictor, Answerer) if answers else Predictor):
         raise UserError("A finetuned workdir is needed to predict. "
                         f"Received: {folder}, which holds no classifier")
     return model

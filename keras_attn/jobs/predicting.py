@@ -11,7 +11,8 @@ from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import header_names, told_format
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
-from keras_attn.jobs.loading import load_predictor
+from keras_attn.jobs.answering import answer_file, answer_texts
+from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.outputs import opened
 
 CHUNK = 4096  # rows held in memory
@@ -26,7 +27,9 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
         raise UserError("As many --text_pair as --text are needed. "
                         f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
     with opened(output, OUTPUTS) as file:
-        predictor = load_predictor(workdir)
+        predictor = load_predictor(workdir, answers=True)
+        if isinstance(predictor, Answerer):
+            return answer_texts(predictor, texts, text_pairs, file, output)
         predictions = predictor.predict(texts, text_pairs or None)
         _write_head(file, predictor, output)
         _write(file, predictions, predictor, output)
@@ -50,8 +53,11 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
             for the test files of a GLUE task.
     """
     with opened(output, OUTPUTS) as file:
-        predictor = load_predictor(workdir)
+        predictor = load_predictor(workdir, answers=True)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
+        if isinstance(predictor, Answerer):
+            return answer_file(predictor, source, file, output, batch_size,
+                               {"format": format, **asked})
         tables = rows_of_files(predictor, source, format, asked)
         iterator = itertools.chain.from_iterable(tables)
         first = list(itertools.islice(iterator, CHUNK))  # errors come before any output

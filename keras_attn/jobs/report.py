@@ -100,9 +100,11 @@ def write_runs_report(workdir, results, names, repeated):
         UserError: If it cannot be written.
     """
     def row(run):
-        place = f"{urllib.parse.quote(run['run'])}/{NAME}"
+        name, place = run["run"], f"{urllib.parse.quote(run['run'])}/{NAME}"
+        if tf.io.gfile.exists(workdir / f"{run['run']}/{NAME}"):  # readers write none
+            name = tag("a", name, href=place)
         mark = " · best" if run["run"] == results["best_run"] else ""
-        return [join(tag("a", run["run"], href=place), mark), f"{run['learning_rate']:g}",
+        return [join(name, mark), f"{run['learning_rate']:g}",
                 f"{run['batch_size']:,}", run["seed"],
                 *(sections.figure(run[name]) for name in names)]
 

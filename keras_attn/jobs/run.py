@@ -27,7 +27,7 @@ class Run:
     """One run: its config checked, its workdir locked, its strategy made.
 
     Args:
-        kind: "pretraining" or "finetuning".
+        kind: "pretraining", "finetuning" or "reading".
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where

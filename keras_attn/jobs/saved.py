@@ -17,7 +17,7 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.checkpoints import check_values, digest, variables_by_path
 
 HEADS = ("mlm_dense", "mlm_norm", "mlm_bias", "mlm_embedding", "nsp_dense", "pooler",
-         "logits_dense")
+         "logits_dense", "span_dense")
 # The one table that may be longer than the one it starts from.
 _POSITIONS = "bert_encoder/position_embedding/embeddings"
 
@@ -40,6 +40,7 @@ class Saved:
         self.kind, self.config = stored.kind, config_of(stored)
         self.architecture, self.heads = stored.architecture, stored.heads
         self.labels, self.pairs, self.weights = stored.labels, stored.pairs, stored.weights
+        self.threshold = stored.threshold
         self._vocabulary, self.lowercase = stored.vocabulary, stored.lowercase
 
     @functools.cached_property

@@ -17,7 +17,7 @@ def sparse_cross_entropy(labels, logits):
     Returns:
         float32 `(...)`.
     """
-    classes = logits.shape[-1]
+    classes = ops.shape(logits)[-1]  # of positions in a row there may be any number
     shape = ops.shape(labels)
     rows = ops.reshape(ops.cast(logits, "float32"), (-1, classes))
     labels = ops.reshape(ops.cast(labels, "int32"), (-1,))

@@ -1,6 +1,7 @@
 """BERT's tokenizer, exact and fast, on tensors."""
 
 import re
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -97,12 +98,7 @@ class WordPieceTokenizer:
         Returns:
             int32 RaggedTensor `(N, None)`, without `[CLS]` and `[SEP]`.
         """
-        texts = _to_tensor(texts)
-        plain = tf.strings.regex_full_match(texts, _PLAIN)
-        folded = tf.strings.lower(texts) if self.lowercase else texts
-        folded = _update(folded, texts, ~plain, self._fold)
-        long = tf.strings.regex_full_match(folded, _LONG_RUN)
-        return self._pieces.tokenize(_update(folded, folded, long, self._replace_long_words))
+        return self._pieces.tokenize(self._shortened(self._folded(_to_tensor(texts))))
 
     def encode(self, texts, threads=1):
         """Tokenises a list of texts into flat arrays.
@@ -127,6 +123,91 @@ class WordPieceTokenizer:
             return np.zeros(0, "int32"), np.zeros(0, "int64")
         return np.concatenate(ids), np.cumsum(np.concatenate(lengths), dtype="int64")
 
+    def encode_with_spans(self, texts):
+        """Tokenises a list of texts, and tells where in its text each token is.
+
+        A character that folding makes several of can be in several tokens. Accents that are
+        stripped belong to the letter before them; other characters that are dropped, to no token
+        unless they are inside one.
+
+        Args:
+            texts: List of str.
+
+        Returns:
+            (ids, ends, spans): as `encode`, and int64 `(tokens, 2)`, the first character of each
+            token in its text and the end of its last.
+        """
+        if not texts:
+            return *self.encode(texts), np.zeros((0, 2), "int64")
+        folded = self._folded(_to_tensor(texts))
+        ids, starts, stops = self._pieces.tokenize_with_offsets(self._shortened(folded))
+        ends = np.cumsum(ids.row_lengths().numpy(), dtype="int64")
+        places = np.stack([starts.values.numpy(), stops.values.numpy()], axis=1)
+        spans = [
+            _spans(own, origin, characters)
+            for own, origin, characters in zip(
+                np.split(places, ends[:-1]), self._origins(texts), self._characters(folded),
+                strict=True)
+        ]
+        return ids.values.numpy(), ends, np.concatenate(spans)
+
+    def _origins(self, texts):
+        """Yields of each text the characters that those of its folded form are made of.
+
+        A character is folded to as many whatever stands around it, though not always to the same:
+        a sigma at the end of a word is another.
+
+        Yields:
+            int64 `(characters of the folded text, 2)`: start and end.
+        """
+        codes = [np.frombuffer(t.encode("utf-32-le", "surrogatepass"), "uint32") for t in texts]
+        known = np.unique(np.concatenate(codes))
+        alone = [chr(code) for code in known]
+        counts = tf.strings.length(self._folded(_to_tensor(alone)), unit="UTF8_CHAR").numpy()
+        accent = np.array([unicodedata.category(c) == "Mn" for c in alone], bool)
+        stripped = accent & (counts == 0)
+        for text in codes:
+            number = np.searchsorted(known, text)
+            position = np.arange(len(text))
+            # Where the next character begins that is no stripped accent.
+            after = np.where(stripped[number], len(text), position)
+            after = np.minimum.accumulate(np.append(after, len(text))[::-1])[-2::-1]
+            yield np.repeat(np.stack([position, after], axis=1), counts[number], axis=0)
+
+    def _characters(self, folded):
+        """Yields of each folded text which of its characters those of the shortened one are.
+
+        Yields:
+            (start and end of each, int64 `(characters, 2)`; the character at each byte).
+        """
+        long = tf.strings.regex_full_match(folded, _LONG_RUN).numpy()
+        for text, has_long in zip(folded.numpy(), long, strict=True):
+            places = np.arange(len(text.decode()))
+            places = np.stack([places, places + 1], axis=1)
+            if has_long:
+                places, text = self._places_of_words(text)
+            at = np.frombuffer(text, "uint8")
+            yield places, np.cumsum((at & 0xC0) != 0x80) - 1
+
+    def _places_of_words(self, folded):
+        """The same of a text in which long words are one character each, and its bytes."""
+        shortened = self._replace_long_words(tf.constant([folded])).numpy()[0]
+        text, new, end, new_end = folded.decode(), shortened.decode(), 0, 0
+        places = np.zeros((len(new), 2), "int64")
+        for word in self._words(tf.constant([folded])).values.numpy():
+            word = word.decode()
+            start = text.index(word, end)  # nothing but spaces is in between
+            end = start + len(word)
+            if len(word) > MAX_CHARACTERS_PER_WORD:
+                new_end = new.index(self._unknown_character, new_end) + 1
+                places[new_end - 1] = start, end
+            else:
+                new_start = new.index(word, new_end)
+                new_end = new_start + len(word)
+                places[new_start:new_end, 0] = np.arange(start, end)
+                places[new_start:new_end, 1] = places[new_start:new_end, 0] + 1
+        return places, shortened
+
     def detokenize(self, ids):
         """Returns readable text of a sequence of ids.
 
@@ -145,6 +226,15 @@ class WordPieceTokenizer:
                 words.append(piece)
         return _tighten(" ".join(words))
 
+    def _folded(self, texts):
+        plain = tf.strings.regex_full_match(texts, _PLAIN)
+        folded = tf.strings.lower(texts) if self.lowercase else texts
+        return _update(folded, texts, ~plain, self._fold)
+
+    def _shortened(self, folded):
+        long = tf.strings.regex_full_match(folded, _LONG_RUN)
+        return _update(folded, folded, long, self._replace_long_words)
+
     def _fold(self, texts):
         texts = tf.strings.regex_replace(texts, _CONTROLS, "")
         if self.lowercase:
@@ -153,11 +243,24 @@ class WordPieceTokenizer:
         return texts
 
     def _replace_long_words(self, texts):
-        alone = tf.strings.regex_replace(texts, _WORDS_ALONE, r" \1 ")
-        words = tf.strings.split(tf.strings.regex_replace(alone, _SPACES, " "), " ")
+        words = self._words(texts)
         long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_CHARACTERS_PER_WORD
         words = words.with_values(tf.where(long, self._unknown_character, words.values))
         return tf.strings.reduce_join(words, axis=-1, separator=" ")
+
+    def _words(self, texts):
+        alone = tf.strings.regex_replace(texts, _WORDS_ALONE, r" \1 ")
+        return tf.strings.split(tf.strings.regex_replace(alone, _SPACES, " "), " ")
+
+
+def _spans(places, origins, characters):
+    """Characters of the original text, of tokens given by bytes of the shortened one."""
+    of_folded, at_byte = characters
+    if not len(places):
+        return np.zeros((0, 2), "int64")
+    first = of_folded[at_byte[places[:, 0]], 0]
+    last = of_folded[at_byte[places[:, 1] - 1], 1] - 1
+    return np.stack([origins[first, 0], origins[last, 1]], axis=1)
 
 
 def _to_tensor(texts):

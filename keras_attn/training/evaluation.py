@@ -32,7 +32,7 @@ class Evaluator:
             None if it gave up, else
             (results, rows): `results` has `loss`, `<name>_loss` and every
             metric, each a weighted mean over all examples; `rows` is the
-            gathered output, in order, or None.
+            gathered output, in order, or None; where batches differ in length, filled up with 0.
         """
         totals, rows = {}, []
         with feed.taking():
@@ -48,7 +48,7 @@ class Evaluator:
         results = {name: float(value / weight) if weight else 0.0
                    for name, (value, weight) in totals.items()}
         results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))
-        return results, np.concatenate(rows) if rows else None
+        return results, _joined(rows) if rows else None
 
     def _on_replicas(self, batch):
         sums, output = self.strategy.run(self._replica, args=(batch,))
@@ -72,3 +72,11 @@ class Evaluator:
         sums = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
         sums.update(self.model.metric_sums(outputs, batch))
         return sums, tf.cast(outputs[self.rows], tf.float32) if self.rows else ()
+
+
+def _joined(batches):
+    """Rows of all batches as one array; what is longer in others is filled up with 0."""
+    shape = np.max([batch.shape[1:] for batch in batches], axis=0)
+    return np.concatenate([
+        np.pad(batch, [(0, 0), *((0, int(more)) for more in shape - batch.shape[1:])])
+        for batch in batches])

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from keras_attn.training import reading_metrics
 from keras_attn.training.probabilities import mean_loss
 
 
@@ -180,7 +181,7 @@ def multilabel_metrics(labels, chosen):
 def metrics_among(results):
     """Those of the results of a run that are metrics of its task, and `loss`."""
     return {name: value for name, value in results.items()
-            if name in (*METRICS, *MULTILABEL_METRICS, "loss")}
+            if name in (*METRICS, *MULTILABEL_METRICS, *reading_metrics.METRICS, "loss")}
 
 
 def task_metrics(labels, shares, kind, names=None):

@@ -15,10 +15,11 @@ from safetensors.numpy import load_file, save_file
 from keras_attn import convert, load
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
+from keras_attn.ops.masks import MASKED
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 HUGGING_FACE, KERAS_HUB = GOLDEN / "hugging_face", GOLDEN / "keras_hub"
-NAMES = ("encoder", "pretraining", "masked_lm", "untied", "classifier", "regression")
+NAMES = ("encoder", "pretraining", "masked_lm", "untied", "classifier", "regression", "reader")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,9 @@ def test_outputs_equal_those_of_transformers(name, outputs):
     assert expected
     for key, value in expected.items():
         ours = np.asarray(found[key])
+        if key == "span_logits":  # theirs has them of the question, too
+            real = ours[:, :, 0] > MASKED
+            assert real.sum() == 4 + 3 + 3 + 3  # with [CLS]
         if value.ndim == 3:  # a row for each token
             ours, value = ours[real], value[real]
         np.testing.assert_allclose(ours, value, 1e-5, 1e-5, err_msg=key)
@@ -230,8 +234,28 @@ def test_a_checkpoint_of_google_gives_what_its_formulas_give(tmp_path):
         np.testing.assert_allclose(ours, expected, 1e-5, 1e-5, err_msg=name)
 
 
-def test_google_to_workdir_and_back_changes_no_bit(tmp_path):
-    weights = google_weights()
+def squad_weights():
+    """Random weights as those that run_squad.py leaves."""
+    random = np.random.default_rng(4)
+    return {name: value for name, value in google_weights().items() if "cls/" not in name} | {
+        "cls/squad/output_weights": random.standard_normal((2, 12)).astype("float32"),
+        "cls/squad/output_bias": random.standard_normal(2).astype("float32")}
+
+
+def test_a_reader_of_google_gives_what_its_formula_gives(tmp_path):
+    weights = squad_weights()
+    model = Saved(write_google(tmp_path / "google", weights), lowercase=True).make_model()
+    ids = np.random.default_rng(1).integers(0, 31, (2, 9)).astype(np.int32)
+    segments = (np.arange(9) > 3).astype(np.int32)[None].repeat(2, 0)
+    found = model({"token_ids": ids, "segment_ids": segments})
+    expected = np.asarray(found["sequence_output"]) @ weights["cls/squad/output_weights"].T
+    np.testing.assert_allclose(np.asarray(found["span_logits"])[:, 4:8],
+                               (expected + weights["cls/squad/output_bias"])[:, 4:8], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("make_weights", [google_weights, squad_weights])
+def test_google_to_workdir_and_back_changes_no_bit(make_weights, tmp_path):
+    weights = make_weights()
     folder = write_google(tmp_path / "google", weights)
     with pytest.raises(UserError, match="lower-cased must be said"):
         convert.convert(folder, tmp_path / "run")

@@ -28,6 +28,7 @@ MODELS = {
         "id2label": {0: "bad", 1: "good", 2: "so so"}, "hidden_act": "relu",
         "classifier_dropout": 0.25}, True, "1GB"),
     "regression": ("BertForSequenceClassification", {"num_labels": 1}, True, "1GB"),
+    "reader": ("BertForQuestionAnswering", {}, True, "1GB"),
 }
 OUTPUTS = {
     "last_hidden_state": "sequence_output", "pooler_output": "pooled_output",
@@ -74,8 +75,11 @@ def make(name, inputs):
             attention_mask=torch.tensor(inputs["padding_mask"]),
         )
     names = {**OUTPUTS, "logits": "mlm_logits" if "MaskedLM" in kind else "logits"}
-    return {f"{name}/{ours}": getattr(outputs, theirs).numpy()
-            for theirs, ours in names.items() if getattr(outputs, theirs, None) is not None}
+    found = {f"{name}/{ours}": getattr(outputs, theirs).numpy()
+             for theirs, ours in names.items() if getattr(outputs, theirs, None) is not None}
+    if "start_logits" in outputs:
+        found[f"{name}/span_logits"] = np.stack([outputs.start_logits, outputs.end_logits], -1)
+    return found
 
 
 def main():

@@ -55,6 +55,24 @@ def evaluator(request):
     return Evaluator(model, strategy, jit=jit, rows="value")
 
 
+def test_rows_of_batches_of_other_lengths_are_filled_up():
+    class Lengths:
+        batch_size, num_examples, num_batches, one_length, one_count = 2, 3, 2, False, True
+
+        def batch(self, index, first, last):
+            rows = np.arange(1, 7, dtype=np.float32).reshape(2, 3)[:, :3 - index] + 10 * index
+            return {"x": rows[first:last, :, None],
+                    "sample_weight": np.ones(last - first, np.float32)}
+
+    strategy = make_strategy("one_device")
+    model = Scale()
+    model.build()
+    feed = distributed_batches(Lengths(), strategy, start=0, stop=2)
+    _, rows = Evaluator(model, strategy, rows="value").run(feed)
+    np.testing.assert_array_equal(
+        rows[:, :, 0] / 2, [[1, 2, 3], [4, 5, 6], [11, 12, 0], [14, 15, 0]])
+
+
 def test_it_gives_up_after_a_batch_when_asked_to(evaluator):
     batches = StreamBatches(Values(11), BATCH, once=True)
     feed = distributed_batches(batches, evaluator.strategy, start=0, stop=3)

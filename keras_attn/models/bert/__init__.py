@@ -1,7 +1,9 @@
-"""BERT: the encoder, and the models for its pretraining and for classification."""
+"""BERT: the encoder, and the models for its pretraining, classification and reading."""
 
 from keras_attn.models.bert.classifier import BertClassifier
 from keras_attn.models.bert.encoder import BERT_SIZES, BertEncoder
 from keras_attn.models.bert.pretrainer import BertPretrainer
+from keras_attn.models.bert.question_answerer import BertQuestionAnswerer
 
-__all__ = ["BERT_SIZES", "BertClassifier", "BertEncoder", "BertPretrainer"]
+__all__ = ["BERT_SIZES", "BertClassifier", "BertEncoder", "BertPretrainer",
+           "BertQuestionAnswerer"]

@@ -1,0 +1,87 @@
+"""Span logits of windows -> answers, in characters of the passage."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Span(NamedTuple):
+    """Part of a passage; `start` and `end` are None, and the text empty, if there is none.
+
+    `score` is the sum of the logits of its first and its last token.
+    """
+
+    text: str
+    score: float
+    start: int | None
+    end: int | None
+
+
+class Answer(NamedTuple):
+    """What is found for a question.
+
+    Attributes:
+        spans: The best ones of different texts, best first; at least one.
+        no_answer: How much the score of "no answer" exceeds that of the best span. That of
+            several windows is the least: where the answer is not, each of them has none.
+    """
+
+    spans: list[Span]
+    no_answer: float
+
+
+def find_answers(windows, logits, texts, max_answer, count=1):
+    """Finds the spans of the highest sums of logits.
+
+    Args:
+        windows: `Windows`.
+        logits: `(N, T, 2)` or a list of `(T, 2)`: of first and last token, of each window's
+            row; positions past its end are not looked at.
+        texts: The passage of each question.
+        max_answer: Tokens of an answer at most.
+        count: How many spans of different texts.
+
+    Returns:
+        A list of `Answer`, one for each text.
+
+    Reference:
+        Devlin et al., BERT, 2018, sections 4.2 and 4.3.
+    """
+    found = [[] for _ in texts]
+    none = np.full(len(texts), np.inf)
+    for number, (row, table) in enumerate(zip(windows.rows, logits, strict=True)):
+        none[row] = min(none[row], float(table[0].sum()))
+        before = len(windows.questions[number]) + 2
+        spans = windows.spans[number]
+        inside = np.asarray(table[before : before + len(spans)], np.float64)
+        for score, first, last in _best(inside, max_answer, count):
+            start, end = int(spans[first, 0]), int(spans[last, 1])
+            found[row].append(Span(texts[row][start:end], score, start, end))
+    return [_answer(spans, float(score), count)
+            for spans, score in zip(found, none, strict=True)]
+
+
+def _answer(spans, none, count):
+    if not spans:  # of a passage without tokens
+        return Answer([Span("", none, None, None)], 0.0)
+    distinct = {}
+    for span in sorted(spans, key=lambda span: -span.score):
+        distinct.setdefault(span.text, span)
+    best = list(distinct.values())[:count]
+    return Answer(best, none - best[0].score)
+
+
+def _best(logits, max_answer, count):
+    """Yields (score, first, last) of the best `count` spans of a window, `(tokens, 2)`."""
+    tokens, longest = len(logits), min(max_answer, len(logits))
+    if not tokens:
+        return
+    ends = np.append(logits[:, 1], np.full(longest - 1, -np.inf))
+    # sums[i, d] of the span of d + 1 tokens from i
+    sums = logits[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
+    flat = sums.reshape(-1)
+    places = np.argpartition(-flat, min(count, flat.size) - 1)[:count]
+    for place in places[np.lexsort((places, -flat[places]))]:
+        first, more = divmod(int(place), longest)
+        if first + more < tokens:
+            yield float(flat[place]), first, first + more

@@ -1,0 +1,164 @@
+"""Finetuning for reading comprehension: files of SQuAD in, a workdir that answers out."""
+
+import hashlib
+import json
+
+from keras_attn.data.answers import find_answers
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.files import file_sha256
+from keras_attn.data.reading import TASK, cut_windows, read_questions, window_examples
+from keras_attn.data.splits import hold_out
+from keras_attn.defaults import FINETUNING_EPOCHS
+from keras_attn.errors import UserError
+from keras_attn.jobs.answering import metrics_of
+from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.finetuning import (
+    check_training,
+    choose_best,
+    choose_buckets,
+    freeze_layers,
+    rows_drawn,
+)
+from keras_attn.jobs.run import Run
+from keras_attn.models import BertEncoder, BertQuestionAnswerer
+from keras_attn.text.vocabulary import train_vocabulary
+from keras_attn.training.reading_metrics import METRICS
+
+OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows")
+
+
+def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
+                    compared=False):
+    """Finetunes a model that finds answers in passages.
+
+    Args:
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+        compared: Whether the run is one of several.
+
+    Returns:
+        Dict, as `finetune`; the metrics are those of `reading_metrics`, with the best threshold.
+    """
+    run = Run("reading", config, {"workdir": workdir, "pretrained": pretrained},
+              {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
+    with run.locked():
+        config, data = run.config, run.config.data
+        _check(data)
+        architecture = choose_architecture(run, use_pooler=False)
+        check_training(run, architecture["num_layers"], TASK)
+        questions = _read_splits(run)
+        best = choose_best(config.eval, METRICS, questions["validation"], compared)
+        tokenizer = choose_tokenizer(run, lambda: train_vocabulary(
+            [*dict.fromkeys(questions["train"].texts), *questions["train"].questions],
+            data.vocab_size, data.lowercase))
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        windows = {split: own and cut_windows(own, tokenizer, length=data.length,
+                                              max_question=data.max_question, stride=data.stride)
+                   for split, own in questions.items()}
+        _report(run, questions, windows)
+        # BERT's own, as long as no validation tells a better one.
+        threshold = 0.0 if questions["train"].unanswerable else None
+        # First: `start` makes the folder that of a run, which answers by it.
+        _write_threshold(run, threshold, new=True)
+        run.start(architecture, {}, _hashes(run, questions))
+
+        def make_model():
+            backbone = BertEncoder(**architecture, dtype=config.train.precision,
+                                   seed=config.train.seed, name="bert_encoder")
+            model = BertQuestionAnswerer(backbone, dtype=config.train.precision,
+                                         name="bert_question_answerer")
+            model.build()
+            freeze_layers(backbone, config.train.freeze)
+            return model
+
+        def first_weights(model):
+            if run.pretrained:
+                run.pretrained.assign(
+                    model, () if run.pretrained.kind == "reading" else ("span_dense",))
+                del run.pretrained  # and with it the memory of its weights
+
+        def metrics(results, logits):
+            own = windows["validation"]
+            answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
+                                   data.max_answer)
+            return {**metrics_of(questions["validation"], answers, None), "loss": results["loss"]}
+
+        def batches(split):
+            return windows[split] and TableBatches(
+                _examples(run, windows[split], tokenizer, shuffle=split == "train"))
+
+        results = run.train(make_model, first_weights, batches("train"), batches("validation"),
+                            "span_logits", metrics, best)
+        _write_threshold(run, results.get("threshold", threshold))
+        return results
+
+
+def _check(data):
+    for name in OF_TABLES:
+        if data[name] is not None:
+            raise UserError(f"data.{name} must be left out in {TASK}: files of SQuAD have fields "
+                            f"of their own. Received: data.{name}={data[name]}")
+    if data.regression or data.pack > 1:
+        raise UserError(f"data.regression=False and data.pack=1 are needed in {TASK}. Received: "
+                        f"data.regression={data.regression}, data.pack={data.pack}")
+    if not data.train:
+        raise UserError("data.train must name the training data: a JSON file of SQuAD, or a glob. "
+                        "Received: data.train=None")
+
+
+def _read_splits(run):
+    """`Questions` of the splits; None where there is no validation."""
+    data, train = run.config.data, run.config.train
+    seed = train.seed if data.seed is None else data.seed
+    found = {split: data[split] and read_questions(data[split], on_bad_text=data.on_bad_text)
+             for split in ("train", "validation")}
+    for split, own in found.items():
+        if own and own.misplaced:
+            run.say(f"{own.misplaced:,} answers are not where they should be in data.{split}")
+    if not found["validation"] and data.holdout:
+        found["train"], found["validation"] = hold_out(
+            found["train"], data.holdout, seed, stratify=False)
+        run.say(f"held out for validation: {100 * data.holdout:.3g} % of the passages "
+                "(data.holdout)")
+    rows = rows_drawn(len(found["train"]), data.limit, seed)
+    return {**found, "train": found["train"].take(rows)}
+
+
+def _report(run, questions, windows):
+    """Says what the data are, before anything is learnt from them."""
+    for split, own in questions.items():
+        if own is None:
+            run.say("no validation questions: the results will hold no metrics")
+            continue
+        name = "training" if split == "train" else split
+        run.say(f"{len(own):,} {name} questions, {own.unanswerable:,} without answer, on "
+                f"{len(set(own.texts)):,} passages: {len(windows[split]):,} windows")
+    shared = questions["validation"] and {*questions["train"].texts}.intersection(
+        questions["validation"].texts)
+    if shared:
+        run.say(f"warning: {len(shared):,} of the validation passages are training passages, too: "
+                "the metrics say little about new ones")
+
+
+def _examples(run, windows, tokenizer, shuffle):
+    config, by_length = run.config, run.config.data.by_length
+    return window_examples(
+        windows, tokenizer, length=config.data.length,
+        batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
+        buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
+        by_length=by_length is not False)
+
+
+def _write_threshold(run, threshold, new=False):
+    if run.chief and not (run.dry_run or (new and run.resumed)):
+        run.workdir.write_json("reading.json", {"threshold": threshold})
+
+
+def _hashes(run, questions):
+    """SHA-256 of the vocabulary, of files, and of each split's questions."""
+    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    for split, own in questions.items():
+        if own:
+            hashes.update({name: file_sha256(name) for name in own.files})
+            rows = json.dumps([own.ids, own.questions, own.texts, own.answers, own.places])
+            hashes[f"{split} rows"] = hashlib.sha256(rows.encode()).hexdigest()
+    return hashes

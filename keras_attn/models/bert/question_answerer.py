@@ -1,0 +1,92 @@
+"""BERT for reading comprehension."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.task import Task, hits, label_weights
+from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.masks import MASKED
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BertQuestionAnswerer(Task, keras.Model):
+    """BERT that finds where in a passage the answer to a question begins and ends.
+
+    A row is `[CLS] question [SEP] passage [SEP]`. Position 0 stands for "no answer here".
+
+    Args:
+        backbone: `BertEncoder`.
+        seed: Integer for initial weights; the backbone's if None.
+
+    Call arguments:
+        inputs: The backbone's dictionary with `segment_ids`, 1 for the passage; for losses and
+            metrics also `label` `(B, 2)`, integers: the positions of the first and the last
+            token of the answer; `sample_weight` `(B,)`, optional. A row holds one example.
+        training: Whether dropout is on.
+
+    Returns:
+        The backbone's dictionary and `span_logits` `(B, T, 2)`, of first and last token, in
+        float32; -1e30 where no token of the passage is, but for position 0.
+
+    `fit` takes a dataset of such dictionaries. Loss `span`: the mean of the two cross-entropies
+    over positions; metric `span_accuracy`: share of rows with both ends right.
+
+    Reference:
+        Devlin et al., BERT, 2018, sections 4.2 and 4.3.
+    """
+
+    def __init__(self, backbone, seed=None, name="bert_question_answerer", **kwargs):
+        super().__init__(backbone, seed, name=name, **kwargs)
+
+    def build(self, input_shape=None):
+        backbone = self.build_backbone()
+        (kernel_seed,) = split_seed(self.head_seed, 1, stream=1)
+        initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
+        # In float32 whatever the policy: the loss is.
+        self.span_dense = keras.layers.Dense(
+            2,
+            kernel_initializer=seeded_initializer(initializer, kernel_seed),
+            dtype="float32",
+            name="span_dense",
+        )
+        self.span_dense.build((None, backbone.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        logits = self.span_dense(outputs["sequence_output"])
+        allowed = ops.expand_dims(_answer_mask(inputs), -1)
+        return {**outputs, "span_logits": ops.where(allowed, logits, MASKED)}
+
+    @property
+    def metric_names(self):
+        return ["span_loss", "span_accuracy"]
+
+    def loss_weights(self, batch):
+        return {"span": ops.sum(label_weights(batch, batch["label"][:, 0]))}
+
+    def loss_errors(self, outputs, batch):
+        errors = self._of_both_ends(sparse_cross_entropy, outputs, batch)
+        weights = label_weights(batch, batch["label"][:, 0])
+        return {"span": ops.sum(weights * (errors[0] + errors[1]) / 2)}
+
+    def metric_sums(self, outputs, batch):
+        first, last = self._of_both_ends(hits, outputs, batch)
+        weights = label_weights(batch, batch["label"][:, 0])
+        return {"span_accuracy": (ops.sum(weights * first * last), ops.sum(weights))}
+
+    @staticmethod
+    def _of_both_ends(function, outputs, batch):
+        return [function(batch["label"][:, end], outputs["span_logits"][:, :, end])
+                for end in range(2)]
+
+
+def _answer_mask(inputs):
+    """Where an answer may begin or end: in the passage without its [SEP], and at 0. `(B, T)`."""
+    passage = ops.cast(inputs["segment_ids"], "int32")
+    padding = inputs.get("padding_mask")
+    real = ops.ones_like(passage) if padding is None else ops.cast(padding, "int32")
+    goes_on = ops.pad(real[:, 1:], [[0, 0], [0, 1]])
+    first = ops.cast(ops.equal(ops.arange(ops.shape(passage)[1]), 0), "int32")
+    return ops.cast(ops.maximum(passage * goes_on, first), "bool")

@@ -1,0 +1,261 @@
+"""Runs of reading comprehension, and what their workdirs answer."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import squad_files
+
+import keras_attn
+from keras_attn import finetune, load
+from keras_attn.data.reading import read_questions
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.evaluating import evaluate
+from keras_attn.jobs.exporting import export
+from keras_attn.jobs.predicting import predict_file, predict_texts
+from keras_attn.training.reading_metrics import reading_metrics
+
+
+def _config(folder, impossible=False, passages=12, **fields):
+    path = squad_files.write(folder / "train.json", *squad_files.made_up(
+        passages, impossible=impossible))
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.task": "reading_comprehension", "data.train": path, "data.length": 32,
+        "data.max_question": 8, "data.stride": 10, "data.vocab_size": 300, "train.steps": 2,
+        "train.batch_size": 12, "train.learning_rate": 0.002, "model.dropout": 0.0, **fields})
+    return config
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """The workdir of a reader of 2.0 that knows its training data, and its results."""
+    folder = tmp_path_factory.mktemp("reader")
+    config = _config(folder, impossible=True, **{
+        "data.validation": str(folder / "train.json"), "train.steps": 90, "eval.every": 45,
+        "eval.metric": "f1"})
+    results = finetune(config, workdir=str(folder / "run"))
+    return folder / "run", results, config
+
+
+def test_a_small_model_learns_its_data_by_heart(reader):
+    workdir, results, _ = reader
+    assert results["f1"] > 0.9 and results["exact"] > 0.9
+    assert results["has_answer_f1"] > 0.8 and results["no_answer_f1"] > 0.8
+    assert results["f1"] == results["best_f1"]
+    saved = json.loads((workdir / "results.json").read_text())
+    assert saved["threshold"] == results["threshold"] >= results["best_f1_threshold"]
+    assert json.loads((workdir / "reading.json").read_text()) == {
+        "threshold": results["threshold"]}
+    assert load(str(workdir)).threshold == results["threshold"]
+    assert not (workdir / "labels.json").exists()
+
+
+def test_the_same_call_goes_on_and_finds_the_same(reader):
+    workdir, results, config = reader
+    again = finetune(config, workdir=str(workdir))
+    names = ("f1", "exact", "best_f1_threshold", "weights_sha256", "steps")
+    assert {name: again[name] for name in names} == {name: results[name] for name in names}
+
+
+def test_evaluating_is_by_the_answers_that_are_given(reader):
+    workdir, results, config = reader
+    found = evaluate(str(workdir), config.data.train)
+    assert (found.pop("examples"), found.pop("misplaced")) == (36, 0)
+    questions = read_questions(config.data.train)
+    told = load(str(workdir)).answer(questions.questions, questions.texts, batch_size=5)
+    wanted = reading_metrics(questions.answers, [one["answer"] for one in told], np.zeros(36))
+    for name in ("f1", "exact", "has_answer_f1", "no_answer_exact"):
+        assert found[name] == pytest.approx(wanted[name])
+        assert found[name] == pytest.approx(results[name])
+
+
+def test_answers_are_parts_of_the_passage(reader):
+    model = load(str(reader[0]))
+    passage = ("Ada sells boats in Ło\u0301dz\u0301.\tBert sells cups in \u0130zmir.\u200b  "
+               "Cora sells eggs in Ulm. ") * 3
+    found = model.answer("Who sells cups?", passage, top=5)
+    assert len({span["text"] for span in found["spans"]}) == 5
+    scores = [span["score"] for span in found["spans"]]
+    assert scores == sorted(scores, reverse=True) and found["score"] == scores[0]
+    for span in found["spans"]:
+        assert passage[span["start"]:span["end"]] == span["text"] == span["text"].strip()
+    model.threshold = None
+    sure = model.answer("Who sells cups?", passage)
+    assert sure["answer"] == found["spans"][0]["text"] and "spans" not in sure
+    model.threshold = -1e9
+    none = model.answer("Who sells cups?", passage)
+    assert (none["answer"], none["start"], none["end"]) == ("", None, None)
+    assert none["no_answer"] == pytest.approx(sure["no_answer"], abs=1e-5)
+
+
+def test_answers_depend_neither_on_their_batch_nor_on_padding(reader):
+    model = load(str(reader[0]))
+    questions = read_questions(reader[2].data.train)
+    columns = questions.questions[:9] + [""], questions.texts[:8] + ["", "A. " * 70]
+    together = model.answer(*columns)
+    for size in (1, 3):
+        for one, other in zip(together, model.answer(*columns, batch_size=size), strict=True):
+            assert one["answer"] == other["answer"]
+            assert one["score"] == pytest.approx(other["score"], abs=1e-4)
+            assert one["no_answer"] == pytest.approx(other["no_answer"], abs=1e-4)
+    assert together[8]["answer"] == "" and model.answer([], []) == []
+
+
+def test_predictions_of_a_file_are_in_squads_format_or_told_line_by_line(reader, tmp_path, capsys):
+    workdir, _, config = reader
+    questions = read_questions(config.data.train)
+    told = load(str(workdir)).answer(questions.questions, questions.texts)
+    predict_file(str(workdir), config.data.train, str(tmp_path / "out.json"))
+    assert json.loads((tmp_path / "out.json").read_text()) == {
+        identity: one["answer"] for identity, one in zip(questions.ids, told, strict=True)}
+    assert "36 questions answered" in capsys.readouterr().err
+    predict_file(str(workdir), config.data.train, str(tmp_path / "out.jsonl"))
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert lines == [{"id": identity, **one}
+                     for identity, one in zip(questions.ids, told, strict=True)]
+    assert list(lines[0]) == ["id", "answer", "score", "start", "end", "no_answer"]
+    predict_texts(str(workdir), [questions.questions[0]], [questions.texts[0]])
+    line = json.loads(capsys.readouterr().out)
+    assert line["answer"] == told[0]["answer"]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"output": "out.csv"}, "end in .json or .jsonl"),
+    ({"format": "csv"}, "format=csv"),
+    ({"text": "question"}, "text=question"),
+    ({"source": "nowhere.json"}, "does not exist"),
+])
+def test_what_predicting_cannot_do_is_said(reader, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=message):
+        predict_file(str(reader[0]), **{"source": reader[2].data.train, **options})
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_arguments_of_answer_are_named(reader):
+    model = load(str(reader[0]))
+    with pytest.raises(UserError, match="2 questions, 1 passages"):
+        model.answer(["a", "b"], ["c"])
+    with pytest.raises(UserError, match="list of texts"):
+        model.answer(["a"], "b")
+    with pytest.raises(UserError, match="0 passages"):
+        predict_texts(str(reader[0]), ["a"])
+    with pytest.raises(UserError, match="holds no classifier"):
+        export(str(reader[0]), "nowhere")
+    with pytest.raises(UserError, match="label=x"):
+        evaluate(str(reader[0]), reader[2].data.train, label="x")
+
+
+@pytest.mark.parametrize("content", [None, "[]", "{}", '{"threshold": "high"}'])
+def test_a_workdir_without_its_threshold_is_refused(reader, tmp_path, content):
+    shutil.copytree(reader[0], tmp_path / "run")
+    (tmp_path / "run/reading.json").unlink()
+    if content:
+        (tmp_path / "run/reading.json").write_text(content)
+    with pytest.raises(UserError, match="reading.json must be that of a model that reads"):
+        load(str(tmp_path / "run"))
+
+
+@pytest.mark.slow
+def test_a_dry_run_leaves_nothing(tmp_path):
+    config = _config(tmp_path, impossible=True)
+    found = finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
+    assert found["steps"] == 2 and not (tmp_path / "run").exists()
+
+
+def test_the_model_of_a_reader_reloads_by_itself(reader):
+    model = keras.saving.load_model(reader[0] / "model.keras")
+    own = load(str(reader[0])).model
+    assert type(model) is keras_attn.models.BertQuestionAnswerer
+    for one, other in zip(model.variables, own.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_a_reader_goes_on_from_a_reader_or_from_any_bert(reader, tmp_path):
+    head = {}
+    for name, start in (("again", str(reader[0])), ("anew", None)):
+        workdir = str(tmp_path / name)
+        finetune(_config(tmp_path, **{"train.learning_rate": 1e-9}), workdir=workdir,
+                 pretrained=start)
+        head[name] = dict(keras_attn.convert.read(workdir).weights)["span_dense/kernel"]
+    own = dict(keras_attn.convert.read(str(reader[0])).weights)["span_dense/kernel"]
+    np.testing.assert_allclose(head["again"], own, atol=1e-6)
+    assert np.abs(head["anew"] - own).max() > 1e-2
+    assert load(str(tmp_path / "anew")).threshold is None  # its data are of 1.1
+    keras_attn.convert(str(reader[0]), str(tmp_path / "copy"), "workdir")
+    assert load(str(tmp_path / "copy")).answer("Who?", "Ada.") == load(str(reader[0])).answer(
+        "Who?", "Ada.")
+
+
+def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_path, capsys):
+    config = _config(tmp_path, **{"data.holdout": 0.25, "data.limit": 10})
+    found = json.loads((tmp_path / "train.json").read_text())
+    found["data"][3]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    (tmp_path / "train.json").write_text(json.dumps(found))
+    with pytest.raises(UserError, match="article 4, paragraph 1, question 3-who"):
+        finetune(config, workdir=str(tmp_path / "run"))
+    config.data.on_bad_text = "skip"
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    said = capsys.readouterr().out
+    assert "1 answers are not where they should be" in said
+    assert "held out for validation: 25 % of the passages" in said
+    assert "10 training questions, 0 without answer, on " in said
+    assert "6 validation questions, 0 without answer, on 3 passages" in said
+    assert {"f1", "exact", "loss"} <= set(results) and "best_f1" not in results
+
+
+@pytest.mark.slow
+def test_seeds_and_search_repeat_it(tmp_path):
+    results = finetune(_config(tmp_path, **{
+        "train.seeds": 2, "data.holdout": 0.3, "search.batch_sizes": "6"}),
+        workdir=str(tmp_path / "run"))
+    assert {"f1", "exact", "loss", "f1_deviation", "exact_interval"} <= set(results)
+    assert [run["seed"] for run in results["runs"]] == [0, 1]
+    assert results["best_run"] == max(results["runs"], key=lambda run: run["f1"])["run"]
+    assert set(load(str(tmp_path / "run")).answer("Who?", "Ada.")) == {
+        "answer", "score", "start", "end", "no_answer"}
+
+
+@pytest.mark.slow
+def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
+    config = _config(tmp_path, impossible=True, **{
+        "data.validation": str(tmp_path / "train.json"), "train.steps": 6, "train.accumulate": 2})
+    wanted = finetune(config, workdir=str(tmp_path / "one"), strategy="one_device")
+    for name, fields in {"mirrored": {}, "xla": {"jit": True}}.items():
+        config.train.update(fields)
+        found = finetune(config, workdir=str(tmp_path / name),
+                         strategy="mirrored" if name == "mirrored" else "one_device")
+        assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-4)
+        assert found["best_f1"] == pytest.approx(wanted["best_f1"])
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"data.text": "question"}, "data.text=question"),
+    ({"data.pack": 2}, "data.pack=2"),
+    ({"data.length": 11}, "data.length=11, data.max_question=8"),
+    ({"data.stride": 0}, "data.stride must be above 0"),
+    ({"data.train": None}, "data.train=None"),
+    ({"eval.metric": "accuracy"}, "f1, exact, loss"),
+    ({"train.class_weights": True}, "needs one class"),
+    ({"data.task": "reading_comprehensoin"}, "did you mean reading_comprehension"),
+])
+def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
+    with pytest.raises(UserError, match=message):
+        config = _config(tmp_path)
+        for name, value in fields.items():
+            group, field = name.split(".")
+            config[group][field] = value
+        finetune(config, workdir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_classifier_and_a_reader_do_not_share_a_workdir(reader, tmp_path):
+    config = finetuning_defaults()
+    config.data.update({"train": "x.csv", "text": "a", "label": "b"})
+    with pytest.raises(UserError, match="holds reading"):
+        finetune(config, workdir=str(reader[0]))
