@@ -22,7 +22,8 @@ RUNS = {
     "single_label": {"data.label": "first", "data.windows": 0, "train.class_weights": True},
     "pairs": {"data.label": "first", "data.text_pair": "other", "data.task": "single_label",
               "model.pooling": "mean", "data.pack": 3},
-    "regression": {"data.task": "regression", "data.label": "score"},
+    "regression": {"data.task": "regression", "data.label": "score", "train.steps": 200,
+                   "model.pooling": "mean", "train.learning_rate": 0.003},
 }
 TEXTS = ["red", "", "a blue and green thing " * 9, "\tRÉD  \x00 grün 🙂", "ﬁne red, blue; green!",
          "x" * 300, "rot " * 40]
@@ -176,17 +177,19 @@ def test_an_export_predicts_the_same_without_this_package(folder, run):
         assert names == predictor.labels
 
 
-def test_an_export_needs_a_new_folder(folder):
-    with pytest.raises(UserError, match="A new folder is needed"):
-        export(str(folder / "pairs"), str(folder))
+def test_an_export_takes_what_the_model_was_trained_on(folder):
+    with pytest.raises(UserError, match="This model takes pairs"):
+        export(str(folder / "pairs"), str(folder / "single-served"), pairs=False)
 
 
 @pytest.mark.parametrize("fields, message", [
     ({"data.task": "multilable"}, "did you mean multilabel"),
     ({"data.task": "multilabel", "data.regression": True}, "data.regression=True is for"),
-    ({"data.task": "multilabel", "data.label_separator": ""}, "must not be empty"),
+    ({"data.task": "multilabel", "data.label_separator": ""}, "label_separator must be something"),
+    ({"data.task": "multilabel", "data.label_separator": "\t"}, r"Received: .*'\\t'"),
     ({"data.task": "multilabel", "train.class_weights": True}, "one class a row"),
-    ({"data.windows": 10}, r"data.windows must be in \[0, 10\)"),
+    # Said before anything is read.
+    ({"data.windows": 10, "data.train": "nowhere.csv"}, r"data.windows must be in \[0, 10\)"),
     ({"data.windows": -1}, "data.windows must be at least 0"),
     ({"data.windows": 2, "data.text_pair": "other"}, "takes single texts"),
 ])
