@@ -84,7 +84,7 @@ def accuracy(name, files, tables, count, kind, seed):
 
 def bag_of_bigrams(folder, files, tables, count, kind, seed):
     from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
-    from keras_attn.jobs.finetuning import rows_drawn
+    from keras_attn.jobs.finetuning_choices import rows_drawn
 
     train = tables[0].take(rows_drawn(len(tables[0]), count, seed))
     return bag_of_bigrams_accuracy(train.texts, train.labels, tables[1].texts, tables[1].labels)

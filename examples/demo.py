@@ -99,7 +99,7 @@ def classify(kind, pretrained):
 def bag_of_bigrams():
     from keras_attn.data.docstrings import labelled_docstrings
     from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
-    from keras_attn.jobs.finetuning import rows_drawn
+    from keras_attn.jobs.finetuning_choices import rows_drawn
 
     texts, labels = (np.array(column) for column in labelled_docstrings("train"))
     draws = (rows_drawn(len(texts), FLAGS.labels, seed) for seed in range(FLAGS.seeds))

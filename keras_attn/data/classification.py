@@ -84,7 +84,7 @@ class ClassificationExamples:
         self._labels = None if labels is None else np.asarray(labels)
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
-            _check_windows(windows, length - specials, text_pairs)
+            check_windows(windows, length, text_pairs)
             first, second = self._cut_windows(first, length - specials, windows)
         self._first, self._second = cut_longest_first(first, second, length - specials)
         self._paired = text_pairs is not None
@@ -237,7 +237,9 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
         raise UserError(f"A batch of at least one row is needed. Received: batch_size={batch_size}")
 
 
-def _check_windows(windows, room, text_pairs):
+def check_windows(windows, length, text_pairs):
+    """Raises UserError for `windows` that rows of `length` tokens, or pairs, cannot have."""
+    room = length - 2  # tokens of a text, beside [CLS] and [SEP]
     if text_pairs is not None:
         raise UserError("data.windows takes single texts. Received: pairs")
     if not 0 <= windows < room:

@@ -12,15 +12,16 @@ from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import metrics_of
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
-from keras_attn.jobs.finetuning import (
+from keras_attn.jobs.finetuning_choices import (
+    assign_pretrained,
+    build_model,
     check_training,
     choose_best,
     choose_buckets,
-    freeze_layers,
     rows_drawn,
 )
 from keras_attn.jobs.run import Run
-from keras_attn.models import BertEncoder, BertQuestionAnswerer
+from keras_attn.models import BertQuestionAnswerer
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.reading_metrics import METRICS
 
@@ -55,26 +56,15 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
                                               max_question=data.max_question, stride=data.stride)
                    for split, own in questions.items()}
         _report(run, questions, windows)
+        if not windows["train"].weights.any():
+            raise UserError("At least one training question must have an answer where "
+                            "answer_start says, or be impossible. "
+                            f"Received: data.train={data.train}")
         # BERT's own, as long as no validation tells a better one.
         threshold = 0.0 if questions["train"].unanswerable else None
         # First: `start` makes the folder that of a run, which answers by it.
         _write_threshold(run, threshold, new=True)
         run.start(architecture, {}, _hashes(run, questions))
-
-        def make_model():
-            backbone = BertEncoder(**architecture, dtype=config.train.precision,
-                                   seed=config.train.seed, name="bert_encoder")
-            model = BertQuestionAnswerer(backbone, dtype=config.train.precision,
-                                         name="bert_question_answerer")
-            model.build()
-            freeze_layers(backbone, config.train.freeze)
-            return model
-
-        def first_weights(model):
-            if run.pretrained:
-                run.pretrained.assign(
-                    model, () if run.pretrained.kind == "reading" else ("span_dense",))
-                del run.pretrained  # and with it the memory of its weights
 
         def metrics(results, logits):
             own = windows["validation"]
@@ -86,8 +76,13 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             return windows[split] and TableBatches(
                 _examples(run, windows[split], tokenizer, shuffle=split == "train"))
 
-        results = run.train(make_model, first_weights, batches("train"), batches("validation"),
-                            "span_logits", metrics, best)
+        def first_weights(model):
+            other = run.pretrained and run.pretrained.kind != "reading"
+            assign_pretrained(run, model, ("span_dense",) if other else ())
+
+        results = run.train(
+            lambda: build_model(run, BertQuestionAnswerer, architecture, "bert_question_answerer"),
+            first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
         _write_threshold(run, results.get("threshold", threshold))
         return results
 
@@ -130,8 +125,10 @@ def _report(run, questions, windows):
             run.say("no validation questions: the results will hold no metrics")
             continue
         name = "training" if split == "train" else split
+        lost = windows[split].lost
         run.say(f"{len(own):,} {name} questions, {own.unanswerable:,} without answer, on "
-                f"{len(set(own.texts)):,} passages: {len(windows[split]):,} windows")
+                f"{len(set(own.texts)):,} passages: {len(windows[split]):,} windows"
+                + (f" · {lost:,} answers are in none as a whole" if lost else ""))
     shared = questions["validation"] and {*questions["train"].texts}.intersection(
         questions["validation"].texts)
     if shared:
@@ -154,11 +151,11 @@ def _write_threshold(run, threshold, new=False):
 
 
 def _hashes(run, questions):
-    """SHA-256 of the vocabulary, of files, and of each split's questions."""
+    """SHA-256 of the vocabulary, of files, and of the names of each split's questions."""
     hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
     for split, own in questions.items():
         if own:
             hashes.update({name: file_sha256(name) for name in own.files})
-            rows = json.dumps([own.ids, own.questions, own.texts, own.answers, own.places])
-            hashes[f"{split} rows"] = hashlib.sha256(rows.encode()).hexdigest()
+            hashes[f"{split} questions"] = hashlib.sha256(
+                json.dumps(own.ids).encode()).hexdigest()
     return hashes

@@ -19,7 +19,7 @@ from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.table_formats import FORMATS
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.finetuning import rows_drawn
+from keras_attn.jobs.finetuning_choices import rows_drawn
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir

@@ -9,7 +9,7 @@ from benchmarks.contenders.finetuning import epoch
 from benchmarks.turns import serve
 from keras_attn.data.batches import TableBatches, distributed_batches
 from keras_attn.data.classification import ClassificationExamples
-from keras_attn.jobs.finetuning import ROW_COUNTS, batch_lengths
+from keras_attn.jobs.finetuning_choices import ROW_COUNTS, batch_lengths
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.evaluation import Evaluator

@@ -1,0 +1,274 @@
+"""Finetuning a classifier: labelled texts in, a workdir that classifies out."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data import glue
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.classification import ClassificationExamples, check_windows
+from keras_attn.data.docstrings import labelled_docstrings
+from keras_attn.data.files import file_sha256
+from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
+from keras_attn.data.splits import hold_out, shared_rows
+from keras_attn.data.tables import Table, read_table
+from keras_attn.defaults import FINETUNING_EPOCHS
+from keras_attn.errors import UserError
+from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.finetuning_choices import (
+    ROW_COUNTS,
+    assign_pretrained,
+    build_model,
+    check_training,
+    choose_best,
+    choose_buckets,
+    rows_drawn,
+)
+from keras_attn.jobs.report import write_report
+from keras_attn.jobs.run import Run
+from keras_attn.models import BertClassifier
+from keras_attn.text.vocabulary import train_vocabulary
+from keras_attn.training.metrics import metric_names, task_metrics
+from keras_attn.training.probabilities import mean_by_text, probabilities
+
+
+def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
+                        compared=False):
+    """Finetunes a model that classifies texts or tells a number of them.
+
+    Args:
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+        compared: Whether the run is one of several.
+
+    Returns:
+        Dict, as `finetune`.
+    """
+    run = Run("finetuning", config, {"workdir": workdir, "pretrained": pretrained},
+              {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
+    with run.locked():
+        config, task = run.config, _task(run.config.data)
+        pooled = ["pooler"] if config.model.pooling == "cls" else []
+        architecture = choose_architecture(run, use_pooler=bool(pooled))
+        new = run.match_heads(pooled)
+        check_training(run, architecture["num_layers"], task.kind)
+        tables, targets = _read_splits(run, task)
+        best = choose_best(config.eval, targets.metrics, tables["validation"], compared)
+        tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        train, validation = (
+            tables[split] and _examples(run, tables[split], targets.encoded[split], tokenizer,
+                                        shuffle=split == "train")
+            for split in ("train", "validation")
+        )
+        _report(run, tables, targets, train)
+        # First: `start` makes the folder that of a run, which predicts by its labels.
+        _write_labels(run, targets, tables["train"])
+        heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
+                 "pooling": config.model.pooling, "multilabel": task.kind == "multilabel"}
+        if _other_classes(run, targets, heads):  # that head would start with their meaning
+            new = [*new, "logits_dense"]
+        run.start(architecture, heads, _hashes(run, tables))
+        newest = {}
+
+        def metrics(results, logits):
+            shares = probabilities(logits[:validation.num_examples], task.kind)
+            shares = mean_by_text(shares, validation.owners, validation.num_texts)
+            newest["shares"] = shares
+            return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics)
+
+        results = run.train(
+            lambda: build_model(run, BertClassifier, architecture, "bert_classifier", **heads),
+            lambda model: assign_pretrained(run, model, new),
+            TableBatches(train, config.data.pack, config.train.accumulate,
+                         counts=ROW_COUNTS if config.train.jit else None),
+            validation and TableBatches(validation), "logits", metrics, best,
+        )
+        if config.eval.report and newest:  # not of a dry run, nor without validation rows
+            write_report(run, results, tables, targets.names, targets.encoded, newest["shares"],
+                         task.kind)
+        return results
+
+
+@dataclasses.dataclass(frozen=True)
+class _Task:
+    """Columns, kind and metrics of the data, from a GLUE name or the fields."""
+
+    glue: object
+    kind: str
+    metrics: tuple | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Targets:
+    """What is to be predicted: class names (none for regression) and encoded labels."""
+
+    names: tuple
+    metrics: tuple
+    encoded: dict
+
+
+def _task(data):
+    if data.windows is not None:
+        check_windows(data.windows, data.length, data.text_pair)
+    known = glue.task_of(data.task)
+    if known:
+        return _Task(known, "regression" if known.regression else "single_label", known.metrics)
+    if data.regression and data.task not in (None, "regression"):
+        raise UserError("data.regression=True is for data.task=regression. "
+                        f"Received: data.task={data.task}")
+    kind = "regression" if data.regression else data.task or "single_label"
+    if not data.label_separator or any(mark in data.label_separator for mark in '\t\r\n"'):
+        raise UserError("data.label_separator must be something, without tabs, quotes and line "
+                        f"breaks. Received: data.label_separator={data.label_separator!r}")
+    return _Task(None, kind, None)
+
+
+def _read(data, task, split):
+    """Reads a split into memory; None without validation data."""
+    if data[split] == "docstrings" or (data[split] is None and data.train == "docstrings"):
+        texts, labels = labelled_docstrings(split)
+        return Table(texts, None, labels, {}, np.arange(len(texts)), [(0, "docstrings")])
+    source = data[split]
+    columns = {"text": data.text, "text_pair": data.text_pair, "label": data.label}
+    if task.glue:
+        source = _glue_source(data, task, split)
+        known = task.glue.columns(source) if source else {}
+        columns = {name: value if value is not None else known.get(name)
+                   for name, value in columns.items()}
+    if not source:
+        if split == "train":
+            raise UserError("data.train must name the training data: a file, a glob, or "
+                            "tfds:NAME. Received: data.train=None")
+        return None
+    if columns["label"] is None and data.format != "label_text":
+        raise UserError("data.label must name the column of the labels. Received: data.label=None")
+    if data.format == "label_text":
+        columns = {"text": "text", "text_pair": None, "label": "label"}
+    return read_table(
+        source, **columns, format=data.format, header=data.header, encoding=data.encoding,
+        on_bad_text=data.on_bad_text, split=split, unlabelled=task.kind == "multilabel",
+    )
+
+
+def _read_splits(run, task):
+    """`Table`s of the splits, validation None if there is none, and the `_Targets` of both."""
+    data, train = run.config.data, run.config.train
+    seed = train.seed if data.seed is None else data.seed
+    tables = {split: _read(data, task, split) for split in ("train", "validation")}
+    # Of all rows: a draw may miss a class.
+    labels = _label_set(tables["train"], task, data.label_separator)
+    if not tables["validation"] and data.holdout:
+        tables["train"], tables["validation"] = hold_out(
+            tables["train"], data.holdout, seed, stratify=task.kind == "single_label")
+        run.say(f"held out for validation: {100 * data.holdout:.3g} % of the texts (data.holdout)")
+    tables["train"] = tables["train"].take(rows_drawn(len(tables["train"]), data.limit, seed))
+    return tables, _targets(tables, task, labels, data.label_separator)
+
+
+def _glue_source(data, task, split):
+    """Where a GLUE task's split is: as given, in the folder of its files, or in TFDS."""
+    given = data[split]
+    if given is None and data.train and tf.io.gfile.isdir(data.train):
+        given = data.train
+    return task.glue.source(given, split) if given or not data.train else None
+
+
+def _label_set(table, task, separator):
+    """The classes of the training data; None for regression."""
+    if task.kind == "regression":
+        return None
+    if task.kind == "multilabel":
+        return LabelSet.from_lists(table.labels, separator, table.where)
+    return task.glue.label_set() if task.glue else LabelSet.from_labels(table.labels)
+
+
+def _targets(tables, task, labels, separator):
+    encoded = {split: encode_labels(table.labels, labels, task.kind, separator, table.where)
+               for split, table in tables.items() if table}
+    metrics = task.metrics or metric_names(len(labels or ()), task.kind == "multilabel")
+    return _Targets(labels.names if labels else (), tuple(metrics), encoded)
+
+
+def _train_vocabulary(config, table):
+    texts = table.texts + (table.text_pairs or [])
+    return train_vocabulary(texts, config.data.vocab_size, config.data.lowercase)
+
+
+def _examples(run, table, labels, tokenizer, shuffle):
+    config, by_length = run.config, run.config.data.by_length
+    return ClassificationExamples(
+        table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
+        batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
+        buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
+        by_length=config.data.pack == 1 if by_length is None else by_length,
+        weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
+        windows=config.data.windows,
+    )
+
+
+def _report(run, tables, targets, examples):
+    """Says what the data are, before anything is learnt from them."""
+    train, validation = tables["train"], tables["validation"]
+    skipped = sum(train.skipped.values())
+    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train")
+            + (f" · {skipped:,} skipped" if skipped else ""))
+    lengths = examples.text_lengths
+    median, most = np.percentile(lengths, [50, 95])
+    run.say(f"tokens a row: median {median:.0f}, 95 % up to {most:.0f}, longest {lengths.max()} · "
+            + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
+               if run.config.data.windows is None else
+               f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
+    if examples.num_examples < examples.batch_size:
+        run.say(f"fewer rows than a batch of {examples.batch_size}, which is filled up with empty "
+                "ones: lower train.batch_size")
+    if not validation:
+        run.say("no validation rows: the results will hold no metrics, and there will be no report")
+        return
+    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation"))
+    shared = shared_rows(train, validation)
+    if shared:
+        run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
+                "say nothing about new texts")
+
+
+def _class_counts(targets, split):
+    if not targets.names:
+        return ""
+    encoded = targets.encoded[split]
+    counts = (np.bincount(encoded, minlength=len(targets.names)) if encoded.ndim == 1
+              else encoded.sum(axis=0, dtype=np.int64))
+    return ": " + ", ".join(f"{name} {count:,}"
+                            for name, count in zip(targets.names, counts, strict=True))
+
+
+def _other_classes(run, targets, heads):
+    """Whether the weights to start from, if any, are not of a classifier of the same classes."""
+    if run.resumed or not run.pretrained:
+        return True
+    start = run.pretrained
+    return (start.kind != "finetuning" or list(start.labels) != list(targets.names)
+            or bool(start.heads.get("multilabel")) != heads["multilabel"])
+
+
+def _write_labels(run, targets, table):
+    if run.chief and not (run.resumed or run.dry_run):
+        pairs = table.text_pairs is not None
+        run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
+
+
+def _hashes(run, tables):
+    """SHA-256 of the vocabulary, of files, and of each split's rows, wherever they come from."""
+    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    for split, table in tables.items():
+        if table:
+            hashes.update({name: file_sha256(name) for _, name in table.files
+                           if name != "docstrings" and not name.startswith("tfds:")})
+            sha = hashlib.sha256()
+            for column in (table.texts, table.text_pairs, table.labels):
+                for value in column or ():
+                    sha.update(value.encode("utf-8", "surrogatepass") + b"\0")
+                sha.update(b"\1")
+            hashes[f"{split} rows"] = sha.hexdigest()
+    return hashes

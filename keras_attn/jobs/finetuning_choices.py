@@ -1,0 +1,121 @@
+"""What finetuning chooses for any task: rows, batches, the model to train, the best weights."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError, nearest
+from keras_attn.models import BertEncoder
+from keras_attn.training.best import Best
+
+# Of a packed batch, different numbers of rows at most, for XLA compiles each.
+ROW_COUNTS = 32
+
+
+def check_training(run, num_layers, kind):
+    """Checks fields of `config.train` that finetuning has besides.
+
+    Args:
+        run: `Run`.
+        num_layers: Of the model.
+        kind: Of the task.
+    """
+    train = run.config.train
+    if train.class_weights and kind != "single_label":
+        raise UserError("train.class_weights needs one class a row. "
+                        f"Received: data.task={kind}")
+    if train.freeze > num_layers:
+        raise UserError(f"train.freeze must be in [0, {num_layers}], the layers of the model. "
+                        f"Received: train.freeze={train.freeze}")
+    if not 0 < train.layer_decay <= 1:
+        raise UserError("train.layer_decay must be in (0, 1]. "
+                        f"Received: train.layer_decay={train.layer_decay}")
+    if train.freeze and not (run.resumed or run.pretrained):
+        raise UserError("train.freeze needs weights that were trained: --pretrained. "
+                        "Received: random ones")
+
+
+def rows_drawn(count, limit, seed):
+    """Numbers of the rows to train on: all, or `limit` of them drawn by the seed."""
+    if limit is None or limit >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
+
+
+def choose_best(config, names, validation, compared):
+    """How to choose among the evaluations; None if the last weights are wanted.
+
+    Args:
+        config: `config.eval`.
+        names: Of the metrics, the one to choose by first.
+        validation: The validation data, or what is false.
+        compared: Whether the run is one of several.
+
+    Raises:
+        UserError: For a metric that is not computed, or nothing to compute it on.
+    """
+    if compared and not validation:
+        raise UserError("Validation rows are needed to compare runs by: data.validation or "
+                        "data.holdout. Received: none")
+    if config.metric is None and config.patience is None:
+        return None
+    names = [*names, "loss"]
+    metric = config.metric or names[0]
+    if metric not in names:
+        raise UserError(f"eval.metric must be one of {', '.join(names)}. "
+                        f"Received: eval.metric={metric}{nearest(metric, names)}")
+    if not validation:
+        raise UserError("Validation rows are needed to choose by: data.validation or data.holdout. "
+                        f"Received: none, and eval.metric={metric}")
+    if config.patience is not None and not config.every:
+        raise UserError("eval.patience needs evaluations on the way. Received: eval.every=0")
+    return Best(metric, config.patience)
+
+
+def build_model(run, kind, architecture, name, **heads):
+    """A model of a run, with its lowest layers frozen as `train.freeze` says.
+
+    Args:
+        run: `Run`.
+        kind: Class of the model, which takes a backbone.
+        architecture: Arguments of the backbone.
+        name: Of the model.
+        heads: Other arguments of the model.
+    """
+    train = run.config.train
+    backbone = BertEncoder(**architecture, dtype=train.precision, seed=train.seed,
+                           name="bert_encoder")
+    model = kind(backbone, **heads, dtype=train.precision, name=name)
+    model.build()
+    # The embeddings are below the lowest layer.
+    for part in backbone.variables_by_depth()[:train.freeze + 1 if train.freeze else 0]:
+        for variable in part:
+            variable.trainable = False
+    return model
+
+
+def assign_pretrained(run, model, new):
+    """Gives a model the weights to start from, if any, but for the `new` heads."""
+    if run.pretrained:
+        run.pretrained.assign(model, new)
+        del run.pretrained  # and with it the memory of its weights
+
+
+def choose_buckets(run):
+    """Buckets of `ClassificationExamples` for a run."""
+    packed = run.config.data.pack > 1
+    if isinstance(run.strategy, tf.distribute.TPUStrategy):
+        if packed:
+            raise UserError("A TPU needs batches of one shape; packed ones vary in rows. "
+                            f"Received: data.pack={run.config.data.pack}")
+        return ()
+    return batch_lengths(run.config.data.length, jit=run.config.train.jit, packed=packed)
+
+
+def batch_lengths(length, *, jit, packed):
+    """Buckets of `ClassificationExamples`: without XLA, which compiles each, they cost nothing.
+
+    Of packed batches it compiles each number of rows, too.
+    """
+    if jit:
+        return (length // 2,) if packed else None
+    return range(8, length, 8)
