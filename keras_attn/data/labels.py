@@ -1,6 +1,5 @@
 """Labels of texts -> class indices, numbers, or 0 and 1 for each class."""
 
-import itertools
 import json
 
 import numpy as np
@@ -51,10 +50,29 @@ class LabelSet:
         return cls(sorted(names))
 
     @classmethod
-    def from_lists(cls, labels, separator):
-        """Makes the set of the labels that occur in rows of any number of them."""
-        rows = (split_labels(text, separator) for text in labels)
-        return cls.from_labels(itertools.chain.from_iterable(rows))
+    def from_lists(cls, labels, separator, where=None):
+        """Makes the set of the labels that occur in rows of any number of them.
+
+        Args:
+            labels: Strings, as `split_labels` takes them.
+            separator: Of the labels.
+            where: As in `encode`.
+
+        Raises:
+            UserError: As `from_labels` and `split_labels`, and for a label with the separator
+                in it, which no table could tell from two.
+        """
+        found = {label for row, text in enumerate(labels)
+                 for label in split_labels(text, separator, _place(row, where))}
+        if len(found) < 2:
+            raise UserError("Two labels at least are needed for data.task=multilabel; one that is "
+                            "there or not is single_label, with a name for each. "
+                            f"Received: {f'only {min(found)!r}' if found else 'rows without any'}")
+        double = sorted(label for label in found if separator in label)
+        if double:
+            raise UserError("Labels must not hold data.label_separator; choose another. Received: "
+                            f"{double[0]!r}, data.label_separator={separator!r}")
+        return cls.from_labels(found)
 
     def __len__(self):
         return len(self.names)
@@ -89,7 +107,7 @@ class LabelSet:
         """
         table = np.zeros((len(labels), len(self)), np.float32)
         for row, text in enumerate(labels):
-            for label in split_labels(text, separator):
+            for label in split_labels(text, separator, _place(row, where)):
                 if label not in self._indices:
                     self._refuse(label, row, where)
                 table[row, self._indices[label]] = 1.0
@@ -102,16 +120,29 @@ class LabelSet:
         )
 
 
-def split_labels(text, separator):
-    """The labels of a row: those between separators, or of a JSON list."""
-    if text.startswith("["):
+def split_labels(text, separator, place):
+    """The labels of a row: those between separators, or of a JSON list.
+
+    Args:
+        text: String.
+        separator: Of the labels.
+        place: Where the row is, for the error.
+
+    Raises:
+        UserError: For what begins like a list and is none of strings and numbers.
+    """
+    parts = text.split(separator)
+    if text.lstrip().startswith("["):
         try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if isinstance(found, list):
-            return [label if isinstance(label, str) else json.dumps(label) for label in found]
-    return [part.strip() for part in text.split(separator) if part.strip()]
+            parts = json.loads(text)
+        except (ValueError, RecursionError):  # nested too deeply
+            parts = None
+        if not isinstance(parts, list) or any(
+                isinstance(part, (list, dict)) or part is None for part in parts):
+            raise UserError('Labels with data.label_separator between them, or a JSON list such as '
+                            f'["red", "blue"], are needed. Received: {text[:80]!r} at {place}')
+        parts = [part if isinstance(part, str) else json.dumps(part) for part in parts]
+    return [part.strip() for part in parts if part.strip()]
 
 
 def encode_scores(labels, where=None):

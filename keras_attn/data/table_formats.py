@@ -283,4 +283,9 @@ def _json_string(value):
         return value.decode("utf-8", "keras_attn.undecodable")
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value):
+    """What JSON cannot say: bytes of a list, dates."""
+    return _json_string(value) if isinstance(value, bytes) else str(value)

@@ -1,5 +1,6 @@
 """Text of TensorFlow Datasets: documents, one record each, or rows of a table."""
 
+import json
 import re
 
 from keras_attn.data.table_formats import BadRow, refuse_column
@@ -146,6 +147,9 @@ def _is_text(feature):
 
 
 def _as_string(value, feature):
+    inner = getattr(feature, "feature", None)
+    if inner is not None:  # a sequence of labels
+        return json.dumps([_as_string(part, inner) for part in value], ensure_ascii=False)
     if hasattr(feature, "int2str"):
         return feature.int2str(int(value)) if value >= 0 else ""  # -1: a hidden label
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from keras_attn.data.classification import ClassificationExamples, cut_longest_first
-from keras_attn.data.labels import LabelSet, balanced_weights, encode_scores
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
@@ -235,45 +234,6 @@ def test_what_cannot_be_batched_is_refused(tokenizer):
         make(batch_size=0)
     with pytest.raises(ValueError, match="labels"):
         make(labels=np.zeros(2, np.int32))
-
-
-def test_labels_are_sorted_by_name_or_number():
-    assert LabelSet.from_labels(["b", "a", "b"]).names == ("a", "b")
-    assert LabelSet.from_labels(["10", "2", "-1"]).names == ("-1", "2", "10")
-    assert LabelSet.from_labels(["1", "01", "2", "02"]).names == ("01", "1", "02", "2")
-    labels = LabelSet(["no", "yes"], aliases={"0": "no", "1": "yes"})
-    encoded = labels.encode(["yes", "0", "no", "1"])
-    assert encoded.tolist() == [1, 0, 0, 1] and encoded.dtype == np.int32
-
-
-def test_unknown_labels_are_named_with_their_row():
-    labels = LabelSet(["positive", "negative"])
-    message = "positive, negative.*'positve' at row 1; did you mean positive"
-    with pytest.raises(UserError, match=message):
-        labels.encode(["positive", "positve"])
-    with pytest.raises(UserError, match="at dev.tsv, line 9"):
-        labels.encode(["neutral"], where=lambda row: "dev.tsv, line 9")
-
-
-@pytest.mark.parametrize("labels", [["a", "a"], ["Good", "good", "x"], ["a ", "a"]])
-def test_label_sets_that_cannot_be_meant_are_refused(labels):
-    with pytest.raises(UserError, match="Received"):
-        LabelSet.from_labels(labels)
-
-
-def test_scores_are_finite_numbers():
-    scores = encode_scores(["1", "2.5", "-1e-3"])
-    np.testing.assert_array_equal(scores, np.float32([1, 2.5, -0.001]))
-    for bad in ("", "much", "nan", "inf", "1e99"):
-        with pytest.raises(UserError, match="row 1"):
-            encode_scores(["1", bad, "worse"])
-
-
-def test_classes_weigh_the_same_and_one_in_the_mean():
-    labels = np.array([0, 0, 0, 2, 2, 0, 0, 3], np.int32)
-    weights = balanced_weights(labels)
-    np.testing.assert_allclose(weights.mean(), 1.0)
-    np.testing.assert_allclose(np.bincount(labels, weights)[[0, 2, 3]], 8 / 3, rtol=1e-6)
 
 
 def test_weights_stay_with_their_texts(tokenizer):

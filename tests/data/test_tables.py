@@ -314,22 +314,24 @@ def test_broken_gzip_files_are_an_error(tmp_path):
     _refused("whole .gz", str(plain))
 
 
-def _store(folder, name, **splits):
+def _store(folder, name, labels_of=lambda labels: labels, **splits):
     """A TFDS data set of texts and labels; -1 is a hidden label."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
     def split(texts, labels):
-        columns = {"text": texts, "label": tf.constant(labels, tf.int64)}
+        constant = tf.constant if isinstance(labels[0], int) else tf.ragged.constant
+        columns = {"text": texts, "label": constant(labels, tf.int64)}
         return tf.data.Dataset.from_tensor_slices(columns)
 
     tfds.dataset_builders.store_as_tfds_dataset(
         name=name,
         version="1.0.0",
         data_dir=folder,
-        features=tfds.features.FeaturesDict(
-            {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=["no", "yes"])}
-        ),
+        features=tfds.features.FeaturesDict({
+            "text": tfds.features.Text(),
+            "label": labels_of(tfds.features.ClassLabel(names=["no", "yes"])),
+        }),
         split_datasets={key: split(*columns) for key, columns in splits.items()},
     )
     tfds.core.add_data_dir(str(folder))
@@ -420,3 +422,13 @@ def test_a_download_that_fails_is_an_error_in_one_line(tmp_path, monkeypatch, nu
     monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
     message = _refused("name local files. Received: tfds:unreachable", f"tfds:{name}")
     assert str(failure).splitlines()[0] in message
+
+
+def test_several_labels_of_a_tfds_example_are_a_list(tmp_path):
+    import tensorflow_datasets as tfds
+
+    _store(tmp_path, "toy_tags", tfds.features.Sequence, train=(["a", "b", "c"], [[0, 1], [], [1]]))
+    table = read_table("tfds:toy_tags", text="text", label="label")
+    assert sorted(zip(table.texts, table.labels, strict=True)) == [
+        ("a", '["no", "yes"]'), ("b", "[]"), ("c", '["yes"]')
+    ]  # fmt: skip

@@ -1,0 +1,86 @@
+"""Labels as they stand in tables: classes, any number of them a row, numbers."""
+
+import numpy as np
+import pytest
+
+from keras_attn.data.labels import LabelSet, balanced_weights, encode_scores, split_labels
+from keras_attn.errors import UserError
+
+
+def test_labels_are_sorted_by_name_or_number():
+    assert LabelSet.from_labels(["b", "a", "b"]).names == ("a", "b")
+    assert LabelSet.from_labels(["10", "2", "-1"]).names == ("-1", "2", "10")
+    assert LabelSet.from_labels(["1", "01", "2", "02"]).names == ("01", "1", "02", "2")
+    labels = LabelSet(["no", "yes"], aliases={"0": "no", "1": "yes"})
+    encoded = labels.encode(["yes", "0", "no", "1"])
+    assert encoded.tolist() == [1, 0, 0, 1] and encoded.dtype == np.int32
+
+
+def test_unknown_labels_are_named_with_their_row():
+    labels = LabelSet(["positive", "negative"])
+    message = "positive, negative.*'positve' at row 1; did you mean positive"
+    with pytest.raises(UserError, match=message):
+        labels.encode(["positive", "positve"])
+    with pytest.raises(UserError, match="at dev.tsv, line 9"):
+        labels.encode(["neutral"], where=lambda row: "dev.tsv, line 9")
+
+
+@pytest.mark.parametrize("labels", [["a", "a"], ["Good", "good", "x"], ["a ", "a"]])
+def test_label_sets_that_cannot_be_meant_are_refused(labels):
+    with pytest.raises(UserError, match="Received"):
+        LabelSet.from_labels(labels)
+
+
+def test_scores_are_finite_numbers():
+    scores = encode_scores(["1", "2.5", "-1e-3"])
+    np.testing.assert_array_equal(scores, np.float32([1, 2.5, -0.001]))
+    for bad in ("", "much", "nan", "inf", "1e99"):
+        with pytest.raises(UserError, match="row 1"):
+            encode_scores(["1", bad, "worse"])
+
+
+def test_classes_weigh_the_same_and_one_in_the_mean():
+    labels = np.array([0, 0, 0, 2, 2, 0, 0, 3], np.int32)
+    weights = balanced_weights(labels)
+    np.testing.assert_allclose(weights.mean(), 1.0)
+    np.testing.assert_allclose(np.bincount(labels, weights)[[0, 2, 3]], 8 / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("red, blue ", ["red", "blue"]),
+    ("", []),
+    (" , red", ["red"]),
+    (' ["red", " a, b ", 3, true]', ["red", "a, b", "3", "true"]),
+    ("[]", []),
+])
+def test_several_labels_stand_between_separators_or_in_a_list(text, expected):
+    assert split_labels(text, ",", "row 0") == expected
+
+
+@pytest.mark.parametrize("text", [
+    "['red', 'blue']",  # as pandas writes lists to CSV
+    "[red, blue]", '["red", null]', '[["red"]]', '["red"] and more', "[" * 100_000,
+])
+def test_what_begins_like_a_list_must_be_one(text):
+    labels = ["red", "blue", text]
+    with pytest.raises(UserError, match="JSON list.*at a.csv, line 7"):
+        LabelSet.from_lists(labels, ",", lambda row: f"a.csv, line {row + 5}")
+    with pytest.raises(UserError, match="JSON list.*at row 2"):
+        LabelSet(["red", "blue"]).encode_lists(labels, ",")
+
+
+def test_labels_of_lists_become_a_column_each():
+    labels = LabelSet.from_lists(["red,blue", "", '["green"]'], ",")
+    assert labels.names == ("blue", "green", "red")
+    found = labels.encode_lists(["red", "green, red", ""], ",")
+    np.testing.assert_array_equal(found, np.float32([[0, 0, 1], [0, 1, 1], [0, 0, 0]]))
+
+
+@pytest.mark.parametrize("labels, message", [
+    (["red", "", "red"], "Two labels.*only 'red'"),
+    (["", " "], "rows without any"),
+    (["red", '["green, or blue"]'], "must not hold data.label_separator.*'green, or blue'"),
+])
+def test_lists_without_a_choice_of_labels_are_refused(labels, message):
+    with pytest.raises(UserError, match=message):
+        LabelSet.from_lists(labels, ",")
