@@ -15,13 +15,15 @@ def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
     flags.DEFINE_string("output", None, "Folder to make; for TensorFlow Serving a number, the "
                         "version, in a folder of the model's name.", required=True)
+    flags.DEFINE_bool("pairs", None, "Whether it takes pairs of texts; for a model of another "
+                      "library, which does not say.")
 
 
 def main():
     from keras_attn.jobs.exporting import export
 
     values = flags.FLAGS
-    export(values.workdir, values.output)
+    export(values.workdir, values.output, values.pairs)
     print(f"saved in {values.output}; to load it: import tensorflow_text, then "
           "tf.saved_model.load")
 

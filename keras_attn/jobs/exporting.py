@@ -1,5 +1,6 @@
 """A finetuned model as a TensorFlow SavedModel: strings in, labels and probabilities out."""
 
+import contextlib
 import json
 
 import tensorflow as tf
@@ -8,35 +9,47 @@ from keras_attn.errors import UserError, first_line
 from keras_attn.jobs.loading import load_predictor
 
 
-def export(workdir, output):
+def export(workdir, output, pairs=None):
     """Writes a SavedModel with the tokenizer inside.
 
     Its signature takes `text`, strings `(N,)`, and for a model of pairs `text_pair`; it returns
     `label` `(N,)` and `probabilities` float32 `(N, C)`, of multilabel `labels` with separators
-    between them, or `value` `(N,)` of a regression. The order of the classes is in
-    `assets.extra/labels.json`. To load it a process needs TensorFlow and `import tensorflow_text`.
+    between them, or `value` `(N,)` of a regression. A request is one batch, however many texts or
+    windows it has. The order of the classes is in `assets.extra/labels.json`. To load it a process
+    needs TensorFlow and `import tensorflow_text`.
 
     Args:
         workdir: Folder of a finetuning run, or what `keras_attn.load` reads and classifies.
         output: Folder to make; TensorFlow Serving wants a number as its name.
+        pairs: Whether it takes pairs of texts; None: as in training. A model of another library
+            does not say, and takes single texts then.
 
     Raises:
-        UserError: If there is no classifier, or the folder exists.
+        UserError: If there is no classifier, the folder exists, or the model was trained on
+            the other of pairs and single texts.
     """
+    output = str(output).rstrip("/")
     if tf.io.gfile.exists(output):
         raise UserError(f"A new folder is needed. Received: {output}, which exists")
-    module = Exported(load_predictor(workdir))
-    unfinished = f"{str(output).rstrip('/')}.unfinished"
+    module = Exported(load_predictor(workdir), pairs)
+    # A folder of another machine has no rename; what names it complete, saved_model.pb, comes last.
+    remote = "://" in output
+    folder = output if remote else f"{output}.unfinished"
     try:
-        if tf.io.gfile.exists(unfinished):
-            tf.io.gfile.rmtree(unfinished)
-        tf.saved_model.save(module, unfinished, signatures=module.serve)
-        extra = tf.io.gfile.join(unfinished, "assets.extra")
+        if tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)  # of an export that was killed
+        extra = tf.io.gfile.join(folder, "assets.extra")
         tf.io.gfile.makedirs(extra)
         with tf.io.gfile.GFile(tf.io.gfile.join(extra, "labels.json"), "w") as file:
             file.write(json.dumps(list(module.labels), ensure_ascii=False) + "\n")
-        tf.io.gfile.rename(unfinished, output)
-    except (OSError, tf.errors.OpError) as error:
+        tf.saved_model.save(module, folder, signatures=module.serve)
+        if not remote:
+            tf.io.gfile.rename(folder, output)
+    except BaseException as error:
+        with contextlib.suppress(OSError, tf.errors.OpError):
+            tf.io.gfile.rmtree(folder)
+        if not isinstance(error, (OSError, tf.errors.OpError)):
+            raise
         raise UserError(f"A folder that can be written is needed. Received: {output} "
                         f"({first_line(error)})") from error
 
@@ -46,10 +59,14 @@ class Exported(tf.Module):
 
     Args:
         predictor: `Predictor`.
+        pairs: See `export`.
     """
 
-    def __init__(self, predictor):
+    def __init__(self, predictor, pairs=None):
         super().__init__()
+        if None not in (pairs, predictor.pairs) and pairs != predictor.pairs:
+            raise UserError(f"This model takes {'pairs' if predictor.pairs else 'single texts'}. "
+                            f"Received: pairs={pairs}")
         data = predictor.config["data"]
         self.labels = tuple(predictor.labels)
         self._kind, self._separator = predictor.kind, predictor.label_separator
@@ -58,7 +75,7 @@ class Exported(tf.Module):
         # Where a SavedModel looks for what its functions use.
         self._values = [variable.value for variable in self._model.variables]
         texts = [tf.TensorSpec([None], tf.string, name="text")]
-        if predictor.pairs:
+        if predictor.pairs or pairs:
             texts.append(tf.TensorSpec([None], tf.string, name="text_pair"))
         self.serve = tf.function(self._serve, input_signature=texts, autograph=False)
 
@@ -105,8 +122,8 @@ class Exported(tf.Module):
             second = tf.concat([second, sep_id], axis=1)
             ids = tf.concat([ids, second], axis=1)
             segments = tf.concat([segments, tf.ones_like(second)], axis=1)
-        batch = {"token_ids": ids.to_tensor(tokenizer.pad_id), "segment_ids": segments.to_tensor(),
-                 "padding_mask": tf.ones_like(ids).to_tensor()}
+        batch = {"token_ids": _table(ids, tokenizer.pad_id), "segment_ids": _table(segments),
+                 "padding_mask": _table(tf.ones_like(ids))}
         logits = self._model(batch, training=False)["logits"]
         if self._kind == "regression":
             return logits
@@ -122,6 +139,12 @@ class Exported(tf.Module):
         several = tf.ragged.boolean_mask(tf.broadcast_to(names, tf.shape(shares)), chosen)
         joined = tf.strings.reduce_join(several, axis=1, separator=self._separator)
         return {"labels": joined, "probabilities": shares}
+
+
+def _table(rows, padding=0):
+    """Rows as a tensor with a column at least, which a batch without rows would not have."""
+    table = rows.to_tensor(padding)
+    return tf.pad(table, [[0, 0], [0, tf.cast(tf.shape(table)[1] == 0, tf.int32)]])
 
 
 def _beginnings(tokens, most):

@@ -1,0 +1,54 @@
+"""Exports of a converted classifier, and of what cannot be one."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn import load
+from keras_attn.errors import UserError
+from keras_attn.jobs.exporting import Exported, export
+from keras_attn.jobs.loading import load_predictor
+
+CLASSIFIER = str(pathlib.Path(__file__).parents[1] / "golden" / "hugging_face" / "classifier")
+
+
+@pytest.mark.parametrize("pairs", [None, True])
+def test_a_converted_model_takes_what_is_asked_for(tmp_path, pairs):
+    output = str(tmp_path / "served" / "1")
+    export(CLASSIFIER, output, pairs)
+    texts = ["a film", "", "another one, and a longer one " * 9]
+    given = [texts, texts[::-1]] if pairs else [texts]
+    loaded = tf.saved_model.load(output)
+    found = loaded.serve(*map(tf.constant, given))
+    expected = load(CLASSIFIER).probabilities(*given)
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    assert [path.name for path in (tmp_path / "served").iterdir()] == ["1"]
+
+
+def test_an_empty_request_has_an_empty_answer():
+    for pairs in (False, True):
+        serve = Exported(load_predictor(CLASSIFIER), pairs).serve
+        found = serve(*[tf.constant([], tf.string)] * (1 + pairs))
+        assert found["probabilities"].shape[0] == 0 and found["label"].shape == (0,)
+
+
+@pytest.mark.parametrize("error, expected", [
+    (tf.errors.ResourceExhaustedError(None, None, "no space"), UserError),
+    (KeyboardInterrupt(), KeyboardInterrupt),
+])
+def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, expected):
+    def save(module, folder, **rest):
+        assert pathlib.Path(folder).is_dir()
+        raise error
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    with pytest.raises(expected):
+        export(CLASSIFIER, str(tmp_path / "served" / "1"))
+    assert list((tmp_path / "served").iterdir()) == []
+
+
+def test_an_export_needs_a_new_folder(tmp_path):
+    with pytest.raises(UserError, match="A new folder is needed"):
+        export(CLASSIFIER, str(tmp_path))
