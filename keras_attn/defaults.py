@@ -63,8 +63,8 @@ _LABELLED = {
                         "learn sooner; without: True unless packed"),
     **_TEXT,
     "max_question": (64, "tokens of a question at most, in reading_comprehension"),
-    "stride": (128, "tokens from one window of a long passage to the next, in "
-                    "reading_comprehension"),
+    "stride": (int, "tokens from one window of a long passage to the next, in "
+                    "reading_comprehension; without: 128, or half a window if that is less"),
     "max_answer": (30, "tokens of an answer at most, in reading_comprehension"),
 }
 _BERT = {

@@ -77,3 +77,16 @@ def numbered(labels):
     return {str(number): label for number, label in enumerate(labels)}
 
 
+def written_threshold(stored):
+    """What a config says of `StoredBert.threshold`; a field of our own, which others pass over."""
+    return {} if stored.threshold is None else {"no_answer_threshold": stored.threshold}
+
+
+def read_threshold(config, path):
+    """`StoredBert.threshold` of a config; None if it does not say."""
+    threshold = config.get("no_answer_threshold")
+    if threshold is not None and (isinstance(threshold, bool)
+                                  or not isinstance(threshold, (int, float))):
+        raise UserError("no_answer_threshold must be a number. "
+                        f"Received: {shorten(threshold)} in {path}")
+    return threshold

@@ -12,7 +12,9 @@ from keras_attn.convert.bert_config import (
     numbered,
     read_architecture,
     read_labels,
+    read_threshold,
     write_architecture,
+    written_threshold,
 )
 from keras_attn.convert.pieces import Piece, Tensors, split
 from keras_attn.convert.stored import StoredBert, check_is_bert, parts
@@ -70,14 +72,14 @@ def read(folder):
         raise UserError("do_lower_case must be true or false. "
                         f"Received: {shorten(lowercase)} in {path}")
     return StoredBert(kind, architecture, heads, read_vocabulary(os.path.join(folder, VOCABULARY)),
-                      lowercase, labels, weights)
+                      lowercase, labels, weights, threshold=read_threshold(config, path))
 
 
 def write(folder, stored):
     """Writes a folder that google-research/bert reads.
 
-    `do_lower_case` and `id2label` in its bert_config.json are ours: BERT's scripts, which take
-    them as flags, pass over them.
+    `do_lower_case`, `id2label` and `no_answer_threshold` in its bert_config.json are ours: BERT's
+    scripts, which take them as flags, pass over them.
 
     Args:
         folder: An empty one.
@@ -98,6 +100,7 @@ def write(folder, stored):
     config["do_lower_case"] = stored.lowercase
     if stored.labels:
         config["id2label"] = numbered(stored.labels)
+    config |= written_threshold(stored)
     layout = _layout(stored.architecture, stored.kind, stored.heads)
     names, arrays = zip(*split(layout, stored.weights), strict=True)
     tf.raw_ops.SaveV2(prefix=os.path.join(folder, PREFIX), tensor_names=names,

@@ -11,7 +11,9 @@ from keras_attn.convert.bert_config import (
     numbered,
     read_architecture,
     read_labels,
+    read_threshold,
     write_architecture,
+    written_threshold,
 )
 from keras_attn.convert.huggingface_tokenizer import read_tokenizer, write_tokenizer
 from keras_attn.convert.pieces import Piece, Tensors, split
@@ -96,7 +98,8 @@ def read(folder):
             raise UserError(f"{name} must be the same as {twin}. "
                             f"Received: another in {tensors.source}")
     vocabulary, lowercase = read_tokenizer(folder)
-    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights)
+    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights,
+                      threshold=read_threshold(config, path))
 
 
 def write(folder, stored):
@@ -169,7 +172,7 @@ def _config(stored):
             "label2id": {label: number for number, label in enumerate(labels)},
             "problem_type": _problem(stored),
         }
-    return config
+    return config | written_threshold(stored)
 
 
 def _model_of(stored):

@@ -58,7 +58,7 @@ def read(folder, log=print):
         else:
             known = {"encoder": {}, "reading": {}}[kind]
         if kind == "reading":
-            threshold = workdir.read_threshold()
+            threshold = _threshold(workdir)
         if not heads.keys() <= known.keys():
             raise ValueError(heads)
         heads = {**known, **heads}
@@ -119,8 +119,18 @@ def config_of(stored):
     if stored.kind == "finetuning":
         config["data"]["text"] = "text"
     if stored.kind == "reading":
-        config["data"]["task"] = READING
+        half = stored.architecture["max_length"] // 2
+        config["data"].update(task=READING,
+                              max_question=min(config["data"]["max_question"], max(1, half - 2)))
     return config
+
+
+def _threshold(workdir):
+    """That of the newest evaluation, or the best where a run goes by it; else of reading.json."""
+    threshold = workdir.read_threshold()
+    state = Checkpoints(workdir / "checkpoints", log=lambda *_: None).read_state() or {}
+    found = (state.get("best") or {}).get("found") or state.get("validation") or {}
+    return found.get("threshold", threshold)
 
 
 class _Weights(collections.abc.Mapping):

@@ -50,13 +50,19 @@ def find_answers(windows, logits, texts, max_answer, count=1):
     found = [[] for _ in texts]
     none = np.full(len(texts), np.inf)
     for number, (row, table) in enumerate(zip(windows.rows, logits, strict=True)):
-        none[row] = min(none[row], float(table[0].sum()))
+        none[row] = min(none[row], float(np.sum(table[0], dtype=np.float64)))
         before = len(windows.questions[number]) + 2
         spans = windows.spans[number]
         inside = np.asarray(table[before : before + len(spans)], np.float64)
-        for score, first, last in _best(inside, max_answer, count):
+        distinct = set()
+        for score, first, last in _best(inside, max_answer, count == 1):
             start, end = int(spans[first, 0]), int(spans[last, 1])
-            found[row].append(Span(texts[row][start:end], score, start, end))
+            text = texts[row][start:end]
+            if text not in distinct:
+                distinct.add(text)
+                found[row].append(Span(text, score, start, end))
+            if len(distinct) == count:
+                break
     return [_answer(spans, float(score), count)
             for spans, score in zip(found, none, strict=True)]
 
@@ -71,8 +77,9 @@ def _answer(spans, none, count):
     return Answer(best, none - best[0].score)
 
 
-def _best(logits, max_answer, count):
-    """Yields (score, first, last) of the best `count` spans of a window, `(tokens, 2)`."""
+def _best(logits, max_answer, only):
+    """Yields (score, first, last) of the spans of a window `(tokens, 2)`, best first, or `only` it.
+    """
     tokens, longest = len(logits), min(max_answer, len(logits))
     if not tokens:
         return
@@ -80,8 +87,8 @@ def _best(logits, max_answer, count):
     # sums[i, d] of the span of d + 1 tokens from i
     sums = logits[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
     flat = sums.reshape(-1)
-    places = np.argpartition(-flat, min(count, flat.size) - 1)[:count]
-    for place in places[np.lexsort((places, -flat[places]))]:
+    places = [flat.argmax()] if only else np.argsort(-flat, kind="stable")
+    for place in places:
         first, more = divmod(int(place), longest)
         if first + more < tokens:
             yield float(flat[place]), first, first + more

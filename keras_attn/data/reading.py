@@ -6,10 +6,12 @@ import numpy as np
 
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.files import find_files
+from keras_attn.data.table_formats import is_text
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object
 
 TASK = "reading_comprehension"  # what data.task calls it
+MOST = 2_000_000_000  # bytes of a file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,7 @@ def read_questions(source, *, answers=True, on_bad_text="error"):
 
 def _rows(name, need_answers, on_bad_text):
     """Yields the columns of `Questions` and how many answers are misplaced."""
-    for number, article in enumerate(_field(read_object(name), "data", list, name), 1):
+    for number, article in enumerate(_field(read_object(name, MOST), "data", list, name), 1):
         place = f"{name}, article {number}"
         for number_of_passage, passage in enumerate(_field(article, "paragraphs", list, place), 1):
             where = f"{place}, paragraph {number_of_passage}"
@@ -124,6 +126,9 @@ def _field(found, name, kind, where):
         kinds = {list: "a list", str: "a string", int: "a whole number"}
         raise UserError(f"A file of SQuAD is needed, with {kinds[kind]} as {name}. "
                         f"Received: {where}, without")
+    if isinstance(value, str) and not is_text(value):
+        raise UserError("Text that UTF-8 can hold is needed, without half a surrogate pair. "
+                        f"Received: {name} of {where}")
     return value
 
 
@@ -138,7 +143,9 @@ class Windows:
         spans: The characters of the passage that each token of the part is: int64 `(tokens, 2)`.
         labels: int32 `(N, 2)`, the positions of the first and the last token of the answer in
             `[CLS] question [SEP] passage [SEP]`; 0 where the part does not hold all of it.
-        weights: float32 `(N,)`, 0 for a question whose answers are not in the passage.
+        weights: float32 `(N,)`, 0 for a question whose answers are not in the passage, or in no
+            window as a whole.
+        lost: How many questions are such for the latter reason.
     """
 
     questions: list
@@ -147,6 +154,7 @@ class Windows:
     spans: list
     labels: np.ndarray
     weights: np.ndarray
+    lost: int = 0
 
     def __len__(self):
         return len(self.rows)
@@ -160,7 +168,8 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
         tokenizer: A `WordPieceTokenizer`.
         length: Tokens of a row at most.
         max_question: Tokens of a question at most; what comes after is dropped.
-        stride: Tokens from the beginning of a window to that of the next.
+        stride: Tokens from the beginning of a window to that of the next. None: 128 as in
+            run_squad.py, but half a window at most.
 
     Returns:
         `Windows`; of each question one at least.
@@ -175,22 +184,25 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
     distinct = {text: number for number, text in enumerate(dict.fromkeys(questions.texts))}
     passages, spans = _split(*tokenizer.encode_with_spans(list(distinct)))
     asked, = _split(*tokenizer.encode(questions.questions))
-    found = []
+    found, lost = [], 0
     for row, (question, text) in enumerate(zip(asked, questions.texts, strict=True)):
         question, number = question[:max_question], distinct[text]
         answer = _answer_tokens(spans[number], questions.places[row])
-        weight = float(answer is not None or not questions.answers[row])
         before = len(question) + 2
-        for start, end in window_bounds(len(passages[number]), length - before - 1, stride):
-            label = (0, 0)
-            if answer and start <= answer[0] and answer[1] < end:
-                label = (before + answer[0] - start, before + answer[1] - start)
-            found.append((question, passages[number][start:end], row, spans[number][start:end],
-                          label, weight))
+        room = length - before - 1
+        bounds = list(window_bounds(len(passages[number]), room,
+                                    stride or max(1, min(128, room // 2))))
+        labels = [(before + answer[0] - start, before + answer[1] - start)
+                  if answer and start <= answer[0] and answer[1] < end else (0, 0)
+                  for start, end in bounds]
+        lost += answer is not None and not any(map(any, labels))
+        weight = float(any(map(any, labels)) or not questions.answers[row])
+        found += [(question, passages[number][start:end], row, spans[number][start:end], label,
+                   weight) for (start, end), label in zip(bounds, labels, strict=True)]
     found.sort(key=lambda window: len(window[0]) + len(window[1]))
     asked, parts, rows, spans, labels, weights = zip(*found, strict=True)
     return Windows(list(asked), list(parts), np.array(rows), list(spans),
-                   np.array(labels, np.int32), np.array(weights, np.float32))
+                   np.array(labels, np.int32), np.array(weights, np.float32), lost)
 
 
 def window_bounds(tokens, room, stride):

@@ -249,8 +249,10 @@ class Answerer(Embedder):
             `spans`, the best parts as dicts of `text`, `score`, `start` and `end`.
 
         Raises:
-            UserError: If there are not as many passages as questions.
+            UserError: If there are not as many passages as questions, or `top` is below 1.
         """
+        if top < 1:
+            raise UserError(f"top must be at least 1. Received: top={top}")
         if isinstance(questions, str) and isinstance(passages, str):
             return self.answer([questions], [passages], top, batch_size)[0]
         questions, passages = _listed(questions), _listed(passages)
@@ -299,7 +301,10 @@ def load_predictor(folder, answers=False):
         UserError: If the folder holds none, or another.
     """
     model = load(folder)
-    if not isinstance(model, (Predictor, Answerer) if answers else Predictor):
+    if isinstance(model, Answerer) and not answers:
+        raise UserError("A model that classifies is needed. "
+                        f"Received: {folder}, which holds one that answers questions")
+    if not isinstance(model, (Predictor, Answerer)):
         raise UserError("A finetuned workdir is needed to predict. "
                         f"Received: {folder}, which holds no classifier")
     return model

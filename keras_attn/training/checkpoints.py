@@ -186,10 +186,15 @@ class Checkpoints:
                          f"skipped: {first_line(error)}")
         return None
 
+    def read_state(self):
+        """The state of the newest whole checkpoint; None if there is none."""
+        newest = self.read_newest(_NO_VALUES)
+        return newest and newest[1]
+
     def read_best(self, prefix="", check=None):
         """As `read_newest`, but the best evaluation's if the run goes by one (`training.best`)."""
-        newest = self.read_newest(_NO_VALUES)
-        best = newest and newest[1].get("best")
+        state = self.read_state()
+        best = state and state.get("best")
         step = best.get("step") if isinstance(best, dict) else None
         if isinstance(step, int) and step in self.steps():
             try:

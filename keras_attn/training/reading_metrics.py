@@ -114,7 +114,9 @@ def reading_metrics(right, answers, no_answer, threshold=math.inf):
     if threshold is None:
         threshold = math.inf
         if best:
-            threshold = best["threshold"] = _above(best["best_f1_threshold"], no_answer)
+            threshold = best["threshold"] = (
+                _above(best["best_f1_threshold"], no_answer)
+                if best["best_f1"] > np.mean(~answerable) else float(min(no_answer)) - 1.0)
     none = np.asarray(no_answer) > threshold
     scores = {name: np.where(none, ~answerable, score) for name, score in scores.items()}
     found = {name: float(np.mean(score)) for name, score in scores.items()}

@@ -58,6 +58,16 @@ def test_they_are_the_best_of_all_spans_of_all_windows(tokenizer, seed, max_answ
     assert [len(answer.spans) for answer in one] == [1, 1, 1]
 
 
+def test_the_best_of_different_texts_are_told(tokenizer):
+    texts = ["w1 w1 w1 w2"]
+    windows = _windows(tokenizer, texts)
+    logits = np.zeros((1, LENGTH, 2))
+    logits[0, 3:7, 0] = [4.0, 3.0, 2.0, 1.0]
+    for count in (1, 2, 3):
+        (answer,) = find_answers(windows, logits, texts, 1, count)
+        assert [span.text for span in answer.spans] == ["w1", "w2"][:count]
+
+
 def test_a_passage_without_tokens_has_an_empty_answer(tokenizer):
     windows = _windows(tokenizer, [" "])
     (answer,) = find_answers(windows, np.ones((1, LENGTH, 2)), [" "], 5)

@@ -90,6 +90,8 @@ def test_an_answer_that_is_elsewhere_is_an_error_or_counted(tmp_path):
          "answers": [{"text": "a", "answer_start": 0}]}]}]}]}, "answers or be impossible"),
     ({"data": [{"paragraphs": [{"context": "a", "qas": [
         {"id": "i", "question": "q", "answers": []}] * 2}]}]}, "own id.*'i' twice"),
+    ({"data": [{"paragraphs": [{"context": "a \ud83d", "qas": []}]}]},
+     "half a surrogate pair. Received: context of .*paragraph 1"),
 ])
 def test_what_is_no_file_of_squad_is_said(tmp_path, content, message):
     path = tmp_path / "x.json"
@@ -162,6 +164,21 @@ def test_questions_without_a_right_place_weigh_nothing_and_unanswerable_ones_cou
     windows = cut_windows(questions, tokenizer, length=9, max_question=4, stride=3)
     assert dict(zip(windows.rows.tolist(), windows.weights.tolist(), strict=True)) == {0: 0, 1: 1}
     assert not windows.labels.any()
+
+
+def test_an_answer_that_no_window_holds_is_not_learnt_as_none(tokenizer):
+    text = " ".join(WORDS[:10])
+    place = text.index("w4"), text.index("w6") + 2
+    windows = cut_windows(_questions(text, place), tokenizer, length=9, max_question=5, stride=5)
+    assert not windows.labels.any() and not windows.weights.any() and windows.lost == 1
+    # Without a stride windows share half.
+    windows = cut_windows(_questions(text, place), tokenizer, length=9, max_question=5, stride=None)
+    assert windows.labels.any() and windows.weights.all() and windows.lost == 0
+    assert sorted(ids[0] for ids in windows.passages) == [
+        PIECES.index(f"w{n}") for n in (0, 2, 4, 6)]
+    smallest = cut_windows(_questions("w1 w2", None, "who who"), tokenizer, length=6,
+                           max_question=2, stride=None)
+    assert len(smallest) == 2
 
 
 def test_batches_are_a_function_of_seed_and_number(tokenizer, tmp_path):

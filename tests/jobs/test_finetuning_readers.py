@@ -144,10 +144,18 @@ def test_wrong_arguments_of_answer_are_named(reader):
         model.answer(["a"], "b")
     with pytest.raises(UserError, match="0 passages"):
         predict_texts(str(reader[0]), ["a"])
-    with pytest.raises(UserError, match="holds no classifier"):
+    with pytest.raises(UserError, match="top=0"):
+        model.answer("a", "b", top=0)
+    with pytest.raises(UserError, match="holds one that answers questions"):
         export(str(reader[0]), "nowhere")
     with pytest.raises(UserError, match="label=x"):
         evaluate(str(reader[0]), reader[2].data.train, label="x")
+
+
+def test_the_threshold_is_that_of_the_evaluation_whose_weights_are_read(reader, tmp_path):
+    shutil.copytree(reader[0], tmp_path / "run")  # as a kill before the end leaves it
+    (tmp_path / "run/reading.json").write_text('{"threshold": 0.0}')
+    assert load(str(tmp_path / "run")).threshold == reader[1]["threshold"] != 0.0
 
 
 @pytest.mark.parametrize("content", [None, "[]", "{}", '{"threshold": "high"}'])
@@ -176,6 +184,16 @@ def test_the_model_of_a_reader_reloads_by_itself(reader):
 
 
 @pytest.mark.slow
+def test_a_resumed_reader_needs_its_first_weights_no_more(reader, tmp_path):
+    shutil.copytree(reader[0], tmp_path / "first")
+    for steps in (2, 4):
+        finetune(_config(tmp_path, **{"train.steps": steps}), workdir=str(tmp_path / "run"),
+                 pretrained=str(tmp_path / "first"))
+        shutil.rmtree(tmp_path / "first", ignore_errors=True)
+    assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.mark.slow
 def test_a_reader_goes_on_from_a_reader_or_from_any_bert(reader, tmp_path):
     head = {}
     for name, start in (("again", str(reader[0])), ("anew", None)):
@@ -188,8 +206,11 @@ def test_a_reader_goes_on_from_a_reader_or_from_any_bert(reader, tmp_path):
     assert np.abs(head["anew"] - own).max() > 1e-2
     assert load(str(tmp_path / "anew")).threshold is None  # its data are of 1.1
     keras_attn.convert(str(reader[0]), str(tmp_path / "copy"), "workdir")
-    assert load(str(tmp_path / "copy")).answer("Who?", "Ada.") == load(str(reader[0])).answer(
-        "Who?", "Ada.")
+    wanted = load(str(reader[0]))
+    assert load(str(tmp_path / "copy")).answer("Who?", "Ada.") == wanted.answer("Who?", "Ada.")
+    keras_attn.convert(str(tmp_path / "copy"), str(tmp_path / "theirs"), "huggingface")
+    theirs = load(str(tmp_path / "theirs"))
+    assert theirs.threshold == wanted.threshold and "answer" in theirs.answer("Who?", "Ada.")
 
 
 def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_path, capsys):
@@ -207,6 +228,17 @@ def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_pa
     assert "10 training questions, 0 without answer, on " in said
     assert "6 validation questions, 0 without answer, on 3 passages" in said
     assert {"f1", "exact", "loss"} <= set(results) and "best_f1" not in results
+
+
+def test_questions_without_any_answer_to_learn_are_refused(tmp_path):
+    config = _config(tmp_path, **{"data.on_bad_text": "skip"})
+    found = json.loads((tmp_path / "train.json").read_text())
+    for article in found["data"]:
+        article["paragraphs"][0]["context"] = "x " + article["paragraphs"][0]["context"]
+    (tmp_path / "train.json").write_text(json.dumps(found))
+    with pytest.raises(UserError, match="must have an answer where answer_start says"):
+        finetune(config, workdir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

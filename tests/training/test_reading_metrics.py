@@ -57,6 +57,11 @@ def test_f1_is_that_of_bags_of_words_and_of_the_nearest_answer():
     assert (f1("the", ["a"], both_empty=0.0), f1("the", ["a"])) == (0.0, 1.0)
 
 
-def test_a_threshold_that_answers_nothing_is_zero_as_in_the_script():
-    found = reading_metrics([["yes"], [], []], ["no", "no", "no"], [1.0, 2.0, 3.0], None)
+@pytest.mark.parametrize("no_answer", [[1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [-1.0, 2.0, -3.0]])
+def test_a_threshold_that_answers_nothing_is_zero_as_in_the_script_and_decides_so(no_answer):
+    columns = [["yes"], [], []], ["no", "no", "no"], no_answer
+    found = reading_metrics(*columns, None)
     assert (found["best_f1"], found["best_f1_threshold"]) == (pytest.approx(2 / 3), 0.0)
+    assert found["f1"] == found["best_f1"] and found["threshold"] < min(no_answer)
+    threshold = found.pop("threshold")
+    assert found == reading_metrics(*columns, threshold)

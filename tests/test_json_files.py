@@ -1,0 +1,25 @@
+"""JSON files of any origin."""
+
+import pytest
+
+from keras_attn.errors import UserError
+from keras_attn.json_files import read_json
+
+
+@pytest.mark.parametrize("content, message", [
+    (b'{"a": 1}  ', "at most 9 bytes"),
+    (b"{", "x.json must be JSON"),
+    (b"\xff", "x.json must be JSON"),
+    (None, "A readable file"),
+])
+def test_what_cannot_be_read_is_said(tmp_path, content, message):
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_json(str(path), largest=9)
+
+
+def test_what_is_small_enough_is_read(tmp_path):
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    assert read_json(str(tmp_path / "x.json"), largest=9) == {"a": 1}
