@@ -17,9 +17,8 @@ from keras_attn.jobs.command_line import define_reading_flags, run_command
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
-    flags.DEFINE_string("data", None, "TSV, CSV or JSONL file, a glob, or tfds:NAME[:SPLIT], "
-                        "its validation without a split.",
-                        required=True)
+    flags.DEFINE_string("data", None, "TSV, CSV, JSONL or Parquet file, a glob, or "
+                        "tfds:NAME[:SPLIT], its validation without a split.", required=True)
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text"])

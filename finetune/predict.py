@@ -30,7 +30,8 @@ def define_flags():
                               "several times.")
     flags.DEFINE_multi_string("text_pair", None, "Its second text, for a model of pairs, or its "
                               "passage.")
-    flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, SQuAD's JSON, or a glob.")
+    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, SQuAD's JSON, or "
+                        "a glob.")
     flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl; answers: .json, "
                         ".jsonl), or - for the terminal.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text"])

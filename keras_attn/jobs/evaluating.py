@@ -20,8 +20,8 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
 
     Args:
         workdir: Folder of a finetuning run.
-        data: Labelled rows: TSV, CSV or JSONL file, a glob, or tfds:NAME[:SPLIT], its
-            validation without a split.
+        data: Labelled rows: TSV, CSV, JSONL or Parquet file, a glob, or tfds:NAME[:SPLIT],
+            its validation without a split.
         batch_size: Rows worked on together; the results do not depend on it.
         format, text, text_pair, label, on_bad_text: See `iterate_rows`. None: as in training.
 

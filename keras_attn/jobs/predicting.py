@@ -44,7 +44,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
 
     Args:
         workdir: Folder of a finetuning run.
-        source: TSV, CSV, JSONL or .txt file, or a glob.
+        source: TSV, CSV, JSONL, Parquet or .txt file, or a glob.
         output: File that ends in one of `OUTPUTS`; `-` for standard output, as TSV.
         batch_size: Rows worked on together.
         format: See `iterate_rows`. None: what the name of a file tells, or told in
@@ -90,8 +90,8 @@ def rows_of_files(predictor, source, format, asked):
     """
     data = predictor.config["data"]
     if predictor.pairs and (format or _format(data, source)) == "lines":
-        raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV or "
-                        f"JSONL. Received: {source}")
+        raise UserError("A file with two columns is needed by a model of pairs: TSV, CSV, "
+                        f"JSONL or Parquet. Received: {source}")
     if asked["text_pair"] is not None and predictor.pairs is False:
         raise UserError("This model takes single texts, without a column of second texts. "
                         f"Received: text_pair={asked['text_pair']}")

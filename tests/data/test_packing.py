@@ -161,6 +161,18 @@ def test_classifying_packed_rows_gives_the_same_losses_and_gradients(pooling, cl
     _assert_same(_results(model, alone), _results(model, together))
 
 
+def test_weighted_windows_are_the_same_in_packed_rows():
+    model = BertClassifier(_encoder(len(VOCABULARY)), 3, dropout=0.0, pooling="mean")
+    model.build()
+    examples = ClassificationExamples(
+        _texts(20), None, np.arange(20, dtype=np.int32) % 3, WordPieceTokenizer(VOCABULARY),
+        length=12, batch_size=64, buckets=(), by_length=False, windows=3,
+        weights=np.linspace(0.5, 2, 20, dtype=np.float32))
+    alone, together = (TableBatches(examples, pack).batch(0, 0, 64) for pack in (1, 5))
+    assert examples.num_examples > 20 and len(together["token_ids"]) < examples.num_examples
+    _assert_same(_results(model, alone), _results(model, together))
+
+
 def test_packed_rows_split_into_micro_batches():
     batches = _classification(pack=5, micro_batches=3)
     assert {len(batches.batch(index, 0, 16)["token_ids"]) % 3 for index in range(4)} == {0}

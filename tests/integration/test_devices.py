@@ -51,6 +51,8 @@ def test_one_device_two_mirrored_and_two_workers_are_equal(corpus, tmp_path, jit
 def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
     flags = [f"--pretrained={pretrained}", *labelled,
              *config_flags(**{"model.dropout": 0.0, "train.epochs": 3, "train.accumulate": 2,
+                              "data.length": 10, "data.windows": 3, "train.class_weights": True,
+                              "eval.metric": "loss", "eval.every": 3,
                               # At a rate of 0.02 each step multiplies what rounding makes differ.
                               "train.learning_rate": 0.002})]
     one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
