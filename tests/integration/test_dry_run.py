@@ -7,6 +7,7 @@ from started_commands import TINY, config_flags, run
 
 from keras_attn import load, pretrain
 from keras_attn.defaults import pretraining_defaults
+from keras_attn.jobs import dry_run
 from keras_attn.jobs import run as jobs_run
 
 
@@ -15,6 +16,11 @@ def _config(texts, **fields):
     config.update_from_flattened_dict({
         **TINY, "data.train": str(texts / "train.txt"), "data.validation": None, **fields})
     return config
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURED_SECONDS", 0.5)
 
 
 @pytest.mark.parametrize("end", [{"train.steps": 7}, {"train.steps": None, "train.minutes": 0.5}])

@@ -39,7 +39,7 @@ def _finetune(folder, rows, **fields):
     return finetune(config, workdir=str(folder / "run"))
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("pooling", ["mean", pytest.param("cls", marks=pytest.mark.slow)])
 def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     rows = [{"a": "word " * (k % 7), "label": k % 2} for k in range(30)]
     losses = []

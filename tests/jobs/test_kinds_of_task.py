@@ -22,8 +22,8 @@ RUNS = {
     "single_label": {"data.label": "first", "data.windows": 0, "train.class_weights": True},
     "pairs": {"data.label": "first", "data.text_pair": "other", "data.task": "single_label",
               "model.pooling": "mean", "data.pack": 3},
-    "regression": {"data.task": "regression", "data.label": "score", "train.steps": 200,
-                   "model.pooling": "mean", "train.learning_rate": 0.003},
+    "regression": {"data.task": "regression", "data.label": "score", "train.steps": 100,
+                   "model.pooling": "mean", "train.learning_rate": 0.005},
 }
 TEXTS = ["red", "", "a blue and green thing " * 9, "\tRÉD  \x00 grün 🙂", "ﬁne red, blue; green!",
          "x" * 300, "rot " * 40]

@@ -83,6 +83,7 @@ def test_all_have_the_same_rows_and_other_weights(searched):
     assert len({run["weights_sha256"] for run in own}) == 6
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_run_again(tmp_path):
     fields = {"train.seeds": 2}
     first = finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))

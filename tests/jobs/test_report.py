@@ -188,11 +188,13 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
              "seed": seed, "accuracy": 0.5 + seed / 10} for seed in range(2)]
     results = {"runs": runs, "best_run": runs[1]["run"], "accuracy": 0.55,
                "accuracy_deviation": 0.0707, "accuracy_interval": 0.6353}
+    (tmp_path / runs[1]["run"]).mkdir()  # the other has no page, as those of readers
+    (tmp_path / runs[1]["run"] / "report.html").write_text("<p>")
     write_runs_report(Workdir(tmp_path), results, ["accuracy"], [run["run"] for run in runs])
     read = _read(tmp_path)
     assert read.numbers == {"accuracy": "0.550 ± 0.635"}
     places = [given["href"] for name, given in read.elements if name == "a"]
-    assert places == [f"{run['run']}/report.html" for run in runs]
+    assert places == [f"{runs[1]['run']}/report.html"]
     assert read.tables["Runs"][1:] == [
         ["rate-0.1-batch-8-seed-0", "0.1", "8", "0", "0.500"],
         ["rate-0.1-batch-8-seed-1 · best", "0.1", "8", "1", "0.600"],
