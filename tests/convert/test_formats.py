@@ -242,6 +242,23 @@ def squad_weights():
         "cls/squad/output_bias": random.standard_normal(2).astype("float32")}
 
 
+def test_the_threshold_of_a_reader_goes_with_it_and_it_answers(tmp_path):
+    convert.convert(HUGGING_FACE / "reader", tmp_path / "run")
+    passage = "a red cat sees " * 9
+    always = load(str(tmp_path / "run")).answer("red cat", passage)  # it has 16 positions
+    assert always["answer"] and always["answer"] in passage
+    (tmp_path / "run/reading.json").write_text('{"threshold": -1e9}')
+    for step, (name, format) in enumerate((("theirs", "huggingface"), ("ours", "workdir"))):
+        convert.convert(tmp_path / ("run", "theirs")[step], tmp_path / name, format)
+        reader = load(str(tmp_path / name))
+        assert reader.threshold == -1e9 and reader.answer("red cat", passage)["answer"] == ""
+    config = json.loads((tmp_path / "theirs/config.json").read_text())
+    (tmp_path / "theirs/config.json").write_text(json.dumps(
+        {**config, "no_answer_threshold": "high"}))
+    with pytest.raises(UserError, match="no_answer_threshold must be a number"):
+        convert.read(tmp_path / "theirs")
+
+
 def test_a_reader_of_google_gives_what_its_formula_gives(tmp_path):
     weights = squad_weights()
     model = Saved(write_google(tmp_path / "google", weights), lowercase=True).make_model()
