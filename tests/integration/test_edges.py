@@ -35,7 +35,7 @@ def _finetune(folder, rows, **fields):
     config.update_from_flattened_dict({
         "data.train": str(folder / "rows.jsonl"), "data.validation": str(folder / "rows.jsonl"),
         "data.text": "a", "data.label": "label", "data.length": 16, "data.vocab_size": 100,
-        "train.steps": 2, "train.batch_size": 8, **fields})
+        "train.steps": 2, "train.batch_size": 8, "eval.report": False, **fields})
     return finetune(config, workdir=str(folder / "run"))
 
 

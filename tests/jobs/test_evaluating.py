@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
             "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": label,
             "data.validation": str(folder / "valid.jsonl"), "data.regression": label == "score",
             "data.length": 24, "data.vocab_size": 100, "train.steps": 60, "train.batch_size": 8,
-            "train.learning_rate": 0.01})
+            "train.learning_rate": 0.005, "model.pooling": "mean", "eval.report": False})
         finetune(config, workdir=str(folder / label))
     return folder
 

@@ -21,7 +21,7 @@ def _config(folder, counts=(40, 20, 10), **fields):
     config.update_from_flattened_dict({
         "data.train": str(folder / "rows.jsonl"), "data.text": "text", "data.label": "label",
         "data.length": 16, "data.vocab_size": 100, "train.steps": 4, "train.batch_size": 8,
-        "train.learning_rate": 0.01, **fields})
+        "train.learning_rate": 0.01, "eval.report": False, **fields})
     return config
 
 

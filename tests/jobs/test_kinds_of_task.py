@@ -51,7 +51,8 @@ def folder(tmp_path_factory):
         config.update_from_flattened_dict({
             "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.length": 12,
             "data.validation": str(folder / "valid.jsonl"), "data.vocab_size": 100,
-            "train.steps": 80, "train.batch_size": 8, "train.learning_rate": 0.01, **given})
+            "train.steps": 80, "train.batch_size": 8, "train.learning_rate": 0.01,
+            "eval.report": False, **given})
         finetune(config, workdir=str(folder / name))
     return folder
 
