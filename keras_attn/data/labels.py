@@ -63,7 +63,7 @@ class LabelSet:
                 in it, which no table could tell from two.
         """
         found = {label for row, text in enumerate(labels)
-                 for label in split_labels(text, separator, _place(row, where))}
+                 for label in split_labels(text, separator, row, where)}
         if len(found) < 2:
             raise UserError("Two labels at least are needed for data.task=multilabel; one that is "
                             "there or not is single_label, with a name for each. "
@@ -107,7 +107,7 @@ class LabelSet:
         """
         table = np.zeros((len(labels), len(self)), np.float32)
         for row, text in enumerate(labels):
-            for label in split_labels(text, separator, _place(row, where)):
+            for label in split_labels(text, separator, row, where):
                 if label not in self._indices:
                     self._refuse(label, row, where)
                 table[row, self._indices[label]] = 1.0
@@ -120,13 +120,14 @@ class LabelSet:
         )
 
 
-def split_labels(text, separator, place):
+def split_labels(text, separator, row, where=None):
     """The labels of a row: those between separators, or of a JSON list.
 
     Args:
         text: String.
         separator: Of the labels.
-        place: Where the row is, for the error.
+        row: Its number.
+        where: As in `LabelSet.encode`.
 
     Raises:
         UserError: For what begins like a list and is none of strings and numbers.
@@ -140,7 +141,8 @@ def split_labels(text, separator, place):
         if not isinstance(parts, list) or any(
                 isinstance(part, (list, dict)) or part is None for part in parts):
             raise UserError('Labels with data.label_separator between them, or a JSON list such as '
-                            f'["red", "blue"], are needed. Received: {text[:80]!r} at {place}')
+                            f'["red", "blue"], are needed. Received: {text[:80]!r} at '
+                            f"{_place(row, where)}")
         parts = [part if isinstance(part, str) else json.dumps(part) for part in parts]
     return [part.strip() for part in parts if part.strip()]
 

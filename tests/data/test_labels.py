@@ -54,7 +54,7 @@ def test_classes_weigh_the_same_and_one_in_the_mean():
     ("[]", []),
 ])
 def test_several_labels_stand_between_separators_or_in_a_list(text, expected):
-    assert split_labels(text, ",", "row 0") == expected
+    assert split_labels(text, ",", 0) == expected
 
 
 @pytest.mark.parametrize("text", [
