@@ -12,7 +12,7 @@ from keras_attn.data.classification import ClassificationExamples, check_windows
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
 from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
-from keras_attn.data.splits import hold_out, shared_rows
+from keras_attn.data.splits import shared_rows
 from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
@@ -24,7 +24,7 @@ from keras_attn.jobs.finetuning_choices import (
     check_training,
     choose_best,
     choose_buckets,
-    rows_drawn,
+    choose_rows,
 )
 from keras_attn.jobs.report import write_report
 from keras_attn.jobs.run import Run
@@ -154,16 +154,11 @@ def _read(data, task, split):
 
 def _read_splits(run, task):
     """`Table`s of the splits, validation None if there is none, and the `_Targets` of both."""
-    data, train = run.config.data, run.config.train
-    seed = train.seed if data.seed is None else data.seed
+    data = run.config.data
     tables = {split: _read(data, task, split) for split in ("train", "validation")}
     # Of all rows: a draw may miss a class.
     labels = _label_set(tables["train"], task, data.label_separator)
-    if not tables["validation"] and data.holdout:
-        tables["train"], tables["validation"] = hold_out(
-            tables["train"], data.holdout, seed, stratify=task.kind == "single_label")
-        run.say(f"held out for validation: {100 * data.holdout:.3g} % of the texts (data.holdout)")
-    tables["train"] = tables["train"].take(rows_drawn(len(tables["train"]), data.limit, seed))
+    tables = choose_rows(run, tables, "texts", stratify=task.kind == "single_label")
     return tables, _targets(tables, task, labels, data.label_separator)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.splits import hold_out
 from keras_attn.errors import UserError, nearest
 from keras_attn.models import BertEncoder
 from keras_attn.training.best import Best
@@ -39,6 +40,25 @@ def rows_drawn(count, limit, seed):
     if limit is None or limit >= count:
         return np.arange(count)
     return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
+
+
+def choose_rows(run, splits, unit, stratify):
+    """The splits of a run, with validation held out where there is none, and training rows drawn.
+
+    Args:
+        run: `Run`.
+        splits: Dict of `train` and `validation`, a `Table` or `Questions`, or what is false.
+        unit: What is held out, for the message.
+        stratify: Whether of each class alike.
+    """
+    data, train = run.config.data, splits["train"]
+    seed = run.config.train.seed if data.seed is None else data.seed
+    validation = splits["validation"]
+    if not validation and data.holdout:
+        train, validation = hold_out(train, data.holdout, seed, stratify=stratify)
+        run.say(f"held out for validation: {100 * data.holdout:.3g} % of the {unit} (data.holdout)")
+    return {"train": train.take(rows_drawn(len(train), data.limit, seed)),
+            "validation": validation}
 
 
 def choose_best(config, names, validation, compared):

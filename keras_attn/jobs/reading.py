@@ -7,7 +7,6 @@ from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK, cut_windows, read_questions, window_examples
-from keras_attn.data.splits import hold_out
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import metrics_of
@@ -18,7 +17,7 @@ from keras_attn.jobs.finetuning_choices import (
     check_training,
     choose_best,
     choose_buckets,
-    rows_drawn,
+    choose_rows,
 )
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertQuestionAnswerer
@@ -102,20 +101,13 @@ def _check(data):
 
 def _read_splits(run):
     """`Questions` of the splits; None where there is no validation."""
-    data, train = run.config.data, run.config.train
-    seed = train.seed if data.seed is None else data.seed
+    data = run.config.data
     found = {split: data[split] and read_questions(data[split], on_bad_text=data.on_bad_text)
              for split in ("train", "validation")}
     for split, own in found.items():
         if own and own.misplaced:
             run.say(f"{own.misplaced:,} answers are not where they should be in data.{split}")
-    if not found["validation"] and data.holdout:
-        found["train"], found["validation"] = hold_out(
-            found["train"], data.holdout, seed, stratify=False)
-        run.say(f"held out for validation: {100 * data.holdout:.3g} % of the passages "
-                "(data.holdout)")
-    rows = rows_drawn(len(found["train"]), data.limit, seed)
-    return {**found, "train": found["train"].take(rows)}
+    return choose_rows(run, found, "passages", stratify=False)
 
 
 def _report(run, questions, windows):
