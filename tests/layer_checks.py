@@ -119,6 +119,21 @@ def layer_gradients(layer, inputs, arguments=None, projection=None):
     return by_path, dict(zip(floats, found[len(variables) :], strict=True))
 
 
+def check_every_weight_gets_a_gradient(model, batch):
+    """The loss of a task model has a finite gradient, not all 0, for each weight."""
+    model.build()
+    batch = {name: ops.convert_to_tensor(array) for name, array in batch.items()}
+    others = [v.value for v in model.non_trainable_variables]
+
+    def loss(weights):
+        outputs, _ = model.stateless_call(weights, others, batch)
+        return model.compute_loss(batch, y_pred=outputs)
+
+    weights = [ops.convert_to_numpy(v) for v in model.trainable_variables]
+    for variable, found in zip(model.trainable_variables, gradients(loss, weights), strict=True):
+        assert np.isfinite(found).all() and np.abs(found).max() > 0, variable.path
+
+
 def check_gradients(layer, inputs, reference, arguments=None):
     """Gradients agree with finite differences of the reference in float64."""
     random = np.random.default_rng(4)

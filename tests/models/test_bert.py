@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients
+from layer_checks import check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 
@@ -363,17 +363,7 @@ def test_half_precision_is_near_float32_and_logits_stay_float32(policy, toleranc
 
 def test_every_weight_of_the_pretrainer_gets_a_gradient():
     model, batch = BertPretrainer(encoder()), make_batch()
-    model.build()
-    batch = {name: ops.convert_to_tensor(x) for name, x in batch.items()}
-    others = [v.value for v in model.non_trainable_variables]
-
-    def loss(weights):
-        outputs, _ = model.stateless_call(weights, others, batch)
-        return model.compute_loss(batch, y_pred=outputs)
-
-    weights = [ops.convert_to_numpy(v) for v in model.trainable_variables]
-    for variable, found in zip(model.trainable_variables, gradients(loss, weights), strict=True):
-        assert np.isfinite(found).all() and np.abs(found).max() > 0, variable.path
+    check_every_weight_gets_a_gradient(model, batch)
 
 
 def test_sizes_have_the_numbers_of_parameters_of_the_released_models():

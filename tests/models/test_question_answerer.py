@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients
+from layer_checks import check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.models import BertEncoder, BertQuestionAnswerer
 
@@ -130,17 +130,7 @@ def test_it_learns_by_plain_fit_and_reloads_from_its_file_and_config(tmp_path):
 
 def test_every_weight_gets_a_finite_gradient():
     model, batch = model_of(), make_batch()
-    model.build()
-    batch = {name: ops.convert_to_tensor(array) for name, array in batch.items()}
-    others = [v.value for v in model.non_trainable_variables]
-
-    def loss(weights):
-        outputs, _ = model.stateless_call(weights, others, batch)
-        return model.compute_loss(batch, y_pred=outputs)
-
-    weights = [ops.convert_to_numpy(v) for v in model.trainable_variables]
-    for variable, found in zip(model.trainable_variables, gradients(loss, weights), strict=True):
-        assert np.isfinite(found).all() and np.abs(found).max() > 0, variable.path
+    check_every_weight_gets_a_gradient(model, batch)
 
 
 def test_a_compiled_call_equals_a_plain_one():
