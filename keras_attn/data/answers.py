@@ -78,7 +78,9 @@ def _answer(spans, none, count):
 
 
 def _best(logits, max_answer, only):
-    """Yields (score, first, last) of the spans of a window `(tokens, 2)`, best first, or `only` it.
+    """Yields (score, first, last) of the spans of a window `(tokens, 2)`, best first.
+
+    With `only`, of the best alone, which needs no sorting.
     """
     tokens, longest = len(logits), min(max_answer, len(logits))
     if not tokens:
