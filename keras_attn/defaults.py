@@ -82,6 +82,8 @@ _BERT = {
     "next_sentence": (bool, "learn next sentences, or their order; without: as `pretrained`, else "
                             "where rows have two segments"),
     "new_heads": (False, "start heads that `pretrained` lacks at random"),
+    "initial_embeddings": ("cooccurrences", "of tokens: from what occurs near each in data.train, "
+                                            "or random as BERT"),
     "initial_bias": ("frequencies", "of the masked-LM output: log frequencies, or zeros as BERT"),
     "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, or "
                        "0 (BERT: 0.1)"),
@@ -165,7 +167,7 @@ def as_bert(config):
     """Sets the fields of a pretraining config to what Devlin et al. (2018) used."""
     config.model.update(
         norm_first=False, initial_attention="uniform", initializer_range=0.02, dropout=0.1,
-        initial_bias="zeros",
+        initial_bias="zeros", initial_embeddings="random",
     )
     config.train.update(batch_size=256, learning_rate=1e-4, warmup_fraction=0.01)
     return config

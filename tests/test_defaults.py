@@ -90,6 +90,7 @@ def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, o
     assert (found["initial_attention"] == "neighbours") is own
     assert (found["initializer_range"] == 0.02) is not own
     assert (config.model.initial_bias == "frequencies") is own
+    assert (config.model.initial_embeddings == "cooccurrences") is own
 
 
 def _ended(config):

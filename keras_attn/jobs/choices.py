@@ -6,7 +6,8 @@ from keras_attn.models.bert import BERT_SIZES
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
-NOT_OF_THE_BACKBONE = ("size", "pooling", "initial_bias", "next_sentence", "new_heads")
+NOT_OF_THE_BACKBONE = ("size", "pooling", "initial_bias", "initial_embeddings",
+                       "next_sentence", "new_heads")
 # May be others than those of `pretrained`: they change nothing that it learned.
 FREE = ("dropout", "initial_attention", "initializer_range")
 SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")

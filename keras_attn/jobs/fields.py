@@ -16,6 +16,7 @@ CHOICES = {
     "data.on_bad_text": ("error", "skip"),
     "data.segments": SEGMENTS,
     "model.pooling": ("cls", "mean"),
+    "model.initial_embeddings": ("cooccurrences", "random"),
     "model.initial_bias": ("frequencies", "zeros"),
 }
 # Field, lowest value, whether that value itself is allowed.

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
+from keras_attn.data.cooccurrences import cooccurrence_vectors
 from keras_attn.data.files import file_sha256, find_files
 from keras_attn.data.prepare import prepare
 from keras_attn.data.pretraining import PretrainingExamples, check_options
@@ -20,9 +21,11 @@ from keras_attn.jobs.preparing import vocabulary_of
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.text.vocabulary import read_vocabulary
+from keras_attn.training.strategies import agree
 
 DEFAULT_MINUTES = 5.0
 ROWS_COUNTED = 16_384
+TOKENS_COUNTED = 2**24  # for the first embeddings
 
 
 def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
@@ -77,6 +80,8 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
             if run.pretrained:
                 run.pretrained.assign(model, new)
                 del run.pretrained  # and with it the memory of its weights
+            elif config.model.initial_embeddings == "cooccurrences":
+                _place_tokens(run, model.backbone, train, tokenizer)
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 
@@ -205,6 +210,26 @@ def _log_frequencies(examples, tokenizer):
     counts = np.bincount(rows["token_ids"].ravel(), minlength=tokenizer.vocabulary_size)
     counts[tokenizer.special_ids] = 0
     return np.log((counts + 1.0) / (counts + 1.0).sum())
+
+
+def _place_tokens(run, backbone, examples, tokenizer):
+    """Starts the token table near to what it will be; as long vectors as at random."""
+    run.say("counting which tokens occur near each other, for their first embeddings")
+    table = backbone.token_embedding.numpy()
+    if run.chief:
+        rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
+        vectors = cooccurrence_vectors(_true_ids(examples.rows(0, rows)), *table.shape,
+                                       tokenizer.special_ids, run.config.train.seed)
+        vectors *= np.linalg.norm(table, axis=1).mean()
+        table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
+    backbone.token_embedding.assign(agree(run.strategy, table))  # BLAS may differ by machine
+
+
+def _true_ids(batch):
+    """Token ids as they were before they were masked."""
+    ids, used = batch["token_ids"].copy(), batch["mask_weights"] > 0
+    ids[np.nonzero(used)[0], batch["mask_positions"][used]] = batch["mask_ids"][used]
+    return ids
 
 
 def _characters_of_a_mask(batches, tokenizer):

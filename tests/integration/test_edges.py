@@ -10,6 +10,7 @@ import tensorflow as tf
 from started_commands import TINY, config_flags, results, run, weights
 
 from keras_attn import finetune, load, pretrain
+from keras_attn.data.cooccurrences import cooccurrence_vectors
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import read_shard
 from keras_attn.data.tables import read_table
@@ -59,7 +60,7 @@ def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     [
         {"train.batch_size": 1, "train.accumulate": 1, "eval.batch_size": 1, "eval.limit": 3},
         {"data.length": 5, "eval.batch_size": 512, "model.initial_bias": "zeros",
-         "train.learning_rate": 1e-9},
+         "model.initial_embeddings": "random", "train.learning_rate": 1e-9},
         {"data.validation": None, "train.precision": "mixed_bfloat16", "train.jit": True},
         {"train.precision": "mixed_float16", "data.pack": 3, "data.short_fraction": 1.0},
     ],
@@ -81,6 +82,27 @@ def test_the_output_bias_begins_at_log_frequencies(texts, tmp_path):
     counts = np.bincount(read_shard(str(shard)).ids, minlength=len(bias))
     assert np.corrcoef(bias[5:], np.log(counts[5:] + 1))[0, 1] > 0.8
     assert np.all(bias[:5] == bias.min()) and np.exp(bias).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
+    tables = {}
+    for kind in ("cooccurrences", "random"):
+        _pretrain(texts, tmp_path / kind, **{
+            "train.steps": 1, "train.learning_rate": 1e-9, "model.initial_embeddings": kind})
+        name = "model/bert_pretrainer/bert_encoder/token_embedding"
+        tables[kind] = weights(tmp_path / kind, 1)[name]
+    np.testing.assert_allclose(np.linalg.norm(tables["cooccurrences"], axis=1),
+                               np.linalg.norm(tables["random"], axis=1).mean(), rtol=0.4)
+    np.testing.assert_allclose(tables["cooccurrences"][:5], tables["random"][:5], atol=1e-6)
+    # Of the whole text in a row, where the examples are cut into segments and masked.
+    (shard,) = (tmp_path / "random/data/train").glob("shard-*.npz")
+    size, width = tables["random"].shape
+    expected = cooccurrence_vectors(read_shard(str(shard)).ids[None], size, width, np.arange(5))
+    used = expected.any(axis=1)
+    cosines = [(x[used] @ x[used].T)[np.triu_indices(used.sum(), 1)]
+               for x in (expected, tables["cooccurrences"], tables["random"])]
+    found = np.corrcoef(cosines)[0]
+    assert found[1] > 0.6 and abs(found[2]) < 0.1
 
 
 def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
