@@ -15,6 +15,7 @@ import os
 
 from absl import flags
 
+from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
@@ -26,7 +27,7 @@ flags.DEFINE_string("output", None, "Folder of all runs.", required=True)
 flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…; .tsv with a header, else a label "
                     "and a text a line.", required=True)
 flags.DEFINE_list("rows", ["1000", "5000", "all"], "Training rows.")
-flags.DEFINE_list("kinds", KINDS, "Of these.")
+flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Of these.")
 flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak, of all.")
@@ -72,14 +73,20 @@ def cell(name, files, tables, count, kind):
 def accuracy(name, files, tables, count, kind, seed):
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"), f"seed-{seed}")
     done = os.path.join(folder, "accuracy.json")
+    settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "pretrained": FLAGS.pretrained}
     if not os.path.exists(done):
         run = bag_of_bigrams if kind == "bag of bigrams" else bert
         found = run(folder, files, tables, count, kind, seed)
         os.makedirs(folder, exist_ok=True)
         with open(done, "w") as file:
-            json.dump(found, file)
+            json.dump({"accuracy": found, **settings}, file)
     with open(done) as file:
-        return json.load(file)
+        found = json.load(file)
+    accuracy = found.pop("accuracy")
+    if found != settings:
+        raise UserError(f"Another --output is needed for other settings. Received: {folder}, made "
+                        f"with {found}")
+    return accuracy
 
 
 def bag_of_bigrams(folder, files, tables, count, kind, seed):

@@ -4,10 +4,12 @@
 
 A classifier that tells which package a docstring comes from is finetuned from the pretrained
 weights and from random ones, several times with other seeds and other labelled rows. What a run
-has done it does not do again, until other packages are installed: then it begins anew.
+has done it does not do again, until other packages are installed or a field of the config has
+another default: then it begins anew.
 """
 
 import contextlib
+import hashlib
 import io
 import os
 import sys
@@ -27,9 +29,12 @@ flags.DEFINE_integer("seeds", 5, "Classifiers of each kind.", lower_bound=2)
 
 def main():
     from keras_attn.data.docstrings import fingerprint
+    from keras_attn.defaults import fields
 
     begin = time.monotonic()
-    FLAGS.workdir = FLAGS.workdir or f"runs/docstrings-{fingerprint()[:6]}"
+    made_of = f"{fingerprint()} {list(fields(load_config(find_config('bert_tiny'))))}"
+    name = hashlib.sha256(made_of.encode()).hexdigest()[:6]
+    FLAGS.workdir = FLAGS.workdir or f"runs/docstrings-{name}"
     print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
     pretrained = pretrain()
     print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind on {FLAGS.labels} labels\n")

@@ -82,8 +82,8 @@ _BERT = {
     "next_sentence": (bool, "learn next sentences, or their order; without: as `pretrained`, else "
                             "where rows have two segments"),
     "new_heads": (False, "start heads that `pretrained` lacks at random"),
-    "initial_embeddings": ("cooccurrences", "of tokens: from what occurs near each in data.train, "
-                                            "or random as BERT"),
+    "initial_embeddings": ("cooccurrences", "of tokens without `pretrained`: from what occurs "
+                                            "near each in data.train, or random as BERT"),
     "initial_bias": ("frequencies", "of the masked-LM output: log frequencies, or zeros as BERT"),
     "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, or "
                        "0 (BERT: 0.1)"),

@@ -34,7 +34,7 @@ from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
 CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eval.patience",
-              "eval.report", "checkpoint.")
+              "eval.report", "model.initial_embeddings", "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
 

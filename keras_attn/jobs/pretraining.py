@@ -4,6 +4,7 @@ import functools
 import math
 import posixpath
 import re
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -214,18 +215,21 @@ def _log_frequencies(examples, tokenizer):
 
 def _place_tokens(run, backbone, examples, tokenizer):
     """Starts the token table near to what it will be; as long vectors as at random."""
-    run.say("counting which tokens occur near each other, for their first embeddings")
-    table = backbone.token_embedding.numpy()
+    begin, table = time.monotonic(), backbone.token_embedding.numpy()
     if run.chief:
         rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
-        vectors = cooccurrence_vectors(_true_ids(examples.rows(0, rows)), *table.shape,
+        vectors = cooccurrence_vectors(true_ids(examples.rows(0, rows)), *table.shape,
                                        tokenizer.special_ids, run.config.train.seed)
         vectors *= np.linalg.norm(table, axis=1).mean()
         table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
-    backbone.token_embedding.assign(agree(run.strategy, table))  # BLAS may differ by machine
+    # Sums differ by machine in their last bits.
+    table = agree(run.strategy, table.ravel()).reshape(table.shape)
+    backbone.token_embedding.assign(table)
+    run.say(f"counted which tokens occur near each other, for their first embeddings: "
+            f"{time.monotonic() - begin:.1f} s")
 
 
-def _true_ids(batch):
+def true_ids(batch):
     """Token ids as they were before they were masked."""
     ids, used = batch["token_ids"].copy(), batch["mask_weights"] > 0
     ids[np.nonzero(used)[0], batch["mask_positions"][used]] = batch["mask_ids"][used]

@@ -102,6 +102,9 @@ class Run:
         self.resolved.pop("workdir")
         if self.resumed:
             check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
+            if self.kind == "pretraining":  # tells how it began, older runs without saying so
+                began = self.saved["config"]["model"].get("initial_embeddings", "random")
+                self.resolved["model"]["initial_embeddings"] = began
 
     def start(self, architecture, heads, hashes):
         """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.

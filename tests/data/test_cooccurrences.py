@@ -16,7 +16,8 @@ def _expected(rows, size, width, contexts):
     counts = np.zeros((size, size))
     for row in rows.tolist():
         for i, j in itertools.permutations(range(len(row)), 2):
-            if abs(i - j) <= 5 and not {row[i], row[j]} & set(SPECIAL):
+            between = row[min(i, j):max(i, j) + 1]
+            if abs(i - j) <= 5 and not set(between) & set(SPECIAL):
                 counts[row[i], row[j]] += 1 / abs(i - j)
     counts = counts[:, contexts]
     chance = counts.sum(0) ** 0.75 / (counts.sum(0) ** 0.75).sum()
@@ -52,11 +53,29 @@ def test_vectors_are_those_of_the_definition(width):
 def test_contexts_are_the_most_frequent_tokens_where_the_table_would_be_too_large(monkeypatch):
     rows = _rows(24, seed=1)
     monkeypatch.setattr(cooccurrences, "_CELLS", 24 * 10)
+    monkeypatch.setattr(cooccurrences, "_SPARE", 4)
     frequency = np.bincount(rows.ravel(), minlength=24)
     frequency[SPECIAL] = 0
     contexts = np.argsort(-frequency, kind="stable")[:10]
     vectors = cooccurrence_vectors(rows, 24, 6, SPECIAL)
     np.testing.assert_allclose(vectors @ vectors.T, _expected(rows, 24, 6, contexts)[0], atol=2e-5)
+
+
+def test_a_decomposition_of_fewer_columns_than_tokens_comes_near(monkeypatch):
+    monkeypatch.setattr(cooccurrences, "_SPARE", 12)
+    rows = np.concatenate([_rows(200, seed) for seed in range(20)])
+    vectors = cooccurrence_vectors(rows, 200, 8, SPECIAL)
+    cosines, met = _expected(rows, 200, 8, range(200))
+    assert met.sum() == 197
+    found = vectors @ vectors.T
+    assert np.corrcoef(found.ravel(), cosines.ravel())[0, 1] > 0.998
+    np.testing.assert_allclose(found, cosines, atol=0.1)
+
+
+def test_there_are_more_contexts_than_columns_however_short_the_text():
+    rows = np.arange(2, 302, dtype=np.int32).reshape(10, 30)
+    vectors = cooccurrence_vectors(rows, 2000, 40, SPECIAL)[2:302]
+    assert np.linalg.matrix_rank(vectors, tol=1e-3) == 40
 
 
 def test_tokens_used_alike_are_alike():

@@ -14,10 +14,11 @@ from keras_attn.data.cooccurrences import cooccurrence_vectors
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import read_shard
 from keras_attn.data.tables import read_table
-from keras_attn.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.predicting import predict_file
 from keras_attn.jobs.preparing import prepare_folder
+from keras_attn.jobs.pretraining import true_ids
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
 
@@ -60,7 +61,8 @@ def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     [
         {"train.batch_size": 1, "train.accumulate": 1, "eval.batch_size": 1, "eval.limit": 3},
         {"data.length": 5, "eval.batch_size": 512, "model.initial_bias": "zeros",
-         "model.initial_embeddings": "random", "train.learning_rate": 1e-9},
+         "train.learning_rate": 1e-9},
+        {"model.initial_embeddings": "random", "data.pack": 3},
         {"data.validation": None, "train.precision": "mixed_bfloat16", "train.jit": True},
         {"train.precision": "mixed_float16", "data.pack": 3, "data.short_fraction": 1.0},
     ],
@@ -103,6 +105,38 @@ def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
                for x in (expected, tables["cooccurrences"], tables["random"])]
     found = np.corrcoef(cosines)[0]
     assert found[1] > 0.6 and abs(found[2]) < 0.1
+
+
+@pytest.mark.parametrize("pack", [1, 3])
+def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
+    tokenizer = WordPieceTokenizer.from_file(str(pretrained / "vocab.txt"))
+    found = []
+    for fraction in (0.15, 0.5):
+        examples = PretrainingExamples(str(pretrained / "data/train"), tokenizer, length=32,
+                                       max_predictions=20, masked_fraction=fraction, pack=pack)
+        batch = examples.rows(0, 40)
+        found.append(true_ids(batch))
+        assert np.any(batch["token_ids"] == tokenizer.mask_id)
+        assert not np.any(found[-1] == tokenizer.mask_id)
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("recipe", [pretraining_defaults, lambda: as_bert(pretraining_defaults())])
+def test_a_run_from_before_the_field_goes_on(texts, tmp_path, recipe):
+    def go_on(steps):
+        config = recipe()
+        config.update_from_flattened_dict({
+            **TINY, "train.steps": steps, "train.batch_size": 8,
+            "data.train": str(texts / "train.txt"), "data.validation": None})
+        return pretrain(config, workdir=str(tmp_path / "run"))
+
+    go_on(2)
+    path = tmp_path / "run/config.json"
+    saved = json.loads(path.read_text())
+    del saved["config"]["model"]["initial_embeddings"]
+    path.write_text(json.dumps(saved))
+    assert go_on(4)["steps"] == 4
+    assert json.loads(path.read_text())["config"]["model"]["initial_embeddings"] == "random"
 
 
 def test_a_prepared_folder_is_training_data(pretrained, texts, tmp_path):
