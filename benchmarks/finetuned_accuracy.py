@@ -81,12 +81,12 @@ def accuracy(name, files, tables, count, kind, seed):
         with open(done, "w") as file:
             json.dump({"accuracy": found, **settings}, file)
     with open(done) as file:
-        found = json.load(file)
-    accuracy = found.pop("accuracy")
-    if found != settings:
+        saved = json.load(file)
+    share = saved.pop("accuracy")
+    if saved != settings:
         raise UserError(f"Another --output is needed for other settings. Received: {folder}, made "
-                        f"with {found}")
-    return accuracy
+                        f"with {saved}")
+    return share
 
 
 def bag_of_bigrams(folder, files, tables, count, kind, seed):

@@ -223,9 +223,8 @@ def _place_tokens(run, backbone, examples, tokenizer):
         vectors *= np.linalg.norm(table, axis=1).mean()
         table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
     # Sums differ by machine in their last bits.
-    table = agree(run.strategy, table.ravel()).reshape(table.shape)
-    backbone.token_embedding.assign(table)
-    run.say(f"counted which tokens occur near each other, for their first embeddings: "
+    backbone.token_embedding.assign(agree(run.strategy, table.ravel()).reshape(table.shape))
+    run.say("counted which tokens occur near each other, for their first embeddings: "
             f"{time.monotonic() - begin:.1f} s")
 
 
