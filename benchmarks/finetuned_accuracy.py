@@ -9,6 +9,7 @@ of the training files, not by the test. What is in --output already is not run a
 """
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -73,7 +74,8 @@ def cell(name, files, tables, count, kind):
 def accuracy(name, files, tables, count, kind, seed):
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"), f"seed-{seed}")
     done = os.path.join(folder, "accuracy.json")
-    settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "pretrained": FLAGS.pretrained}
+    settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "pretrained": weights_of_pretrained(),
+                "rows": sha256_of(tables)}
     if not os.path.exists(done):
         run = bag_of_bigrams if kind == "bag of bigrams" else bert
         found = run(folder, files, tables, count, kind, seed)
@@ -87,6 +89,17 @@ def accuracy(name, files, tables, count, kind, seed):
         raise UserError(f"Another --output is needed for other settings. Received: {folder}, made "
                         f"with {saved}")
     return share
+
+
+def weights_of_pretrained():
+    """SHA-256 of the weights that the pretrained ones start from."""
+    with open(os.path.join(FLAGS.pretrained, "results.json")) as file:
+        return json.load(file)["weights_sha256"]
+
+
+def sha256_of(tables):
+    rows = [[list(table.texts), list(table.labels)] for table in tables]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def bag_of_bigrams(folder, files, tables, count, kind, seed):
@@ -107,6 +120,7 @@ def bert(folder, files, tables, count, kind, seed):
                        seed=seed, length=64, pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
     config.model.update(architecture_of(FLAGS.pretrained) if kind != "pretrained" else {})
     config.model.pooling = "mean"
+    config.eval.report = False
     config.train.update(epochs=max(SEEN / count, 2.0), batch_size=32, jit=True,
                         learning_rate=FLAGS.learning_rate, seed=seed)
     said = io.StringIO()

@@ -6,15 +6,14 @@
 
 At most 128 tokens a row, batches of 32, AdamW, dropout 0.1, float32, rates that rise to 1e-4 and
 fall to 0; each library starts from random weights of its own, drawn alike. First each is tried in
-its modes. Then the epoch of each goes on by a part in every turn, until all are through. Not timed
-are the first steps, which compile, and tokenizing, unless a library does it in training. Rows
-"by length" are of a sampler that draws batches of similar length, as ours unless packed; the
-target does not count them.
+its modes. Then the epoch of each goes on by a part in every turn, until all are through; compared
+is the time of the whole epoch. Not timed are the first three steps, which compile (what compiles
+later is timed), and tokenizing, unless a library does it in training. Rows "by length" are of a
+sampler that draws batches of similar length, as ours unless packed; the target does not count them.
 """
 
 import json
 import os
-import statistics
 import sys
 import tempfile
 
@@ -57,22 +56,26 @@ def main(_):
         modes = {name: best_mode(name, data) for name in FLAGS.libraries}
         modes = {name: mode for name, mode in modes.items() if mode is not None}
         with running([start(name, mode, data) for name, mode in modes.items()]) as contenders:
-            outcome, speeds = train(contenders, steps)
-    print(f"\n{'':40}{'examples/s':>24}{'tokens a row':>14}{'tokenizing':>12}{'accuracy':>10}"
-          "   keras-attn is faster by")
+            outcome, parts = train(contenders, steps)
+    print(f"\n{'':40}{'epoch':>10}{'examples/s':>24}{'tokens a row':>14}{'tokenizing':>12}"
+          f"{'accuracy':>10}   keras-attn is faster by")
+    totals = {name: sum(count * seconds for count, seconds in part) for name, part in parts.items()}
     ratios = {}
-    for name, values in speeds.items():
+    for name, part in parts.items():
         found = outcome[name]
         took = "in training" if found["tokenizing"] is None else f"{found['tokenizing']:.1f} s"
-        if OURS in speeds and name != OURS:
-            ratios[name] = [own / x for own, x in zip(speeds[OURS], values, strict=True)]
-        print(f"{name + ' ' + modes[name]:40}{spread(values):>24}{found['tokens']:>14.1f}{took:>12}"
-              f"{found['accuracy']:>10.3f}"
-              + (f"   {spread(ratios[name], 2)}" if name in ratios else ""))
-    least = min((statistics.median(ratio) for name, ratio in ratios.items() if name != GROUPED),
-                default=TARGET)
+        speeds = [BATCH / seconds for _, seconds in part]
+        print(f"{name + ' ' + modes[name]:40}{totals[name]:>8.0f} s{spread(speeds):>24}"
+              f"{found['tokens']:>14.1f}{took:>12}"
+              f"{found['accuracy']:>10.3f}", end="")
+        if OURS in totals and name != OURS:
+            ratios[name] = totals[name] / totals[OURS]
+            print(f"   {ratios[name]:.2f}", end="")
+        print()
+    least = min((ratio for name, ratio in ratios.items() if name != GROUPED), default=0.0)
     if least < TARGET:
-        print(f"below the target: {least:.2f} times the fastest other")
+        print(f"below the target: {least:.2f} times the fastest other" if least else
+              "nothing to compare")
     sys.exit(FLAGS.check and least < TARGET)
 
 
@@ -92,15 +95,16 @@ def write_rows(path):
 
 
 def train(contenders, steps):
-    """What each reports after the epoch, and its examples a second in each turn."""
+    """What each reports after the epoch, and the steps of each turn and seconds of one of them."""
     done = {c.name: c.measure(0)["done"] for c in contenders}
-    speeds = {c.name: [] for c in contenders}
+    parts = {c.name: [] for c in contenders}
     for left in range(FLAGS.turns, 0, -1):
         for contender in contenders:
-            report = contender.measure((steps - done[contender.name]) // left)
+            count = (steps - done[contender.name]) // left
+            report = contender.measure(count)
             done[contender.name] = report["done"]
-            speeds[contender.name].append(BATCH / report["seconds"])
-    return {c.name: c.measure(0) for c in contenders}, speeds
+            parts[contender.name].append((count, report["seconds"]))
+    return {c.name: c.measure(0) for c in contenders}, parts
 
 
 def best_mode(name, data):

@@ -127,7 +127,7 @@ def report(found, modes):
     speeds = {name: [r["rows"] / r["seconds"] for r in reports] for name, reports in found.items()}
     base = speeds.get(f"text {GARDEN}")
     print(f"\n{'':52}{'examples/s':>26}   times create_pretraining_data")
-    missed = []
+    missed = [] if base else [f"{GARDEN}, to compare with, is not there"]
     for name, values in speeds.items():
         what, library = name.split(" ", 1)
         said = f"{TITLES[what]}, {library} {modes[library]}"

@@ -86,15 +86,18 @@ def missed(size, length, dropout, found, work, peaks):
     """Targets that the times of a table miss, in words."""
     ours = found.get(OURS)
     others = [times for name, times in found.items() if name != OURS]
+    where, said = f"{size}, length {length}, dropout {dropout:g}", []
     if not ours or not others:
-        return []
-    best = min(others, key=statistics.median)
-    ratio = statistics.median(t / own for t, own in zip(best, ours, strict=True))
-    share = statistics.median(work / t / p for t, p in zip(ours, peaks, strict=True))
-    where = f"{size}, length {length}, dropout {dropout:g}"
-    said = [] if ratio >= TARGET else [f"{where}: {ratio:.2f} times the fastest other"]
-    if size in ("small", "base") and share < TARGET_SHARE:
-        said.append(f"{where}: {share:.0%} of the peak")
+        said.append(f"{where}: nothing to compare")
+    else:
+        best = min(others, key=statistics.median)
+        ratio = statistics.median(t / own for t, own in zip(best, ours, strict=True))
+        if ratio < TARGET:
+            said.append(f"{where}: {ratio:.2f} times the fastest other")
+    if ours and size in ("small", "base"):
+        share = statistics.median(work / t / p for t, p in zip(ours, peaks, strict=True))
+        if share < TARGET_SHARE:
+            said.append(f"{where}: {share:.0%} of the peak")
     return said
 
 

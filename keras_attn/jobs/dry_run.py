@@ -34,24 +34,24 @@ def measure(step, batches, total_steps, minutes, say):
         first GPU, or else of this process; None if unknown), `steps`, `epochs`, `tokens` (without
         padding), `seconds_per_step`, `seconds`.
     """
-    feed = distributed_batches(batches, step.strategy, start=0, accumulate=step.accumulate)
-    iterator, taken = iter(feed), 0
-
     def take(count):
-        nonlocal taken
+        """The same first steps at every call."""
+        feed = distributed_batches(batches, step.strategy, start=0, accumulate=step.accumulate)
+        iterator = iter(feed)
         begin = time.monotonic()
         with feed.taking():
-            rows = step.run(iterator, taken, np.zeros(count))
-        taken += count
+            rows = step.run(iterator, 0, np.zeros(count))
         return rows, time.monotonic() - begin
 
     say("measuring")
     take(1)  # compiles
-    # Where lengths vary, the others are compiled while the run goes on.
     rows, seconds = take(1)
     count = int(agree(step.strategy, [MEASURED_SECONDS / seconds])[0])
     if count > 1:
-        rows, seconds = take(min(count, MOST_MEASURED))
+        count = min(count, MOST_MEASURED)
+        if not (batches.one_length and batches.one_count):
+            take(count)  # compiles, for each of their shapes
+        rows, seconds = take(count)
     seconds_per_step = float(agree(step.strategy, [seconds / len(rows)])[0])
     steps = total_steps
     if steps is None:

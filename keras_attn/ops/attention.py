@@ -104,7 +104,7 @@ def scaled_dot_product_attention(
     mask = as_mask(mask)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     query = query * ops.cast(scale, query.dtype)
-    if not dropout and not return_scores and bias is None and _is_long(query, key, value):
+    if not dropout and not return_scores and bias is None and _is_long(query, key, value, mask):
         output = _in_blocks(query, key, value, mask, causal)
         return output if query_mask is None else ops.where(
             _attending(None, query_mask), output, ops.zeros((), output.dtype))
@@ -166,8 +166,8 @@ def suits_short(shape, dtype, mask, dropout, seed):
             mask.shape, ((1, batch), (1,), (1, length), (length,)), strict=True)))
 
 
-def _is_long(query, key, value):
-    shapes = [x.shape[-2:] for x in (query, key, value)]
+def _is_long(query, key, value, mask):
+    shapes = [x.shape[-2:] for x in (query, key, value, mask) if x is not None]
     return (
         _KERNELS is not None
         # Unknown lengths are None or, on JAX, symbols that compare with no number.

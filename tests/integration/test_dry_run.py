@@ -1,8 +1,11 @@
 """A dry run tells what a run takes, and leaves no trace."""
 
 import tempfile
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from started_commands import TINY, config_flags, run
 
 from keras_attn import load, pretrain
@@ -65,3 +68,30 @@ def test_it_changes_nothing_of_a_run_that_is_there(pretrained, corpus):
     out, _ = run("pretrain", f"--workdir={pretrained}", "--dry_run", *corpus,
                  *config_flags(**{"model.dropout": 0.0}))
     assert "time: " in out and before and files() == before
+
+
+def test_compiling_for_other_shapes_is_no_part_of_the_time(monkeypatch):
+    """A step of 10 ms, before which 3 s go by for every length that is new."""
+    now, known = 0.0, set()
+    monkeypatch.setattr(dry_run.time, "monotonic", lambda: now)
+
+    class Batches:
+        one_length, one_count, batch_size, num_batches = False, True, 1, 10
+
+        def batch(self, index, first, last):
+            return {"token_ids": np.zeros((last - first, 8 * (1 + index % 4)), np.int32)}
+
+    def run_steps(iterator, first, rates):
+        nonlocal now
+        for _ in rates:
+            length = next(iterator)["token_ids"].shape[-1]
+            now += 0.01 if length in known else 3.01
+            known.add(length)
+        return [{"tokens": 1.0} for _ in rates]
+
+    model = SimpleNamespace(trainable_variables=[], count_params=lambda: 0)
+    step = SimpleNamespace(strategy=tf.distribute.get_strategy(), accumulate=None, run=run_steps,
+                           model=model, optimizer=SimpleNamespace(variables=[]))
+    found = dry_run.measure(step, Batches(), 1000, None, print)
+    assert len(known) == 4
+    assert found["seconds"] == pytest.approx(10.0)

@@ -200,6 +200,21 @@ def test_a_long_symbolic_input():
     assert MultiHeadAttention(2, 5)(x, x, use_causal_mask=True).shape == (None, 4096, 6)
 
 
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="shapes of others are known")
+def test_a_mask_of_unknown_shape(small_blocks):
+    import tensorflow as tf
+
+    arrays = [np.random.default_rng(i).normal(size=(2, 3, 10, 5)).astype("float32")
+              for i in range(3)]
+    mask = random_mask(2, 1, 10, 10)
+
+    @tf.function(input_signature=[tf.TensorSpec([None] * 4, tf.bool)])
+    def found(mask):
+        return scaled_dot_product_attention(*arrays, mask=mask)
+
+    np.testing.assert_allclose(found(mask), reference(*arrays, mask), atol=1e-5)
+
+
 STEPS = {
     "tensorflow": """
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Attention of PyTorch: forward and back."""
+"""Attention of PyTorch."""
 
 import torch
 from torch.nn import functional
@@ -23,9 +23,13 @@ def prepare(options):
 
     def work(count):
         for _ in range(count):
-            for x in inputs:
-                x.grad = None
-            attend(*inputs).sum().backward()
+            if options["back"]:
+                for x in inputs:
+                    x.grad = None
+                attend(*inputs).sum().backward()
+            else:
+                with torch.no_grad():
+                    attend(*inputs)
         return {"memory": held("VmHWM") - before}
 
     return work

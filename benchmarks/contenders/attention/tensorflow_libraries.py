@@ -1,4 +1,4 @@
-"""Attention of keras-attn and of Keras on TensorFlow: forward and back."""
+"""Attention of keras-attn and of Keras on TensorFlow."""
 
 import keras
 import tensorflow as tf
@@ -26,6 +26,8 @@ def prepare(options):
 
     @tf.function(jit_compile=options["xla"])
     def step(*inputs):
+        if not options["back"]:
+            return [attend(*inputs)]
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             loss = tf.reduce_sum(attend(*inputs))

@@ -14,7 +14,7 @@ from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
+from keras_attn.training.step import MOST_STEPS, TrainingStep
 
 MOST = 16  # examples that share a row
 
@@ -45,7 +45,8 @@ def prepare(options):
     batches = iter(distributed_batches(table, strategy, start=0, accumulate=1))
 
     def train(first, stop):
-        step.run(batches, first, rates[first:stop])
+        for begin in range(first, stop, MOST_STEPS):
+            step.run(batches, begin, rates[begin:min(begin + MOST_STEPS, stop)])
 
     def validate():
         rows = TableBatches(examples("validation", 64, False))
