@@ -34,7 +34,8 @@ def main():
     with output as file:
         found = evaluate(values.workdir, values.data, values.batch_size, format=values.format,
                          text=values.text_column, text_pair=values.text_pair_column,
-                         label=values.label_column, on_bad_text=values.on_bad_text)
+                         label=values.label_column, on_bad_text=values.on_bad_text,
+                         encoding=values.encoding)
         if file:
             file.write(json.dumps(found, indent=2) + "\n")
     if values.output != "-":

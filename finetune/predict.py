@@ -46,7 +46,8 @@ def main():
     if values.input:
         predict_file(values.workdir, values.input, values.output, values.batch_size,
                      format=values.format, text=values.text_column,
-                     text_pair=values.text_pair_column, on_bad_text=values.on_bad_text)
+                     text_pair=values.text_pair_column, on_bad_text=values.on_bad_text,
+                     encoding=values.encoding)
     else:
         predict_texts(values.workdir, values.text, values.text_pair, values.output)
 

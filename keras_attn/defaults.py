@@ -52,6 +52,7 @@ _LABELLED = {
     "label": (str, "column of the label; of multilabel a JSON list, or labels with "
                    "data.label_separator"),
     "label_separator": (",", "between the labels of a row of multilabel"),
+    "positive": (str, "of two classes, the one that f1 is of; without: the second by alphabet"),
     "regression": (False, "as data.task=regression"),
     "format": (str, "tsv, csv, jsonl, parquet, label_text; without: by the file's name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),

@@ -11,6 +11,10 @@ class UserError(ValueError):
     """
 
 
+class DivergedError(UserError):
+    """A loss or gradient that is not finite."""
+
+
 def first_line(error):
     """First line of what an exception says, or its kind."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -30,11 +30,16 @@ class LabelSet:
             self._indices.setdefault(alias, self._indices[name])
 
     @classmethod
-    def from_labels(cls, labels):
+    def from_labels(cls, labels, positive=None):
         """Makes the set of the labels that occur, sorted (whole numbers by value).
 
+        Args:
+            labels: Strings.
+            positive: Of two, the one that comes last, which F1 is of; None: as sorted.
+
         Raises:
-            UserError: If only one class occurs, or two differ only in case or blanks.
+            UserError: If only one class occurs, two differ only in case or blanks, or `positive`
+                is none of two.
         """
         names = set(labels)
         folded = {}
@@ -45,9 +50,15 @@ class LabelSet:
                     "Labels that differ in more than case and blanks are needed; make them one. "
                     f"Received: {other!r} and {name!r}"
                 )
+        names = sorted(names)
         if all(name.removeprefix("-").isdecimal() for name in names):
-            return cls(sorted(sorted(names), key=int))
-        return cls(sorted(names))
+            names.sort(key=int)
+        if positive is not None:
+            if positive not in names or len(names) != 2:
+                raise UserError("data.positive must be one of two classes. Received: data.positive="
+                                f"{positive}, classes={_some(names)}{nearest(positive, names)}")
+            names.sort(key=lambda name: name == positive)
+        return cls(names)
 
     @classmethod
     def from_lists(cls, labels, separator, where=None):

@@ -166,7 +166,9 @@ def _csv_rows(lines):
         except StopIteration:
             return
         except csv.Error as error:
-            yield number, BadRow("csv", f"Well-formed CSV is needed ({error})")
+            bad = BadRow("csv", f"Well-formed CSV is needed ({error})")
+            # After a quote without end these are all that follow.
+            yield from ((line, bad) for line in range(number, max(number, reader.line_num) + 1))
             continue
         yield number, fields or EMPTY
 

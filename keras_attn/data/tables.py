@@ -29,6 +29,8 @@ from keras_attn.data.table_formats import (
 )
 from keras_attn.errors import UserError
 
+MOST_PLACES = 20  # of skipped rows, that are remembered
+
 
 class Row(NamedTuple):
     """One row; `text_pair` and `label` are None if no such column was asked for."""
@@ -136,6 +138,7 @@ class iterate_rows:
 
     Attributes:
         skipped: Counts of rows left out, by reason; empty lines among them.
+        skipped_places: Where the first of them are, without empty lines, and what they lack.
 
     Raises:
         UserError: At once for a missing file, an empty glob or an unknown
@@ -175,9 +178,11 @@ class iterate_rows:
             self._source(name, format, split) for name in find_files(source, tfds=True)
         ]
         self.skipped = collections.Counter()
+        self.skipped_places = []
 
     def __iter__(self):
         self.skipped.clear()
+        self.skipped_places.clear()
         wanted = [name for name, column in self._columns.items() if column is not None]
         columns = [self._columns[name] for name in wanted]
         for source, read in self._sources:
@@ -200,6 +205,8 @@ class iterate_rows:
                 f"Received: {place(source, line)}"
             )
         self.skipped[bad.reason] += 1
+        if bad is not EMPTY and len(self.skipped_places) < MOST_PLACES:
+            self.skipped_places.append(f"{place(source, line)}: {bad.need}")
 
     def _source(self, name, format, split):
         """Returns its name and a function: columns -> (line, their values or BadRow) of rows."""
@@ -224,6 +231,12 @@ class iterate_rows:
             yield line, values
         if not lines.count and format != "parquet":
             raise UserError(f"A file with rows is needed. Received: the empty file {source}")
+
+
+def told_counts(skipped):
+    """Counts by reason in words: `3 (2 encoding, 1 csv)`."""
+    each = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
+    return f"{sum(skipped.values()):,}" + (f" ({each})" if each else "")
 
 
 def place(source, line):

@@ -53,9 +53,13 @@ def evaluate_answers(answerer, source, batch_size, on_bad_text):
     on_bad_text = on_bad_text or answerer.config["data"]["on_bad_text"]
     questions = read_questions(source, on_bad_text=on_bad_text)
     answers = answerer.find(questions, batch_size=batch_size)
-    threshold = math.inf if answerer.threshold is None else answerer.threshold
-    return {**metrics_of(questions, answers, threshold), "examples": len(questions),
+    return {**metrics_of(questions, answers, limit(answerer.threshold)), "examples": len(questions),
             "misplaced": questions.misplaced}
+
+
+def limit(threshold):
+    """A threshold as a number; None, that there always is an answer, is infinite."""
+    return math.inf if threshold is None else threshold
 
 
 def metrics_of(questions, answers, threshold):

@@ -13,7 +13,7 @@ from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
 from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.data.splits import shared_rows
-from keras_attn.data.tables import Table, read_table
+from keras_attn.data.tables import Table, read_table, told_counts
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
@@ -27,6 +27,7 @@ from keras_attn.jobs.finetuning_choices import (
     choose_rows,
 )
 from keras_attn.jobs.report import write_report
+from keras_attn.jobs.report_numbers import details
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertClassifier
 from keras_attn.text.vocabulary import train_vocabulary
@@ -85,9 +86,13 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
                          counts=ROW_COUNTS if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics, best,
         )
-        if config.eval.report and newest:  # not of a dry run, nor without validation rows
-            write_report(run, results, tables, targets.names, targets.encoded, newest["shares"],
-                         task.kind)
+        if newest:  # not of a dry run, nor without validation rows
+            results.update(details(targets.names, targets.encoded["validation"], newest["shares"],
+                                   task.kind))
+            run.write_results(results)
+            if config.eval.report:
+                write_report(run, results, tables, targets.names, targets.encoded,
+                             newest["shares"], task.kind)
         return results
 
 
@@ -157,9 +162,9 @@ def _read_splits(run, task):
     data = run.config.data
     tables = {split: _read(data, task, split) for split in ("train", "validation")}
     # Of all rows: a draw may miss a class.
-    labels = _label_set(tables["train"], task, data.label_separator)
+    labels = _label_set(tables["train"], task, data)
     tables = choose_rows(run, tables, "texts", stratify=task.kind == "single_label")
-    return tables, _targets(tables, task, labels, data.label_separator)
+    return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
 
 
 def _glue_source(data, task, split):
@@ -170,20 +175,25 @@ def _glue_source(data, task, split):
     return task.glue.source(given, split) if given or not data.train else None
 
 
-def _label_set(table, task, separator):
+def _label_set(table, task, data):
     """The classes of the training data; None for regression."""
+    if data.positive is not None and (task.glue or task.kind != "single_label"):
+        raise UserError("data.positive is for single labels of one's own. Received: "
+                        f"data.positive={data.positive}, data.task={data.task}")
     if task.kind == "regression":
         return None
     if task.kind == "multilabel":
-        return LabelSet.from_lists(table.labels, separator, table.where)
-    return task.glue.label_set() if task.glue else LabelSet.from_labels(table.labels)
+        return LabelSet.from_lists(table.labels, data.label_separator, table.where)
+    if task.glue:
+        return task.glue.label_set()
+    return LabelSet.from_labels(table.labels, data.positive)
 
 
-def _targets(tables, task, labels, separator):
+def _targets(tables, task, labels, separator, chosen):
     encoded = {split: encode_labels(table.labels, labels, task.kind, separator, table.where)
                for split, table in tables.items() if table}
-    metrics = task.metrics or metric_names(len(labels or ()), task.kind == "multilabel")
-    return _Targets(labels.names if labels else (), tuple(metrics), encoded)
+    metrics = metric_names(task.kind, len(labels or ()), task.metrics, chosen)
+    return _Targets(labels.names if labels else (), metrics, encoded)
 
 
 def _train_vocabulary(config, table):
@@ -206,9 +216,7 @@ def _examples(run, table, labels, tokenizer, shuffle):
 def _report(run, tables, targets, examples):
     """Says what the data are, before anything is learnt from them."""
     train, validation = tables["train"], tables["validation"]
-    skipped = sum(train.skipped.values())
-    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train")
-            + (f" · {skipped:,} skipped" if skipped else ""))
+    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train") + _skipped(train))
     lengths = examples.text_lengths
     median, most = np.percentile(lengths, [50, 95])
     run.say(f"tokens a row: median {median:.0f}, 95 % up to {most:.0f}, longest {lengths.max()} · "
@@ -221,11 +229,19 @@ def _report(run, tables, targets, examples):
     if not validation:
         run.say("no validation rows: the results will hold no metrics, and there will be no report")
         return
-    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation"))
+    # What is held out is of the same files, whose skipped rows are told already.
+    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation")
+            + ("" if validation.files == train.files else _skipped(validation)))
+    if "f1" in targets.metrics:
+        run.say(f"f1 is that of {targets.names[1]!r}")
     shared = shared_rows(train, validation)
     if shared:
         run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
                 "say nothing about new texts")
+
+
+def _skipped(table):
+    return f" · {told_counts(table.skipped)} left out" if table.skipped else ""
 
 
 def _class_counts(targets, split):

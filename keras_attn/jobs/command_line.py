@@ -39,6 +39,7 @@ def define_reading_flags(formats):
                       "Of the file; default: as its name ends, else that of the training data.")
     flags.DEFINE_string("text_column", None, "Column of the text; default: that of training.")
     flags.DEFINE_string("text_pair_column", None, "Column of the second text, likewise.")
+    flags.DEFINE_string("encoding", None, "Of the file; default: that of training.")
     flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
                       "What to do with rows that cannot be read; default: as in training.")
     flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)

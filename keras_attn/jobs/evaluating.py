@@ -11,11 +11,11 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.answering import check_no_table, evaluate_answers
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
-from keras_attn.training.metrics import task_metrics
+from keras_attn.training.metrics import metric_names, task_metrics
 
 
 def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=None, label=None,
-             on_bad_text=None):
+             on_bad_text=None, encoding=None):
     """Measures a finetuned model on labelled rows, in float32.
 
     Args:
@@ -23,7 +23,8 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
         data: Labelled rows: TSV, CSV, JSONL or Parquet file, a glob, or tfds:NAME[:SPLIT],
             its validation without a split.
         batch_size: Rows worked on together; the results do not depend on it.
-        format, text, text_pair, label, on_bad_text: See `iterate_rows`. None: as in training.
+        format, text, text_pair, label, on_bad_text, encoding: See `iterate_rows`. None: as in
+            training.
 
     Returns:
         Dict of the metrics of the task, `loss`, `examples`, and `skipped`; of a model that reads
@@ -34,10 +35,11 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     """
     predictor = load_predictor(workdir, answers=True)
     if isinstance(predictor, Answerer):
-        check_no_table({"format": format, "text": text, "text_pair": text_pair, "label": label})
+        check_no_table({"format": format, "text": text, "text_pair": text_pair, "label": label,
+                        "encoding": encoding})
         return evaluate_answers(predictor, data, batch_size, on_bad_text)
     asked = {"text": text, "text_pair": text_pair, "label": label, "on_bad_text": on_bad_text,
-             "split": "validation"}
+             "encoding": encoding, "split": "validation"}
     if predictor.kind == "multilabel":
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)
@@ -52,7 +54,9 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     if not labels:
         raise UserError(f"At least one row is needed. Received: {data}")
     labels, shares = np.concatenate(labels), np.concatenate(shares)
-    return {**task_metrics(labels, shares, predictor.kind, task and task.metrics),
+    names = metric_names(predictor.kind, len(predictor.labels), task and task.metrics,
+                         predictor.config.get("eval", {}).get("metric"))
+    return {**task_metrics(labels, shares, predictor.kind, names),
             "examples": len(labels), "skipped": sum(sum(t.skipped.values()) for t in tables)}
 
 

@@ -203,7 +203,7 @@ class Predictor(Embedder):
         texts = _listed(texts)
         if texts and isinstance(texts[0], (tuple, list)):
             texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
-        if self.pairs is not None and (text_pairs is not None) != self.pairs:
+        if texts and self.pairs is not None and (text_pairs is not None) != self.pairs:
             raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
                             f"Received: text_pairs={text_pairs and text_pairs[:1]}")
         data = self.config["data"]

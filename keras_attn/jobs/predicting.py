@@ -5,11 +5,12 @@ import itertools
 import json
 import os
 import sys
+from collections import Counter
 
 from keras_attn.data import glue
 from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import header_names, told_format
-from keras_attn.data.tables import iterate_rows
+from keras_attn.data.tables import iterate_rows, told_counts
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import answer_file, answer_texts
 from keras_attn.jobs.loading import Answerer, load_predictor
@@ -30,13 +31,14 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
         predictor = load_predictor(workdir, answers=True)
         if isinstance(predictor, Answerer):
             return answer_texts(predictor, texts, text_pairs, file, output)
+        _check_output(output)
         predictions = predictor.predict(texts, text_pairs or None)
         _write_head(file, predictor, output)
         _write(file, predictions, predictor, output)
 
 
 def predict_file(workdir, source, output="-", batch_size=64, *, format=None, text=None,
-                 text_pair=None, on_bad_text=None):
+                 text_pair=None, on_bad_text=None, encoding=None):
     """Writes a row for each row of a file, in constant memory.
 
     Rows that cannot be read are an error, or with `on_bad_text="skip"` have
@@ -49,15 +51,17 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         batch_size: Rows worked on together.
         format: See `iterate_rows`. None: what the name of a file tells, or told in
             training; that of the training data where it tells none.
-        text, text_pair, on_bad_text: See `iterate_rows`. None: as in training; also
+        text, text_pair, on_bad_text, encoding: See `iterate_rows`. None: as in training; also
             for the test files of a GLUE task.
     """
     with opened(output, OUTPUTS) as file:
         predictor = load_predictor(workdir, answers=True)
-        asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text}
+        asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text,
+                 "encoding": encoding}
         if isinstance(predictor, Answerer):
             return answer_file(predictor, source, file, output, batch_size,
                                {"format": format, **asked})
+        _check_output(output)
         tables = rows_of_files(predictor, source, format, asked)
         iterator = itertools.chain.from_iterable(tables)
         first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
@@ -68,8 +72,11 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
             _write(file, predictions, predictor, output)
             count += len(chunk)
             chunk = list(itertools.islice(iterator, CHUNK))
-    skipped = sum(sum(rows.skipped.values()) for rows in tables)
-    print(f"{count:,} rows predicted, {skipped:,} skipped", file=sys.stderr)
+    for rows in tables:
+        for place in rows.skipped_places:
+            print(f"skipped {place}", file=sys.stderr)
+    skipped = sum((rows.skipped for rows in tables), Counter())
+    print(f"{count:,} rows predicted, {told_counts(skipped)} skipped", file=sys.stderr)
 
 
 def texts_of(rows):
@@ -118,9 +125,10 @@ def _reading(data, name, format, asked):
     trained = (data[column] for column in ("text", "text_pair", "label"))
     named = any(column and not str(column).isdigit() for column in trained)
     header = data["header"] or (named and asked["text"] is None) or None
+    reading.setdefault("encoding", data["encoding"])
     if "label" in reading and reading["label"] is None:
         reading["label"] = "label"
-    return {**reading, "format": format, "encoding": data["encoding"], "header": header}
+    return {**reading, "format": format, "header": header}
 
 
 def _format(data, name):
@@ -135,8 +143,13 @@ def _ending(name):
     return os.path.splitext(name.lower().removesuffix(".gz"))[1]
 
 
+def _check_output(output):
+    if output.endswith(".json"):
+        raise UserError(f"--output must end in .jsonl: a row is an object. Received: {output}")
+
+
 def _is_json(output):
-    return output.endswith((".jsonl", ".json"))
+    return output.endswith(".jsonl")
 
 
 def _table(file, output):
@@ -165,7 +178,7 @@ def _write(file, predictions, predictor, output):
     table = _table(file, output)
     for row in predictions:
         if predictor.kind == "regression":
-            table.writerow([f"{row['value']:.6f}"])
+            table.writerow([f"{row['value']:.7g}"])
             continue
         label = row["label"] if "label" in row else predictor.label_separator.join(row["labels"])
         table.writerow([label, *(f"{row['probabilities'][name]:.6f}" for name in predictor.labels)])

@@ -9,7 +9,7 @@ from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK, cut_windows, read_questions, window_examples
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
-from keras_attn.jobs.answering import metrics_of
+from keras_attn.jobs.answering import limit, metrics_of
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.finetuning_choices import (
     assign_pretrained,
@@ -69,7 +69,9 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             own = windows["validation"]
             answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
                                    data.max_answer)
-            return {**metrics_of(questions["validation"], answers, None), "loss": results["loss"]}
+            # Only questions without answer tell a threshold.
+            known = None if questions["validation"].unanswerable else limit(threshold)
+            return {**metrics_of(questions["validation"], answers, known), "loss": results["loss"]}
 
         def batches(split):
             return windows[split] and TableBatches(

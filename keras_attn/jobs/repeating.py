@@ -2,12 +2,13 @@
 
 import gc
 import itertools
+import math
 import os
 import re
 
 import numpy as np
 
-from keras_attn.errors import UserError
+from keras_attn.errors import DivergedError, UserError
 from keras_attn.jobs.report import NAME, write_runs_report
 from keras_attn.training.best import score
 from keras_attn.training.metrics import mean_interval, metrics_among
@@ -58,7 +59,11 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
         return run_once(runs.config, workdir, pretrained, True, strategy=strategy,
                         virtual_devices=virtual_devices, tpu=None)
     runs.start()
-    tried = [runs.run(rate, size, first) for rate, size in itertools.product(rates, sizes)]
+    tried = [runs.run(rate, size, first, tried=True)
+             for rate, size in itertools.product(rates, sizes)]
+    if all("diverged" in run for run in tried):
+        raise UserError("All runs have diverged; lower search.learning_rates or "
+                        f"train.learning_rate. Received: {', '.join(map(str, rates))}")
     best = max(tried, key=runs.score)
     repeated = [runs.run(best["learning_rate"], best["batch_size"], seed) for seed in seeds]
     return runs.finish(tried, repeated)
@@ -84,21 +89,29 @@ class _Runs:
             raise UserError("Several runs need a folder without a run of its own. "
                             f"Received: workdir={self.folder}")
 
-    def run(self, rate, size, seed):
-        """Runs one, or returns what it found before: its settings, folder and results."""
+    def run(self, rate, size, seed, tried=False):
+        """Runs one, or returns what it found before: its settings, folder and results.
+
+        One that is only `tried` may diverge.
+        """
         name = f"rate-{rate!r}-batch-{size}-seed-{seed}"
         if name not in self.found:
             print(f"\n{name}", flush=True)
             self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
-            results = self.run_once(
-                self.config, self.workdir / name, self.pretrained, False,
-                strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
-                compared=True)
+            try:
+                metrics = metrics_among(self.run_once(
+                    self.config, self.workdir / name, self.pretrained, False,
+                    strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
+                    compared=True))
+                self.names = list(metrics)
+            except DivergedError as error:
+                if not tried:
+                    raise
+                print(error, flush=True)
+                metrics = {}
             gc.collect()  # a step and its functions refer to each other, and to the weights
-            metrics = metrics_among(results)
             self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
-                                "seed": seed, **metrics}
-            self.names = list(metrics)
+                                "seed": seed, **metrics, **({} if metrics else {"diverged": True})}
         return self.found[name]
 
     @property
@@ -108,7 +121,7 @@ class _Runs:
 
     def score(self, run):
         """Of a run: the higher, the better."""
-        return score(self.metric, run)
+        return score(self.metric, run) if "diverged" not in run else -math.inf
 
     def finish(self, tried, repeated):
         """Writes and prints the table; returns the results."""
@@ -140,7 +153,8 @@ class _Runs:
 
 def _table(runs, names):
     heads = ["run", *names]
-    rows = [[run["run"], *(f"{run[name]:.4f}" for name in names)] for run in runs]
+    rows = [[run["run"], *("diverged" if "diverged" in run else f"{run[name]:.4f}"
+                               for name in names)] for run in runs]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     return "\n".join("  ".join([row[0].ljust(widths[0]), *(
         cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])

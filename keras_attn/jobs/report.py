@@ -106,7 +106,8 @@ def write_runs_report(workdir, results, names, repeated):
         mark = " · best" if run["run"] == results["best_run"] else ""
         return [join(name, mark), f"{run['learning_rate']:g}",
                 f"{run['batch_size']:,}", run["seed"],
-                *(sections.figure(run[name]) for name in names)]
+                *("diverged" if "diverged" in run else sections.figure(run[name])
+                  for name in names)]
 
     heads = ["run", "learning rate", "batch size", "seed", *names]
     means, halves, foot = {name: results[name] for name in names}, None, []

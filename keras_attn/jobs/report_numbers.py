@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attn.training.metrics import confusion_counts
+
 Z = 1.959963984540054  # of a normal value, 95 % lie within so many deviations
 
 
@@ -44,6 +46,39 @@ def _scores(hits, given, wanted):
 def one_hot(classes, count):
     """Class indices `(N,)` as bool `(N, count)`."""
     return np.asarray(classes)[:, None] == np.arange(count)
+
+
+def details(names, labels, shares, kind):
+    """What results.json tells of each class.
+
+    Args:
+        names: Of the classes; none for regression.
+        labels: Class indices or numbers `(N,)`; of several labels `(N, C)`.
+        shares, kind: See `probabilities`.
+
+    Returns:
+        Dict: `classes`, by name `precision`, `recall`, `f1` and how many `rows` it has; `macro` and
+        `micro`, the same of all; of single labels `confusion`, rows by label (a list) and
+        prediction; `calibration_error`. Empty for regression.
+    """
+    if kind == "regression":
+        return {}
+    several = kind == "multilabel"
+    actual = np.asarray(labels) > 0 if several else one_hot(labels, len(names))
+    predicted = shares > 0.5 if several else one_hot(shares.argmax(axis=1), len(names))
+    each, macro, micro = class_scores(actual, predicted, every=several)
+    sure = np.maximum(shares, 1 - shares) if several else shares.max(axis=1, keepdims=True)
+    right = actual == predicted if several else (actual == predicted).all(axis=1, keepdims=True)
+    found = {
+        "classes": {name: {**scores._asdict(), "rows": int(rows)} for name, scores, rows in zip(
+            names, each, actual.sum(axis=0), strict=True)},
+        "macro": macro._asdict(), "micro": micro._asdict(),
+        "calibration_error": float(calibration(sure.ravel(), right.ravel())[1]),
+    }
+    if not several:
+        found["confusion"] = confusion_counts(
+            labels, shares.argmax(axis=1), len(names)).astype(int).tolist()
+    return found
 
 
 def share_interval(share, rows):

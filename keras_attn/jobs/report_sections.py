@@ -21,6 +21,8 @@ MOST_ROWS = 20  # of the worst ones
 
 def figure(value):
     """A number of the page."""
+    if 0 < abs(value) < 0.01:
+        return f"{value:.2e}"
     return f"{value:.3f}" if not abs(value) >= 1000 else f"{value:,.0f}"
 
 

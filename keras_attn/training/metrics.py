@@ -108,13 +108,23 @@ METRICS = {
 MULTILABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
-def metric_names(num_classes, multilabel=False):
-    """Names of the metrics that tell most, the first above all; `num_classes` 0 is regression."""
-    if multilabel:
+def metric_names(kind, num_classes=0, known=None, chosen=None):
+    """Names of the metrics of a task, as a tuple, the one that tells most first.
+
+    Args:
+        kind: See `probabilities`.
+        num_classes: Of a task with single labels.
+        known: Those of a known task; None: those that tell most.
+        chosen: One that is wanted besides, if it is of the kind.
+    """
+    if kind == "multilabel":
         return MULTILABEL_METRICS
-    if not num_classes:
-        return ("pearson", "spearman", "mean_squared_error")
-    return ("accuracy", "f1" if num_classes == 2 else "f1_macro")
+    if kind == "regression":
+        return tuple(known or ("pearson", "spearman", "mean_squared_error"))
+    two = num_classes == 2
+    names = tuple(known or ("accuracy", "f1" if two else "f1_macro"))
+    others = ("accuracy", "f1_macro", "matthews", *(["f1"] if two else []))
+    return (*names, chosen) if chosen in others and chosen not in names else names
 
 
 def classification_metrics(labels, logits, names=None, regression=False, sample_weight=None):
@@ -141,12 +151,12 @@ def classification_metrics(labels, logits, names=None, regression=False, sample_
         if predictions.shape[1] != 1:
             raise ValueError(f"Regression needs one output a row. Received: {logits.shape}")
         predictions = predictions[:, 0]
-        names = names or metric_names(0)
+        names = names or metric_names("regression")
     else:
         if logits.ndim != 2:
             raise ValueError(f"Logits (N, C) are needed. Received: shape={logits.shape}")
         predictions = np.argmax(logits, axis=-1)
-        names = names or metric_names(logits.shape[1])
+        names = names or metric_names("single_label", logits.shape[1])
         if "f1" in names and logits.shape[1] != 2:
             raise ValueError(f"f1 needs two classes, f1_macro takes any. Received: {logits.shape}")
     unknown = [name for name in names if name not in METRICS]

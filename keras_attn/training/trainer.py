@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from keras_attn.data.batches import distributed_batches
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import DivergedError, UserError, first_line
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
@@ -151,7 +151,7 @@ class Trainer:
             return
         self.records.write(self._as_records(rows[:-1], rates, took))
         kept = self.checkpoints.steps()
-        raise UserError(
+        raise DivergedError(
             "Training needs finite losses and gradients; a lower train.learning_rate or a longer "
             f"train.warmup_fraction may help. Received: step={self.step + len(rows)}, "
             f"loss={last['loss']}, gradient_norm={last['gradient_norm']}. "

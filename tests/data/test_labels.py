@@ -84,3 +84,14 @@ def test_labels_of_lists_become_a_column_each():
 def test_lists_without_a_choice_of_labels_are_refused(labels, message):
     with pytest.raises(UserError, match=message):
         LabelSet.from_lists(labels, ",")
+
+
+def test_the_positive_class_comes_last():
+    labels = ["normal", "fraud", "normal"]
+    assert LabelSet.from_labels(labels).names == ("fraud", "normal")
+    assert LabelSet.from_labels(labels, "fraud").names == ("normal", "fraud")
+    assert LabelSet.from_labels(["1", "0"], "0").names == ("1", "0")
+    with pytest.raises(UserError, match="positive.*did you mean fraud"):
+        LabelSet.from_labels(labels, "Fraud ")
+    with pytest.raises(UserError, match="one of two"):
+        LabelSet.from_labels([*labels, "other"], "fraud")

@@ -11,7 +11,7 @@ import pytest
 
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.data.table_formats import header_names
-from keras_attn.data.tables import iterate_rows, read_table
+from keras_attn.data.tables import iterate_rows, read_table, told_counts
 from keras_attn.errors import UserError
 
 
@@ -432,3 +432,13 @@ def test_several_labels_of_a_tfds_example_are_a_list(tmp_path):
     assert sorted(zip(table.texts, table.labels, strict=True)) == [
         ("a", '["no", "yes"]'), ("b", "[]"), ("c", '["yes"]')
     ]  # fmt: skip
+
+
+def test_all_rows_that_an_unclosed_quote_takes_are_counted_and_told(tmp_path):
+    path = _write(tmp_path / "rows.csv", 'text,label\ngood,1\n"open,1\nfine,0\nbad,0\n')
+    rows = iterate_rows(path, text="text", label="label", on_bad_text="skip")
+    assert [row.text for row in rows] == ["good"]
+    assert rows.skipped == {"csv": 3}
+    assert [place.partition(": ")[0] for place in rows.skipped_places] == [
+        f"{path}, line {line}" for line in (3, 4, 5)]
+    assert told_counts(rows.skipped) == "3 (3 csv)"

@@ -85,3 +85,12 @@ def test_rows_that_are_skipped_are_counted(folder, tmp_path):
         (folder / "valid.jsonl").read_text() + "no JSON\n")
     found = evaluate(str(folder / "class"), str(tmp_path / "rows.jsonl"), on_bad_text="skip")
     assert (found["examples"], found["skipped"]) == (37, 1)
+
+
+def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
+    row = {"text": "déjà good", "class": "good"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="latin-1")
+    path = str(tmp_path / "rows.jsonl")
+    with pytest.raises(UserError, match="another encoding"):
+        evaluate(str(folder / "class"), path)
+    assert evaluate(str(folder / "class"), path, encoding="latin-1")["examples"] == 1

@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import matthews_corrcoef
 
 from keras_attn import finetune, load
 from keras_attn.convert import read
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
+from keras_attn.jobs.evaluating import evaluate
 
 WORDS = ("good", "bad", "awful")
 
@@ -82,7 +84,7 @@ def test_frozen_layers_stay(tmp_path):
 
 @pytest.mark.parametrize(("fields", "message"), [
     ({"eval.metric": "acuracy"}, "did you mean accuracy"),
-    ({"eval.metric": "matthews"}, "accuracy, f1_macro, loss"),
+    ({"eval.metric": "pearson"}, "accuracy, f1_macro, loss"),
     ({"eval.patience": 0}, "eval.patience=0"),
     ({"eval.patience": 2, "eval.every": 0}, "eval.every=0"),
     ({"eval.metric": "accuracy", "data.holdout": 0.0}, "data.validation or data.holdout"),
@@ -96,3 +98,61 @@ def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message)
     with pytest.raises(UserError, match=message):
         finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+
+
+def test_rare_classes_count_as_much_as_others_if_told_so(tmp_path):
+    """Of texts that tell nothing, the share of each class is what can be learnt."""
+    rows = [{"text": "the same", "label": "rare" if number % 10 == 0 else "usual"}
+            for number in range(100)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = {}
+    for weighted in (False, True):
+        config = finetuning_defaults()
+        config.update_from_flattened_dict({
+            "data.train": str(tmp_path / "rows.jsonl"), "data.text": "text",
+            "data.label": "label", "data.length": 8, "data.vocab_size": 100, "data.holdout": 0.0,
+            "train.steps": 120, "train.batch_size": 20, "train.learning_rate": 0.003,
+            "train.class_weights": weighted, "model.dropout": 0.0})
+        finetune(config, workdir=str(tmp_path / str(weighted)))
+        found[weighted] = load(str(tmp_path / str(weighted))).predict(["the same"])[0][
+            "probabilities"]["rare"]
+    assert found[False] == pytest.approx(0.1, abs=0.06)
+    assert found[True] == pytest.approx(0.5, abs=0.15)
+
+
+def test_lower_layers_are_trained_more_slowly_if_told_so(tmp_path):
+    def weights(name):
+        return next(array for path, array in dict(read(str(tmp_path / name)).weights).items()
+                    if "/layer_0/" in path and path.endswith("kernel"))
+
+    finetune(_config(tmp_path), workdir=str(tmp_path / "start"))
+    for name, decay in (("alike", 1.0), ("slowly", 0.01)):
+        config = _config(tmp_path, **{"train.layer_decay": decay, "train.steps": 2,
+                                      "train.weight_decay": 0.0})
+        finetune(config, pretrained=str(tmp_path / "start"), workdir=str(tmp_path / name))
+    alike, slowly = (np.abs(weights(name) - weights("start")).max() for name in (
+        "alike", "slowly"))
+    assert 0 < slowly < 0.05 * alike
+
+
+def test_another_metric_of_the_kind_may_choose(tmp_path):
+    config = _config(tmp_path, **{"eval.metric": "matthews", "eval.every": 2})
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    assert {"accuracy", "f1_macro", "matthews"} <= set(results)
+    found = evaluate(str(tmp_path / "run"), str(tmp_path / "rows.jsonl"))
+    labels = [json.loads(line) for line in (tmp_path / "rows.jsonl").open()]
+    guesses = load(str(tmp_path / "run")).predict([row["text"] for row in labels])
+    assert found["matthews"] == pytest.approx(matthews_corrcoef(
+        [row["label"] for row in labels], [one["label"] for one in guesses]))
+
+
+def test_f1_is_that_of_the_positive_class(tmp_path, capsys):
+    config = _config(tmp_path, (30, 40), **{"data.positive": "bad"})
+    finetune(config, workdir=str(tmp_path / "run"))
+    assert "f1 is that of 'bad'" in capsys.readouterr().out
+    (tmp_path / "bad.jsonl").write_text(json.dumps({"text": "bad", "label": "bad"}) + "\n")
+    guess = load(str(tmp_path / "run")).predict(["bad"])[0]["label"]
+    assert evaluate(str(tmp_path / "run"), str(tmp_path / "bad.jsonl"))["f1"] == (guess == "bad")
+    config.data.positive = "worse"
+    with pytest.raises(UserError, match="data.positive must be one of two"):
+        finetune(config, workdir=str(tmp_path / "other"))

@@ -288,3 +288,18 @@ def test_a_classifier_and_a_reader_do_not_share_a_workdir(reader, tmp_path):
     config.data.update({"train": "x.csv", "text": "a", "label": "b"})
     with pytest.raises(UserError, match="holds reading"):
         finetune(config, workdir=str(reader[0]))
+
+
+def test_validation_is_by_the_threshold_that_the_workdir_keeps(tmp_path):
+    """Where all questions of validation have answers, none tells a better one than BERT's 0."""
+    path = squad_files.write(tmp_path / "answerable.json", *squad_files.made_up(4))
+    config = _config(tmp_path, impossible=True, **{"data.validation": path, "train.steps": 8})
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    assert "threshold" not in results
+    found = evaluate(str(tmp_path / "run"), path)
+    assert [found[name] for name in ("f1", "exact")] == [
+        results[name] for name in ("f1", "exact")]
+    questions = read_questions(path)
+    blank = [row["answer"] == "" for row in load(str(tmp_path / "run")).answer(
+        questions.questions, questions.texts)]
+    assert any(blank), "it must make a difference"

@@ -201,3 +201,34 @@ def test_what_cannot_be_meant_is_said(folder, tmp_path, fields, message):
         "data.length": 12, "data.vocab_size": 100, "train.steps": 1, **fields})
     with pytest.raises(UserError, match=message):
         finetune(config, workdir=str(tmp_path / "run"))
+
+
+def test_no_texts_have_no_predictions(folder):
+    for run in RUNS:
+        assert load(str(folder / run)).predict([]) == []
+
+
+def test_predictions_are_no_single_json_object(folder, tmp_path):
+    with pytest.raises(UserError, match="must end in .jsonl"):
+        predict_file(str(folder / "single_label"), str(folder / "valid.jsonl"),
+                     str(tmp_path / "out.json"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_small_numbers_keep_their_digits(folder, tmp_path):
+    model = load(str(folder / "regression"))
+    path = str(tmp_path / "out.tsv")
+    predict_file(str(folder / "regression"), str(folder / "valid.jsonl"), path)
+    lines = (tmp_path / "out.tsv").read_text().splitlines()[1:]
+    texts = [row["text"] for row in _valid(folder)]
+    wanted = [row["value"] for row in model.predict(texts)]
+    np.testing.assert_allclose([float(line) for line in lines], wanted, rtol=1e-5)
+
+
+def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text('text\nred\n"blue\n')
+    predict_file(str(folder / "single_label"), str(tmp_path / "rows.csv"),
+                 str(tmp_path / "out.tsv"), on_bad_text="skip")
+    said = capsys.readouterr().err
+    assert "rows.csv, line 3: Well-formed CSV" in said
+    assert "1 rows predicted, 1 (1 csv) skipped" in said

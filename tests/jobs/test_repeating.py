@@ -8,7 +8,8 @@ from scipy import stats
 
 from keras_attn import finetune, load
 from keras_attn.defaults import finetuning_defaults
-from keras_attn.errors import UserError
+from keras_attn.errors import DivergedError, UserError
+from keras_attn.jobs.repeating import repeat
 
 
 def _config(folder, **fields):
@@ -125,3 +126,24 @@ def test_a_folder_of_runs_names_a_folder_in_it(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps({"best_run": "../elsewhere"}))
     with pytest.raises(UserError, match="beside it"):
         load(str(tmp_path))
+
+
+def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
+    config = _config(tmp_path, **{"eval.report": False})
+
+    def run_once(config, workdir, *_, **__):
+        if config.train.learning_rate > 1:
+            raise DivergedError("Training needs finite losses")
+        return {"accuracy": 0.25, "loss": 2.0}
+
+    def search(rates):
+        config.search.learning_rates = rates
+        return repeat(run_once, config, str(tmp_path / "runs"), None, False, strategy="one_device",
+                      virtual_devices=None, tpu=None)
+
+    results = search("5,0.01")
+    assert results["best_run"].startswith("rate-0.01-")
+    assert [run.get("diverged", False) for run in results["runs"]] == [True, False]
+    assert "diverged" in capsys.readouterr().out
+    with pytest.raises(UserError, match="All runs have diverged"):
+        search("5,7")

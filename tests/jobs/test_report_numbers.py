@@ -1,5 +1,7 @@
 """Numbers of a report against scikit-learn, SciPy and the formulas."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,6 +10,7 @@ from sklearn import metrics
 from keras_attn.jobs.report_numbers import (
     calibration,
     class_scores,
+    details,
     most_confused,
     one_hot,
     share_interval,
@@ -95,3 +98,26 @@ def test_long_curves_become_means_of_windows():
         np.nansum(values))
     assert thinned([], [])[0].size == 0
     np.testing.assert_array_equal(thinned([3, 4], [1.0, 2.0])[1], [1.0, 2.0])
+
+
+def test_details_are_those_of_scikit_learn():
+    names, labels = ("a", "b", "c"), RANDOM.integers(0, 3, 50)
+    shares = RANDOM.dirichlet(np.ones(3), 50)
+    found, guesses = details(names, labels, shares, "single_label"), shares.argmax(axis=1)
+    wanted = metrics.classification_report(labels, guesses, target_names=names, output_dict=True,
+                                           zero_division=0)
+    for name in names:
+        assert found["classes"][name] == pytest.approx({
+            "precision": wanted[name]["precision"], "recall": wanted[name]["recall"],
+            "f1": wanted[name]["f1-score"], "rows": wanted[name]["support"]})
+    assert found["macro"]["f1"] == pytest.approx(wanted["macro avg"]["f1-score"])
+    assert found["micro"]["f1"] == pytest.approx(wanted["accuracy"])
+    assert found["confusion"] == metrics.confusion_matrix(labels, guesses).tolist()
+    assert json.loads(json.dumps(found)) == found
+    several = RANDOM.random((50, 3)) < 0.4
+    chances = RANDOM.random((50, 3))
+    found = details(names, several, chances, "multilabel")
+    assert found["micro"]["f1"] == pytest.approx(
+        metrics.f1_score(several, chances > 0.5, average="micro"))
+    assert "confusion" not in found
+    assert details((), RANDOM.random(5), RANDOM.random((5, 1)), "regression") == {}
