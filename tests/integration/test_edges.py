@@ -121,7 +121,9 @@ def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize("recipe", [pretraining_defaults, lambda: as_bert(pretraining_defaults())])
+@pytest.mark.parametrize("recipe", [
+    pretraining_defaults,
+    pytest.param(lambda: as_bert(pretraining_defaults()), id="bert", marks=pytest.mark.slow)])
 def test_a_run_from_before_the_field_goes_on(texts, tmp_path, recipe):
     def go_on(steps):
         config = recipe()
