@@ -1,5 +1,7 @@
 """Multi-head attention."""
 
+import itertools
+
 import keras
 from keras import ops
 
@@ -47,7 +49,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         query: `(B, T, D)`.
-        value: `(B, S, D)`; the query itself for self-attention.
+        value: `(B, S, D)`; the query itself for self-attention; None with `memory`.
         key: `(B, S, D)`; the value if None.
         query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
         value_mask: Boolean or integer `(B, S)`; False keys are not attended.
@@ -60,6 +62,7 @@ class MultiHeadAttention(keras.layers.Layer):
             query i sees positions up to `cache_index + i`. S is then the
             length of the cache in every mask.
         cache_index: Integer scalar, the position of the first query.
+        memory: Keys and values as `project_memory` made them, in place of `value` and `key`.
         training: Whether dropout is on.
 
     Masks that Keras attaches to query and value (`Embedding(mask_zero=True)`)
@@ -216,6 +219,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return_attention_scores=False,
         cache=None,
         cache_index=None,
+        memory=None,
         training=None,
     ):
         if (cache is None) != (cache_index is None):
@@ -223,6 +227,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 "cache and cache_index go together. "
                 f"Received: cache={cache}, cache_index={cache_index}"
             )
+        if memory is not None and cache is not None:
+            raise ValueError("memory and cache exclude each other. Received: both")
         key = value if key is None else key
         causal = self.causal_align if use_causal_mask else None
         dropout = self.dropout if training else 0.0
@@ -231,7 +237,7 @@ class MultiHeadAttention(keras.layers.Layer):
             value_mask = as_mask(value_mask, "value_mask")
             _check_length(value_mask, cache)
             mask = combine_masks(mask, value_mask[:, None, None, :])
-        plain = causal is None and cache is None and query_mask is None
+        plain = causal is None and cache is None and query_mask is None and memory is None
         if plain and not return_attention_scores and query is key and query is value:
             shape = self._packed_shape(query)
             if shape and suits_short(shape, self.compute_dtype, mask, dropout,
@@ -241,7 +247,15 @@ class MultiHeadAttention(keras.layers.Layer):
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
                 heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
                 return self._output(heads)
-        query, key, value = self._project(query, key, value)
+        sources = {"query": query}
+        if memory is None:
+            sources |= {"key": key, "value": value}
+        heads = self._project(sources)
+        query = heads["query"]
+        if memory is None:
+            key, value = heads["key"], heads["value"]
+        else:
+            key, value = memory[..., : self.key_dim], memory[..., self.key_dim :]
         if cache is not None:
             causal = None
             key, value, cache = self._update_cache(cache, cache_index, key, value)
@@ -288,22 +302,36 @@ class MultiHeadAttention(keras.layers.Layer):
         key, value = cache[..., : self.key_dim], cache[..., self.key_dim :]
         return ops.cast(key, new.dtype), ops.cast(value, new.dtype), cache
 
-    def _project(self, query, key, value):
-        sources = {"query": query, "key": key, "value": value}
-        heads = []
+    def project_memory(self, value, key=None):
+        """Keys and values of all heads, to be attended to again and again.
+
+        Args:
+            value, key: As in a call.
+
+        Returns:
+            `(B, H, S, key_dim + value_dim)`, what a call takes as `memory`.
+        """
+        heads = self._project({"key": value if key is None else key, "value": value})
+        return ops.concatenate([heads["key"], heads["value"]], axis=-1)
+
+    def _project(self, sources):
+        """Heads of each input by name; what is one tensor goes through one product."""
+        heads = {}
         for members, kernel, bias in zip(
             _FUSED[self.fused], self.kernels, self._biases, strict=True
         ):
-            inputs = [sources[m] for m in members]
-            if all(x is inputs[0] for x in inputs):
-                heads += self._split_heads(_linear(inputs[0], kernel, bias), members)
-                continue
-            start = 0
-            for member, x in zip(members, inputs, strict=True):
-                part = slice(start, start + self._widths[member])
-                start = part.stop
-                projected = _linear(x, kernel[:, part], None if bias is None else bias[part])
-                heads += self._split_heads(projected, [member])
+            starts = dict(zip(members, itertools.accumulate(
+                (self._widths[m] for m in members), initial=0), strict=False))
+            present = [m for m in members if m in sources]
+            for _, run in itertools.groupby(present, key=lambda m: id(sources[m])):
+                run = list(run)
+                part = slice(starts[run[0]], starts[run[-1]] + self._widths[run[-1]])
+                if len(run) < len(members):
+                    kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
+                else:
+                    kernel_part, bias_part = kernel, bias
+                projected = _linear(sources[run[0]], kernel_part, bias_part)
+                heads.update(zip(run, self._split_heads(projected, run), strict=True))
         return heads
 
     def _split_heads(self, x, members):

@@ -6,5 +6,7 @@ from keras_attn.models.bert import (
     BertPretrainer,
     BertQuestionAnswerer,
 )
+from keras_attn.models.transformer import Transformer
 
-__all__ = ["BertClassifier", "BertEncoder", "BertPretrainer", "BertQuestionAnswerer"]
+__all__ = ["BertClassifier", "BertEncoder", "BertPretrainer", "BertQuestionAnswerer",
+           "Transformer"]

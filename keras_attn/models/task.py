@@ -6,15 +6,15 @@ import keras
 from keras import ops
 
 
-class Task:
-    """A head on a backbone, with losses and metrics that add up over devices.
+class Losses:
+    """Losses and metrics that add up over devices.
 
     A mixin before `keras.Model`. The model takes a dictionary with its inputs,
     labels and weights, and returns a dictionary; `fit` takes a dataset of such
     dictionaries, without y. The loss is the sum over names of error / weight,
     and 0 for a name whose weight is 0.
 
-    A task implements:
+    A model implements:
 
     - `loss_weights(batch)`: `{name: weight}` from the batch alone, so that the
       weight of a global batch is known before any gradient.
@@ -26,23 +26,6 @@ class Task:
     of a row's errors and weights; 0 leaves the row out. Where rows hold several examples
     (`keras_attn.data.packing.pack`) it is `(B, E)`, as labels are.
     """
-
-    def __init__(self, backbone, seed, **kwargs):
-        kwargs.setdefault("dtype", backbone.dtype_policy)
-        super().__init__(**kwargs)
-        self.backbone = backbone
-        self.seed = seed
-
-    def build_backbone(self):
-        """Builds the backbone if it is not, and returns it."""
-        if not self.backbone.built:
-            self.backbone.build()
-        return self.backbone
-
-    @property
-    def head_seed(self):
-        """Seed of the head: the task's own, or the backbone's."""
-        return self.backbone.seed if self.seed is None else self.seed
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if y is not None or sample_weight is not None:
@@ -72,6 +55,27 @@ class Task:
         # Made by the first `fit`, past Keras's tracking: a model that is only
         # called, or trained by another loop, has no such state.
         return {name: keras.metrics.Mean(name=name) for name in self.metric_names}
+
+
+class Task(Losses):
+    """A head on a backbone; a mixin before `keras.Model`."""
+
+    def __init__(self, backbone, seed, **kwargs):
+        kwargs.setdefault("dtype", backbone.dtype_policy)
+        super().__init__(**kwargs)
+        self.backbone = backbone
+        self.seed = seed
+
+    def build_backbone(self):
+        """Builds the backbone if it is not, and returns it."""
+        if not self.backbone.built:
+            self.backbone.build()
+        return self.backbone
+
+    @property
+    def head_seed(self):
+        """Seed of the head: the task's own, or the backbone's."""
+        return self.backbone.seed if self.seed is None else self.seed
 
     def get_config(self):
         # The task builds its backbone, so that paths stay the same.

@@ -3,7 +3,7 @@
 from keras import ops
 
 
-def sparse_cross_entropy(labels, logits):
+def sparse_cross_entropy(labels, logits, label_smoothing=0.0):
     """`-log softmax(logits)[label]`, in float32.
 
     Its gradient, `softmax(logits) - one_hot(label)`, reuses the exponentials
@@ -13,6 +13,8 @@ def sparse_cross_entropy(labels, logits):
     Args:
         labels: Integers `(...)`.
         logits: `(..., C)`.
+        label_smoothing: Share of the label that is spread over all C classes (Szegedy et al.,
+            Rethinking the Inception Architecture, 2016, section 7).
 
     Returns:
         float32 `(...)`.
@@ -21,22 +23,34 @@ def sparse_cross_entropy(labels, logits):
     shape = ops.shape(labels)
     rows = ops.reshape(ops.cast(logits, "float32"), (-1, classes))
     labels = ops.reshape(ops.cast(labels, "int32"), (-1,))
-    return ops.reshape(_rows_cross_entropy(rows, labels), shape)
+    return ops.reshape(_rows_cross_entropy(rows, labels, label_smoothing), shape)
 
 
-@ops.custom_gradient
-def _rows_cross_entropy(logits, labels):
-    largest = ops.max(logits, axis=-1, keepdims=True)
-    exponentials = ops.exp(logits - largest)
-    total = ops.sum(exponentials, axis=-1, keepdims=True)
-    chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
-    losses = ops.squeeze(ops.log(total) - (chosen - largest), axis=-1)
+def _rows_cross_entropy(logits, labels, smoothing):
+    @ops.custom_gradient
+    def function(logits, labels):
+        largest = ops.max(logits, axis=-1, keepdims=True)
+        exponentials = ops.exp(logits - largest)
+        total = ops.sum(exponentials, axis=-1, keepdims=True)
+        chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
+        losses = ops.squeeze(ops.log(total) - (chosen - largest), axis=-1)
+        smoothed = losses
+        if smoothing:
+            mean = ops.squeeze(chosen, axis=-1) - ops.mean(logits, axis=-1)
+            smoothed = losses + smoothing * mean
 
-    def gradient(*args, upstream=None):
-        upstream = args[0] if upstream is None else upstream
-        softmax = exponentials * (ops.expand_dims(upstream, -1) / total)
-        places = ops.stack([ops.arange(ops.shape(labels)[0], dtype="int32"), labels], axis=1)
-        # At the label, softmax - 1 is exp(-loss) - 1.
-        return ops.scatter_update(softmax, places, ops.expm1(-losses) * upstream), None
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            softmax = exponentials * (ops.expand_dims(upstream, -1) / total)
+            places = ops.stack([ops.arange(ops.shape(labels)[0], dtype="int32"), labels], axis=1)
+            # At the label, softmax - 1 is exp(-loss) - 1.
+            own = ops.expm1(-losses) * upstream
+            if smoothing:
+                spread = ops.cast(smoothing / logits.shape[-1], "float32")
+                softmax = softmax - ops.expand_dims(upstream, -1) * spread
+                own = own + upstream * (smoothing - spread)
+            return ops.scatter_update(softmax, places, own), None
 
-    return losses, gradient
+        return smoothed, gradient
+
+    return function(logits, labels)

@@ -1,0 +1,120 @@
+"""Greedy decoding and sampling."""
+
+import numpy as np
+from keras import ops
+
+from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+
+
+def uniform_noise(batch_size, length, seed=0):
+    """Numbers to sample by: of each row of a batch and each position, alike on every backend.
+
+    Returns:
+        float32 `(batch_size, length)` in [0, 1); a row does not depend on how many there are.
+    """
+    bits = [np.random.Philox(np.random.SeedSequence([seed, row])).random_raw(length)
+            for row in range(batch_size)]
+    # 24 bits, as many as float32 holds.
+    numbers = np.reshape(bits, (batch_size, length)) >> np.uint64(40)
+    return (numbers / 2.0**24).astype("float32")
+
+
+def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
+           noise=None, seed=0, min_length=0, no_repeat=0, prefix=None, pad_id=0):
+    """Decodes one sequence a row, the likeliest token or a random one at a time.
+
+    Rows end by themselves; what comes after the end mark is `pad_id`.
+
+    Args:
+        step, cache: See `keras_attn.generation`; N is B.
+        begin_ids: Integers `(B,)`, what each row begins with; not part of the result.
+        max_length: Tokens at most, with the end mark.
+        end_id: Of the end mark.
+        temperature: Logits are divided by it; 0: the likeliest token always (greedy).
+        top_k: Only so many of the likeliest tokens may come; None: all.
+        top_p: Only the likeliest tokens that together have this probability; None: all.
+        noise: Of `uniform_noise(B, max_length)`; None: made from `seed`, where B is known.
+        min_length, no_repeat, prefix: See `constrain`; N is B.
+        pad_id: Fills up what is after the end.
+
+    Returns:
+        Dictionary of `token_ids` int32 `(B, max_length)`, with the end mark; `lengths` int32
+        `(B,)`; `log_probabilities` float32 `(B,)`, the model's own, without temperature and
+        limits; and `finished`, boolean `(B,)`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        `top_p`: Holtzman et al., The Curious Case of Neural Text Degeneration, 2020.
+    """
+    for name, value, right in (
+            ("temperature", temperature, temperature >= 0),
+            ("top_k", top_k, top_k is None or top_k >= 1),
+            ("top_p", top_p, top_p is None or 0 < top_p <= 1),
+            ("max_length", max_length, max_length >= 1)):
+        if not right:
+            raise ValueError(f"{name} is out of range. Received: {name}={value}")
+    begin_ids = ops.cast(begin_ids, "int32")
+    if temperature and noise is None:
+        noise = uniform_noise(begin_ids.shape[0], max_length, seed)
+    rows = ops.shape(begin_ids)[0]
+    ids = ops.concatenate(
+        [begin_ids[:, None], ops.full((rows, max_length), pad_id, "int32")], axis=1)
+    state = {
+        "index": ops.zeros((), "int32"), "ids": ids, "cache": cache,
+        "log_probabilities": ops.zeros((rows,), "float32"),
+        "lengths": ops.zeros((rows,), "int32"), "finished": ops.zeros((rows,), "bool"),
+    }
+
+    def goes_on(state):
+        return ops.logical_and(state["index"] < max_length,
+                               ops.logical_not(ops.all(state["finished"])))
+
+    def body(state):
+        index, ids, finished = state["index"], state["ids"], state["finished"]
+        logits, cache = step(ops.take(ids, index, axis=1), index, state["cache"])[:2]
+        own = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        limited = constrain(own, ids, index, end_id=end_id, min_length=min_length,
+                            no_repeat=no_repeat, prefix=prefix)
+        if temperature:
+            chosen = _draw(limited / temperature, ops.take(noise, index, axis=1), top_k, top_p)
+        else:
+            chosen = ops.cast(ops.argmax(limited, axis=-1), "int32")
+        added = ops.take_along_axis(own, chosen[:, None], axis=1)[:, 0]
+        chosen = ops.where(finished, pad_id, chosen)
+        return {
+            "index": index + 1,
+            "ids": ops.slice_update(ids, (0, index + 1), chosen[:, None]),
+            "cache": cache,
+            "log_probabilities": state["log_probabilities"] + ops.where(finished, 0.0, added),
+            "lengths": state["lengths"] + ops.cast(ops.logical_not(finished), "int32"),
+            "finished": ops.logical_or(finished, chosen == end_id),
+        }
+
+    state = ops.while_loop(goes_on, body, state)
+    return {"token_ids": state["ids"][:, 1:],
+            **{name: state[name] for name in ("lengths", "log_probabilities", "finished")}}
+
+
+def _draw(logits, noise, top_k, top_p):
+    """A token of each row: the first whose probability, and those before it, exceed the noise."""
+    size, order = logits.shape[-1], None
+    if top_k or top_p:
+        logits, order = ops.top_k(logits, min(top_k or size, size))
+    shares = ops.softmax(logits, axis=-1)
+    shares = ops.where(logits <= IMPOSSIBLE / 1e6, 0.0, shares)
+    sums = ops.cumsum(shares, axis=-1)
+    if top_p:
+        # What the tokens before it have must be less; the first always stays.
+        shares = ops.where(sums - shares < top_p, shares, 0.0)
+        sums = ops.cumsum(shares, axis=-1)
+    places = ops.sum(ops.cast(sums <= noise[:, None] * sums[:, -1:], "int32"), axis=-1)
+    # By rounding the last sum may not exceed the noise: then the last token that may come.
+    numbers = ops.arange(ops.shape(shares)[1], dtype="int32")
+    places = ops.minimum(places, ops.max(ops.where(shares > 0, numbers, 0), axis=1))
+    if order is None:
+        return places
+    return ops.cast(ops.take_along_axis(order, places[:, None], axis=1)[:, 0], "int32")
+
+

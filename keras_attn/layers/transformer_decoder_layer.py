@@ -1,0 +1,223 @@
+"""One layer of a Transformer decoder."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.multi_head_attention import MultiHeadAttention
+from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
+from keras_attn.layers.seeds import drop, dropout_generator, split_seed
+from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.products import by_rows
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TransformerDecoderLayer(keras.layers.Layer):
+    """Causal self-attention, attention to the encoder, and a feed-forward network, with residuals.
+
+    `x = LN(x + attention(x)); x = LN(x + attention(x, encoded)); x = LN(x + FFN(x))` as in the
+    paper, or with `norm_first` each norm before its sublayer instead of after the sum, after whose
+    last layer another norm is due.
+
+    Args:
+        num_heads: Number of attention heads.
+        intermediate_dim: Width inside the feed-forward network.
+        key_dim: Depth of a head; the input's depth over `num_heads` if None.
+        dropout: Share of each sublayer's output dropped in training, before the residual.
+        attention_dropout: Share of attention weights dropped; `dropout` if None.
+        activation: Activation of the feed-forward network: `"gelu_tanh"`, `"gelu_erf"`, a name
+            Keras knows, or a function.
+        norm_first: Whether the norm comes before each sublayer.
+        layer_norm_epsilon: Added to the variance.
+        kernel_initializer, bias_initializer: Initializers.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: `(B, T, D)`.
+        encoded: `(B, S, E)`, what the encoder found; None with `memory`.
+        padding_mask: Boolean or integer `(B, T)`, True for real positions. With a cache of length
+            L `(B, L)`, of all positions.
+        encoded_mask: Boolean or integer `(B, S)`, True for real positions of `encoded`.
+        return_attention_scores: Also return the weights of the attention to the encoder, before
+            dropout.
+        cache, cache_index: Of self-attention, as in `MultiHeadAttention`; see `make_cache`.
+        memory: What `project_memory` made of `encoded`, once for all steps of a decoding. B may be
+            a multiple of its rows: then adjacent rows of `inputs` share one of it.
+        training: Whether dropout is on.
+
+    Masks that Keras attaches to `inputs` and `encoded` serve where these are None.
+
+    Returns:
+        `(B, T, D)`; then the weights `(B, H, T, S)` if asked for, then the cache if one was given.
+
+    Raises:
+        ValueError: If an argument is out of range, both or neither of `encoded` and `memory` are
+            given, or the depth of the inputs is no multiple of `num_heads`.
+
+    Reference:
+        Vaswani et al., Attention Is All You Need, 2017, section 3.1.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        intermediate_dim,
+        key_dim=None,
+        dropout=0.0,
+        attention_dropout=None,
+        activation="relu",
+        norm_first=False,
+        layer_norm_epsilon=1e-5,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        sizes = {"num_heads": num_heads, "intermediate_dim": intermediate_dim, "key_dim": key_dim}
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        for name, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
+            if rate is not None and not 0 <= rate < 1:
+                raise ValueError(f"{name} must be in [0, 1). Received: {name}={rate}")
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.key_dim = key_dim
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.activation = get_activation(activation)
+        self.norm_first = norm_first
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, inputs_shape, encoded_shape=None):
+        depth = inputs_shape[-1]
+        if self.key_dim is None and depth % self.num_heads:
+            raise ValueError(
+                "The depth of the inputs must be a multiple of num_heads, or key_dim be given. "
+                f"Received: inputs_shape={tuple(inputs_shape)}, num_heads={self.num_heads}"
+            )
+        seeds = split_seed(self.seed, 6)
+        shared = {
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
+            "dtype": self.dtype_policy,
+        }
+        rate = self.dropout if self.attention_dropout is None else self.attention_dropout
+        self.self_attention, self.cross_attention = (
+            MultiHeadAttention(
+                self.num_heads, self.key_dim or depth // self.num_heads, dropout=rate,
+                fused=fused, seed=seed, name=name, **shared,
+            )
+            for name, fused, seed in (("self_attention", "qkv", seeds[0]),
+                                      ("cross_attention", "kv", seeds[1]))
+        )
+        self.feed_forward = PositionwiseFeedForward(
+            self.intermediate_dim, activation=self.activation, seed=seeds[2],
+            name="feed_forward", **shared,
+        )
+        names = ("self_attention", "cross_attention", "feed_forward")
+        self.norms = [
+            keras.layers.LayerNormalization(
+                epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{name}_norm")
+            for name in names
+        ]
+        self.seed_generators = [
+            dropout_generator(self.dropout, seed, f"{name}_dropout")
+            for name, seed in zip(names, seeds[3:], strict=True)
+        ]
+        self.self_attention.build(inputs_shape, inputs_shape)
+        self.cross_attention.build(inputs_shape, encoded_shape or inputs_shape)
+        for layer in (self.feed_forward, *self.norms):
+            layer.build(inputs_shape)
+        self.built = True
+
+    def make_cache(self, batch_size, length, dtype=None):
+        """Empty cache of self-attention, as `MultiHeadAttention.make_cache`."""
+        return self.self_attention.make_cache(batch_size, length, dtype)
+
+    def project_memory(self, encoded):
+        """Keys and values of the attention to the encoder: `(B, H, S, 2 key_dim)`."""
+        return self.cross_attention.project_memory(encoded)
+
+    def call(
+        self,
+        inputs,
+        encoded=None,
+        padding_mask=None,
+        encoded_mask=None,
+        return_attention_scores=False,
+        cache=None,
+        cache_index=None,
+        memory=None,
+        training=None,
+    ):
+        if (encoded is None) == (memory is None):
+            raise ValueError("One of encoded and memory is needed. "
+                             f"Received: {'neither' if encoded is None else 'both'}")
+        results = []
+
+        def attend_to_itself(x):
+            attended = self.self_attention(
+                x, x, value_mask=padding_mask, use_causal_mask=cache is None, cache=cache,
+                cache_index=cache_index, training=training)
+            if cache is None:
+                return attended
+            results.append(attended[1])
+            return attended[0]
+
+        def attend_to_encoder(x):
+            shape = ops.shape(x)
+            if memory is not None:  # rows that share a source are queries of one row
+                x = ops.reshape(x, (ops.shape(memory)[0], -1, shape[-1]))
+            attended = self.cross_attention(
+                x, encoded, value_mask=encoded_mask, memory=memory,
+                return_attention_scores=return_attention_scores, training=training)
+            if return_attention_scores:
+                attended, scores = attended
+                results.insert(0, scores if memory is None else self._by_row(scores, shape))
+            return attended if memory is None else ops.reshape(attended, shape)
+
+        x = inputs
+        for number, sublayer in enumerate((
+                attend_to_itself, attend_to_encoder,
+                lambda x: self.feed_forward(x, training=training))):
+            norm = self.norms[number]
+            y = sublayer(norm(x) if self.norm_first else x)
+            x = x + drop(y, self.dropout, self.seed_generators[number], training)
+            if not self.norm_first:
+                x = by_rows(norm, x)
+        return (x, *results) if results else x
+
+    def _by_row(self, scores, shape):
+        """Weights of rows that share a source, `(B, H, R T, S)` -> `(B R, H, T, S)`."""
+        keys = ops.shape(scores)[-1]
+        rows = ops.reshape(ops.transpose(scores, (0, 2, 1, 3)),
+                           (shape[0], shape[1], self.num_heads, keys))
+        return ops.transpose(rows, (0, 2, 1, 3))
+
+    def compute_output_shape(self, inputs_shape, encoded_shape=None):
+        return inputs_shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "key_dim": self.key_dim,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "activation": serialize_activation(self.activation),
+            "norm_first": self.norm_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }

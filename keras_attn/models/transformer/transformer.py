@@ -1,0 +1,332 @@
+"""The Transformer encoder–decoder."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers import (
+    LearnedPositionEmbedding,
+    SinusoidalPositionEncoding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.products import by_rows
+
+# Layers of encoder and of decoder, width, heads, width of the feed-forward networks. base and big:
+# Vaswani et al., table 3; tiny: Wu et al., Good for Misconceived Reasons, 2021.
+TRANSFORMER_SIZES = {
+    "tiny": (4, 128, 4, 256),
+    "base": (6, 512, 8, 2048),
+    "big": (6, 1024, 16, 4096),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class Transformer(Losses, keras.Model):
+    """The Transformer: an encoder of source tokens, a decoder that predicts the target's next one.
+
+    Args:
+        vocabulary_size: Rows V of the token table, of source and target alike.
+        num_layers: Layers of the encoder, and of the decoder.
+        hidden_dim: Width D; even.
+        num_heads: Heads of each layer; divides D.
+        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
+        target_vocabulary_size: Rows of a token table of the target's own; None: one table.
+        dropout: Share dropped from the embeddings and each sublayer's output.
+        attention_dropout: Share of attention weights dropped; 0 as in the paper.
+        positions: `"sinusoidal"`, or `"learned"`: tables of `max_length` rows.
+        max_length: The longest source and target; of sinusoidal positions no limit.
+        tie_embeddings: Whether the output's kernel is the token table of the target.
+        activation: Of the feed-forward networks.
+        norm_first: Norm before each sublayer and after the last layers, not after each sublayer.
+        layer_norm_epsilon: Added to the variance.
+        label_smoothing: See `sparse_cross_entropy`.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, S)`, the source.
+            `padding_mask` `(B, S)`, optional; 1 for real tokens.
+            `target_ids` `(B, T)`, the target after the mark of its beginning.
+            For losses and metrics also `label` `(B, T)`, the target up to the mark of its end;
+            `sample_weight` `(B, T)`, optional: 0 for padding.
+        training: Whether dropout is on.
+
+    Returns:
+        Dictionary of `encoder_output` `(B, S, D)` and `logits` `(B, T, V)` of the next token.
+
+    Embeddings are multiplied by sqrt(D). Padding of the target is on the right, where nothing sees
+    it. `fit` takes a dataset of such dictionaries. Loss `token`: the cross-entropy of the labels,
+    smoothed; metrics `token_accuracy` and `log_perplexity`, the cross-entropy without smoothing.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Vaswani et al., Attention Is All You Need, 2017.
+    """
+
+    INPUTS = ("token_ids", "padding_mask", "target_ids")
+    metric_names = ("token_loss", "token_accuracy", "log_perplexity")
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        hidden_dim,
+        num_heads,
+        intermediate_dim=None,
+        target_vocabulary_size=None,
+        dropout=0.1,
+        attention_dropout=0.0,
+        positions="sinusoidal",
+        max_length=512,
+        tie_embeddings=True,
+        activation="relu",
+        norm_first=False,
+        layer_norm_epsilon=1e-5,
+        label_smoothing=0.1,
+        seed=None,
+        name="transformer",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        sizes = {
+            "vocabulary_size": vocabulary_size, "num_layers": num_layers,
+            "hidden_dim": hidden_dim, "num_heads": num_heads,
+            "intermediate_dim": intermediate_dim, "max_length": max_length,
+            "target_vocabulary_size": target_vocabulary_size,
+        }
+        for field, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        if hidden_dim % num_heads:
+            raise ValueError("hidden_dim must be a multiple of num_heads. "
+                             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
+        shares = {"dropout": dropout, "attention_dropout": attention_dropout,
+                  "label_smoothing": label_smoothing}
+        for field, share in shares.items():
+            if not 0 <= share < 1:
+                raise ValueError(f"{field} must be in [0, 1). Received: {field}={share}")
+        if positions not in ("sinusoidal", "learned"):
+            raise ValueError(
+                f"positions must be 'sinusoidal' or 'learned'. Received: positions={positions!r}")
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim or 4 * hidden_dim
+        self.target_vocabulary_size = target_vocabulary_size
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.positions = positions
+        self.max_length = max_length
+        self.tie_embeddings = tie_embeddings
+        self.activation = get_activation(activation)
+        self.norm_first = norm_first
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.label_smoothing = label_smoothing
+        self.seed = seed
+
+    @classmethod
+    def from_size(cls, size, vocabulary_size, **kwargs):
+        """Transformer of a size of `TRANSFORMER_SIZES`: "tiny", "base" or "big".
+
+        Args:
+            size: Name of the size.
+            vocabulary_size: Rows of the token table.
+            **kwargs: Other arguments of the constructor.
+
+        Raises:
+            ValueError: If the size is unknown.
+        """
+        if size not in TRANSFORMER_SIZES:
+            raise ValueError(
+                f"size must be one of {', '.join(TRANSFORMER_SIZES)}. Received: size={size}")
+        names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+        return cls(vocabulary_size,
+                   **{**dict(zip(names, TRANSFORMER_SIZES[size], strict=True)), **kwargs})
+
+    def build(self, input_shape=None):
+        source_seed, target_seed, output_seed, *seeds = split_seed(
+            self.seed, 7 + 2 * self.num_layers)
+        target_size = self.target_vocabulary_size or self.vocabulary_size
+        self.token_embedding = self._table("token_embedding", self.vocabulary_size, source_seed)
+        self.target_embedding = self.token_embedding
+        if self.target_vocabulary_size:
+            self.target_embedding = self._table("target_embedding", target_size, target_seed)
+        self.output_kernel = None
+        if not self.tie_embeddings:
+            self.output_kernel = self._table("output_kernel", target_size, output_seed)
+        hidden = (None, None, self.hidden_dim)
+        self.position_layers = [self._positions(f"{side}_positions", seeds.pop())
+                                for side in ("source", "target")]
+        self.seed_generators = [
+            dropout_generator(self.dropout, seeds.pop(), f"{side}_dropout")
+            for side in ("source", "target")]
+        self.encoder_layers, self.decoder_layers = (
+            [
+                layer(
+                    self.num_heads,
+                    self.intermediate_dim,
+                    dropout=self.dropout,
+                    attention_dropout=self.attention_dropout,
+                    activation=self.activation,
+                    norm_first=self.norm_first,
+                    layer_norm_epsilon=self.layer_norm_epsilon,
+                    seed=seeds.pop(),
+                    dtype=self.dtype_policy,
+                    name=f"{side}_layer_{i}",
+                )
+                for i in range(self.num_layers)
+            ]
+            for layer, side in ((TransformerEncoderLayer, "encoder"),
+                                (TransformerDecoderLayer, "decoder"))
+        )
+        self.final_norms = [
+            keras.layers.LayerNormalization(
+                epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{side}_norm")
+            for side in ("encoder", "decoder") if self.norm_first
+        ]
+        for layer in (*self.position_layers, *self.encoder_layers, *self.final_norms):
+            layer.build(hidden)
+        for layer in self.decoder_layers:
+            layer.build(hidden, hidden)
+        self.built = True
+
+    def _table(self, name, rows, seed):
+        # Of variance 1 / D: times sqrt(D) an embedding has entries of about 1.
+        initializer = keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5)
+        return self.add_weight(name=name, shape=(rows, self.hidden_dim), autocast=False,
+                               initializer=seeded_initializer(initializer, seed))
+
+    def _positions(self, name, seed):
+        if self.positions == "sinusoidal":
+            return SinusoidalPositionEncoding(dtype=self.dtype_policy, name=name)
+        return LearnedPositionEmbedding(
+            self.max_length, initializer=keras.initializers.RandomNormal(stddev=0.02), seed=seed,
+            dtype=self.dtype_policy, name=name)
+
+    def select_inputs(self, batch):
+        """The entries of a batch that this model reads."""
+        return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def call(self, inputs, training=None):
+        encoded = self.encode(inputs, training)
+        x = self._embed(1, inputs["target_ids"], training)
+        for layer in self.decoder_layers:
+            x = layer(x, encoded, encoded_mask=inputs.get("padding_mask"), training=training)
+        return {"encoder_output": encoded, "logits": self._logits(x)}
+
+    def encode(self, inputs, training=None):
+        """What the encoder finds in the source.
+
+        Args:
+            inputs: Dictionary as in a call, of which `token_ids` and `padding_mask` are read.
+            training: Whether dropout is on.
+
+        Returns:
+            `(B, S, D)`.
+        """
+        x, mask = self._embed(0, inputs["token_ids"], training), inputs.get("padding_mask")
+        for layer in self.encoder_layers:
+            x = layer(x, padding_mask=mask, training=training)
+        return by_rows(self.final_norms[0], x) if self.norm_first else x
+
+    def start_decoding(self, inputs, length, rows=1):
+        """What decoding begins with.
+
+        Args:
+            inputs: As for `encode`.
+            length: Tokens of a target at most.
+            rows: Targets of each source.
+
+        Returns:
+            (cache, memory): for each layer the cache of self-attention, of B `rows` targets, and
+            the memory that all targets of a source share. Both go to `decode`, and the cache that
+            it returns to its next call.
+        """
+        encoded = self.encode(inputs)
+        batch = ops.shape(encoded)[0] * rows
+        return ([layer.make_cache(batch, length) for layer in self.decoder_layers],
+                [layer.project_memory(encoded) for layer in self.decoder_layers])
+
+    def decode(self, target_ids, index, cache, memory, padding_mask=None,
+               return_attention_scores=False):
+        """Logits of the next tokens, from those given and the ones in the cache.
+
+        Args:
+            target_ids: Integers `(B R, T)`, the tokens from position `index` on.
+            index: Integer scalar.
+            cache, memory: Of `start_decoding`.
+            padding_mask: Of the source, `(B, S)`, or None.
+            return_attention_scores: Also return the attention to the source: the mean of heads and
+                layers, `(B R, T, S)`.
+
+        Returns:
+            `(logits (B R, T, V), cache)`, then the attention if asked for.
+        """
+        length = ops.shape(target_ids)[1]
+        x = self._embed(1, target_ids, False, index + ops.arange(length, dtype="int32"))
+        new, scores = [], []
+        for layer, own, source in zip(self.decoder_layers, cache, memory, strict=True):
+            x, *found = layer(
+                x, encoded_mask=padding_mask, cache=own, cache_index=index, memory=source,
+                return_attention_scores=return_attention_scores)
+            new.append(found.pop())
+            scores += [ops.mean(ops.cast(one, "float32"), axis=1) for one in found]
+        result = self._logits(x), new
+        return (*result, sum(scores) / len(scores)) if return_attention_scores else result
+
+    def _embed(self, side, token_ids, training, position_ids=None):
+        table = (self.token_embedding, self.target_embedding)[side]
+        x = ops.cast(ops.take(table, token_ids, axis=0), self.compute_dtype)
+        x = self.position_layers[side](x * self.hidden_dim**0.5, position_ids=position_ids)
+        return drop(x, self.dropout, self.seed_generators[side], training)
+
+    def _logits(self, x):
+        if self.norm_first:
+            x = by_rows(self.final_norms[1], x)
+        kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
+        kernel = ops.transpose(ops.cast(kernel, x.dtype))
+        return ops.cast(by_rows(lambda rows: ops.matmul(rows, kernel), x), "float32")
+
+    def loss_weights(self, batch):
+        return {"token": ops.sum(label_weights(batch, batch["label"]))}
+
+    def loss_errors(self, outputs, batch):
+        return {"token": self._sum(batch, sparse_cross_entropy(
+            batch["label"], outputs["logits"], self.label_smoothing))}
+
+    def metric_sums(self, outputs, batch):
+        weight = self.loss_weights(batch)["token"]
+        found = {"token_accuracy": hits(batch["label"], outputs["logits"]),
+                 "log_perplexity": sparse_cross_entropy(batch["label"], outputs["logits"])}
+        return {name: (self._sum(batch, values), weight) for name, values in found.items()}
+
+    def _sum(self, batch, values):
+        return ops.sum(label_weights(batch, batch["label"]) * values)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "hidden_dim": self.hidden_dim,
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "target_vocabulary_size": self.target_vocabulary_size,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "positions": self.positions,
+            "max_length": self.max_length,
+            "tie_embeddings": self.tie_embeddings,
+            "activation": serialize_activation(self.activation),
+            "norm_first": self.norm_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "label_smoothing": self.label_smoothing,
+            "seed": self.seed,
+        }

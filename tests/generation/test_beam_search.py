@@ -1,0 +1,142 @@
+"""Beam search against all sequences of a small language model."""
+
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import compiled
+from markov import BEGIN, END, VOCABULARY, Markov
+
+from keras_attn.generation import beam_search, sample
+
+LENGTH = 4
+WIDE = 4**LENGTH
+
+
+def _search(model, beams, rows=1, length=LENGTH, **options):
+    found = beam_search(model.step, model.cache(rows * beams), np.full(rows, BEGIN), beams, length,
+                        END, **options)
+    return {name: ops.convert_to_numpy(value) for name, value in found.items()}
+
+
+def _score(model, tokens, penalty, row=0):
+    return model.log_probability(tokens, row) / ((5 + len(tokens)) / 6) ** penalty
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
+def test_a_wide_beam_finds_the_best_of_all_sequences(seed, penalty):
+    model = Markov(seed)
+    wanted = sorted(model.sequences(LENGTH), key=lambda s: -_score(model, s, penalty))[:10]
+    found = _search(model, WIDE, length_penalty=penalty)
+    for number, tokens in enumerate(wanted):
+        length = found["lengths"][0, number]
+        assert tuple(found["token_ids"][0, number, :length]) == tokens
+        assert (found["token_ids"][0, number, length:] == 0).all()
+        assert found["finished"][0, number]
+        assert found["scores"][0, number] == pytest.approx(_score(model, tokens, penalty), abs=1e-5)
+        assert found["log_probabilities"][0, number] == pytest.approx(
+            model.log_probability(tokens), abs=1e-5)
+
+
+@pytest.mark.parametrize("beams", [1, 2, 3])
+@pytest.mark.parametrize("early", [False, True])
+def test_scores_are_those_of_the_model_and_in_order(beams, early):
+    for seed in range(5):
+        model = Markov(seed)
+        found = _search(model, beams, length=8, early_stopping=early)
+        kept = found["scores"][0] > -1e29
+        for tokens, length, score, own in zip(*(found[name][0][kept] for name in (
+                "token_ids", "lengths", "scores", "log_probabilities")), strict=True):
+            tokens = tuple(tokens[:length])
+            assert own == pytest.approx(model.log_probability(tokens), abs=1e-4)
+            assert score == pytest.approx(_score(model, tokens, 0.6), abs=1e-4)
+        ended = found["finished"][0] & kept
+        assert (np.diff(found["scores"][0][ended]) <= 0).all()
+        assert (np.diff(ended.astype(int)) <= 0).all(), "those that ended come first"
+        distinct = {tuple(row) for row in found["token_ids"][0][kept]}
+        assert len(distinct) == kept.sum()
+
+
+def test_one_beam_is_greedy():
+    for seed in range(10):
+        model = Markov(seed)
+        one = _search(model, 1, length=9)
+        greedy = sample(model.step, model.cache(1), np.full(1, BEGIN), 9, END, temperature=0)
+        np.testing.assert_array_equal(one["token_ids"][:, 0], greedy["token_ids"])
+        np.testing.assert_array_equal(one["lengths"][:, 0], greedy["lengths"])
+        np.testing.assert_allclose(one["log_probabilities"][:, 0], greedy["log_probabilities"],
+                                   rtol=1e-5)
+
+
+def test_rows_do_not_depend_on_each_other():
+    model = Markov(3, rows=4)
+    together = _search(model, 3, rows=4, length=10)
+    for row in range(4):
+        alone = Markov(3, rows=4)
+        alone.logits = model.logits[row:row + 1]
+        for name, value in _search(alone, 3, length=10).items():
+            np.testing.assert_allclose(together[name][row:row + 1], value, rtol=1e-5, err_msg=name)
+
+
+def test_compiled_it_finds_the_same():
+    model = Markov(1, rows=2)
+
+    def search(begin):
+        return beam_search(model.step, model.cache(2 * 3), begin, 3, 7, END)
+
+    begin = ops.convert_to_tensor(np.full(2, BEGIN))
+    for name, value in compiled(search)(begin).items():
+        np.testing.assert_allclose(value, search(begin)[name], rtol=1e-5, err_msg=name)
+
+
+def test_lengths_prefixes_and_repetitions_are_as_asked_for():
+    for seed in range(5):
+        model = Markov(seed)
+        found = _search(model, 4, length=8, min_length=5)
+        assert (found["lengths"][0] >= 6).all()
+        prefix = np.array([[2, 2, 3, -1, 1]])
+        found = _search(model, 4, length=8, prefix=prefix)
+        kept = found["token_ids"][0][found["scores"][0] > -1e29]
+        assert len(kept) and (kept[:, [0, 1, 2, 4]] == [2, 2, 3, 1]).all()
+        for size in (1, 2):
+            for tokens, length in zip(*(_search(model, 4, length=8, no_repeat=size)[name][0]
+                                        for name in ("token_ids", "lengths")), strict=True):
+                parts = [tuple(tokens[i:i + size]) for i in range(length - size + 1)]
+                assert len(set(parts)) == len(parts)
+
+
+def test_coverage_counts_what_the_attention_left_out():
+    random = np.random.default_rng(0)
+    attention = random.dirichlet(np.ones(3), size=VOCABULARY).astype("float32")
+    model = Markov(2)
+
+    def step(token_ids, index, cache):
+        logits, cache = model.step(token_ids, index, cache)
+        return logits, cache, ops.take(ops.convert_to_tensor(attention), token_ids, axis=0)
+
+    found = beam_search(step, model.cache(WIDE), np.full(1, BEGIN), WIDE, LENGTH, END,
+                        coverage_penalty=0.4, source_length=3, return_attention=True)
+    found = {name: ops.convert_to_numpy(value)[0] for name, value in found.items()}
+
+    def score(tokens):
+        seen = np.sum([attention[token] for token in (BEGIN, *tokens[:-1])], axis=0)
+        return _score(model, tokens, 0.6) + 0.4 * np.sum(np.log(np.minimum(seen, 1)))
+
+    wanted = sorted(model.sequences(LENGTH), key=lambda tokens: -score(tokens))
+    for number, tokens in enumerate(wanted[:5]):
+        assert tuple(found["token_ids"][number, :len(tokens)]) == tokens
+        assert found["scores"][number] == pytest.approx(score(tokens), abs=1e-4)
+        np.testing.assert_allclose(found["attention"][number, :len(tokens)],
+                                   attention[[BEGIN, *tokens[:-1]]], rtol=1e-6)
+        assert not found["attention"][number, len(tokens):].any()
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"beams": 0}, "beams=0"), ({"max_length": 0}, "max_length=0"),
+    ({"coverage_penalty": 0.1}, "source_length"), ({"coverage_penalty": -1}, "coverage_penalty=-1"),
+])
+def test_wrong_arguments_are_named(options, message):
+    model = Markov()
+    options = {"beams": 2, "max_length": 4, **options}
+    with pytest.raises(ValueError, match=message):
+        beam_search(model.step, model.cache(2), np.full(1, BEGIN), end_id=END, **options)
