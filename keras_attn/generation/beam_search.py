@@ -56,7 +56,7 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     rows = begin_ids.shape[0] if begin_ids.shape[0] is not None else ops.shape(begin_ids)[0]
     search = _Search(rows, beams)
     if prefix is not None:
-        prefix = ops.repeat(ops.cast(prefix, "int32"), beams, axis=0)
+        prefix = ops.repeat(prefix, beams, axis=0)
 
     def hypotheses(log_probabilities):
         begin = ops.broadcast_to(begin_ids[:, None, None], (rows, beams, 1))

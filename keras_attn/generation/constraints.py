@@ -26,7 +26,7 @@ def constrain(log_probabilities, ids, index, *, end_id, min_length=0, no_repeat=
     if min_length:
         allowed.append(ops.logical_or(vocabulary != end_id, index >= min_length)[None])
     if prefix is not None:
-        length = prefix.shape[1]
+        prefix, length = ops.cast(prefix, "int32"), prefix.shape[1]
         place = ops.minimum(index, length - 1)
         wanted = ops.where(index < length, ops.take(prefix, place, axis=1), -1)[:, None]
         allowed.append(ops.logical_or(wanted < 0, vocabulary[None] == wanted))

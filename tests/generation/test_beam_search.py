@@ -95,7 +95,7 @@ def test_lengths_prefixes_and_repetitions_are_as_asked_for():
         found = _search(model, 4, length=8, min_length=5)
         assert (found["lengths"][0] >= 6).all()
         prefix = np.array([[2, 2, 3, -1, 1]])
-        found = _search(model, 4, length=8, prefix=prefix)
+        found = _search(model, 4, length=8, prefix=prefix, min_length=5)
         kept = found["token_ids"][0][found["scores"][0] > -1e29]
         assert len(kept) and (kept[:, [0, 1, 2, 4]] == [2, 2, 3, 1]).all()
         for size in (1, 2):
