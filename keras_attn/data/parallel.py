@@ -1,0 +1,116 @@
+"""Parallel text: aligned files, tables and translation sets of TFDS."""
+
+import collections
+import dataclasses
+import itertools
+
+from keras_attn.data.files import find_files
+from keras_attn.data.table_formats import Lines, is_text
+from keras_attn.data.tables import iterate_rows, place
+from keras_attn.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelText:
+    """Sentences and their translations.
+
+    Attributes:
+        sources, targets: Strings.
+        places: (file, line) of each.
+        skipped: How many were left out, by reason.
+        files: Names.
+    """
+
+    sources: list[str]
+    targets: list[str]
+    places: list[tuple]
+    skipped: dict
+    files: tuple
+
+    def __len__(self):
+        return len(self.sources)
+
+    def take(self, rows):
+        """Some of them, by number."""
+        return dataclasses.replace(self, **{
+            name: [getattr(self, name)[row] for row in rows]
+            for name in ("sources", "targets", "places")})
+
+    def where(self, row):
+        """Where a sentence stands, for messages."""
+        return place(*self.places[row])
+
+
+def read_parallel(source, target=None, *, columns=("source", "target"), format=None, header=None,
+                  encoding="utf-8", on_bad_text="error", split="train"):
+    """Reads parallel text into memory.
+
+    Args:
+        source: With `target` a file of one sentence a line, or a glob; without it a table, or
+            `tfds:NAME`.
+        target: The same number of files with the translations, line by line.
+        columns: Of a table: source and target; of TFDS the languages.
+        format, header, encoding, split: As in `iterate_rows`.
+        on_bad_text: "error", or "skip" to leave out and count lines that cannot be decoded, or
+            of which one side is empty.
+
+    Returns:
+        `ParallelText`.
+
+    Raises:
+        UserError: For files of other numbers of lines, an empty side, bytes that are no text, with
+            the line; or no sentence at all.
+    """
+    skipped = collections.Counter()
+    if target is None:
+        rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
+                            header=header, encoding=encoding, on_bad_text=on_bad_text, split=split)
+        found = [(row.text, row.text_pair, (row.file, row.line)) for row in rows]
+        skipped.update(rows.skipped)
+    else:
+        found = list(_aligned(find_files(source), find_files(target), encoding, on_bad_text,
+                              skipped))
+    kept = []
+    for text, translation, where in found:
+        if text.strip() and translation.strip():
+            kept.append((text, translation, where))
+            continue
+        side = "source" if not text.strip() else "target"
+        if on_bad_text == "error":
+            raise UserError("Both sides must have text; on_bad_text=skip leaves out those that "
+                            f"have none. Received: no {side} at {place(*where)}")
+        skipped["empty"] += 1
+    if not kept:
+        raise UserError(f"At least one sentence is needed. Received: {source}")
+    sources, targets, places = map(list, zip(*kept, strict=True))
+    files = tuple(dict.fromkeys(file for file, _ in places))
+    if target is not None:
+        files = tuple(find_files(source)) + tuple(find_files(target))
+    return ParallelText(sources, targets, places, dict(skipped), files)
+
+
+def _aligned(sources, targets, encoding, on_bad_text, skipped):
+    """Yields the lines of files side by side."""
+    if len(sources) != len(targets):
+        raise UserError("As many files of the target as of the source are needed. "
+                        f"Received: {len(sources)} and {len(targets)}")
+    for names in zip(sources, targets, strict=True):
+        lines = [Lines(name, encoding) for name in names]
+        for number, pair in enumerate(itertools.zip_longest(*lines), 1):
+            if None in pair:
+                counts = [_count(name, encoding) for name in names]
+                raise UserError("Source and target must have the same number of lines. Received: "
+                                + ", ".join(f"{name} has {count:,}"
+                                            for name, count in zip(names, counts, strict=True)))
+            bad = [name for name, line in zip(names, pair, strict=True) if not is_text(line)]
+            if bad and on_bad_text == "error":
+                raise UserError(f"Text in {encoding} is needed; on_bad_text=skip leaves such lines "
+                                f"out. Received: {place(bad[0], number)}")
+            if bad:
+                skipped["encoding"] += 1
+                continue
+            yield (*(line.rstrip("\r\n") for line in pair), (names[0], number))
+
+
+def _count(name, encoding):
+    return sum(1 for _ in Lines(name, encoding))

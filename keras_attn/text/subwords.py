@@ -1,0 +1,125 @@
+"""Subwords of translation: sentencepiece models, trained and used."""
+
+import io
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError, first_line
+from keras_attn.whole_files import write_whole
+
+PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID = range(4)
+KINDS = ("bpe", "unigram")
+
+
+def train_subwords(texts, vocabulary_size, kind="bpe"):
+    """Trains a model of subwords.
+
+    Args:
+        texts: Iterable of strings, of both languages for a joint vocabulary.
+        vocabulary_size: Pieces at most; fewer where the texts have fewer.
+        kind: "bpe" or "unigram".
+
+    Returns:
+        Bytes, what `Subwords` takes.
+
+    Raises:
+        UserError: If the size or the kind cannot be.
+
+    Reference:
+        Kudo and Richardson, SentencePiece, 2018.
+    """
+    import sentencepiece
+
+    if kind not in KINDS:
+        raise UserError(f"data.subwords must be one of {', '.join(KINDS)}. Received: {kind}")
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts), model_writer=written, vocab_size=vocabulary_size,
+            hard_vocab_limit=False, model_type=kind, character_coverage=1.0, pad_id=PAD_ID,
+            bos_id=BEGIN_ID, eos_id=END_ID, unk_id=UNKNOWN_ID, minloglevel=2,
+            max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
+        )
+    except (RuntimeError, OSError) as error:
+        raise UserError("data.vocab_size must suit the text. Received: data.vocab_size="
+                        f"{vocabulary_size} ({first_line(error)})") from error
+    return written.getvalue()
+
+
+class Subwords:
+    """Text to token ids and back.
+
+    Args:
+        model: Bytes of a sentencepiece model with the marks that `train_subwords` gives it.
+        name: What messages call it.
+
+    Raises:
+        UserError: If it is none.
+    """
+
+    def __init__(self, model, name="the model"):
+        import sentencepiece
+
+        self.model = model
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(model)
+            marks = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
+                     self._processor.unk_id()]
+        except (RuntimeError, OSError, TypeError) as error:
+            raise UserError(f"A sentencepiece model is needed. Received: {name}") from error
+        if marks != [PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID]:
+            raise UserError("A sentencepiece model with the marks pad, begin, end, unknown as 0 to "
+                            f"3 is needed. Received: {name}, with {marks}")
+
+    @classmethod
+    def from_file(cls, path):
+        """Reads the model of a file."""
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                return cls(file.read(), path)
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"The subwords must be a readable file. Received: {path} ({error.message})"
+            ) from error
+
+    def write(self, path):
+        """Writes the model, whole or not at all."""
+        write_whole(path, self.model)
+
+    @property
+    def vocabulary_size(self):
+        """How many pieces there are, with the marks."""
+        return self._processor.get_piece_size()
+
+    def encode(self, texts):
+        """Token ids, without marks.
+
+        Args:
+            texts: List of strings.
+
+        Returns:
+            `(ids int32 (N,), ends int64 (len(texts),))`: of all texts, and where each ends.
+        """
+        rows = self._processor.encode(list(texts), num_threads=1)
+        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
+        return np.fromiter((i for row in rows for i in row), np.int32, count=ends[-1] if rows
+                           else 0), ends
+
+    def decode(self, rows):
+        """Texts of token ids; marks and what follows the end mark are left out.
+
+        Args:
+            rows: List of lists or arrays of integers.
+
+        Returns:
+            List of strings.
+        """
+        kept = []
+        for row in rows:
+            row = np.asarray(row)
+            end = np.flatnonzero(row == END_ID)
+            row = row[: end[0]] if len(end) else row
+            kept.append(row[(row != PAD_ID) & (row != BEGIN_ID)].tolist())
+        return self._processor.decode(kept)

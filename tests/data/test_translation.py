@@ -1,0 +1,79 @@
+"""Batches of sentence pairs by their number of tokens."""
+
+import numpy as np
+import pytest
+
+from keras_attn.data.translation import STEP, TranslationBatches
+from keras_attn.errors import UserError
+from keras_attn.text.subwords import BEGIN_ID, END_ID, PAD_ID
+
+
+def _pairs(count=100, seed=0):
+    random = np.random.default_rng(seed)
+    return [[random.integers(4, 50, size).astype("int32") for size in random.integers(0, 30, count)]
+            for _ in range(2)]
+
+
+def _batches(**options):
+    return TranslationBatches(*_pairs(), **{"batch_tokens": 120, **options})
+
+
+def _whole(batches, index):
+    return batches.batch(index, 0, batches.batch_size)
+
+
+@pytest.mark.parametrize("multiple", [1, 4])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_epoch_holds_every_pair_once_in_batches_of_few_tokens(multiple, epoch):
+    batches = _batches(multiple=multiple)
+    sources, targets = _pairs()
+    seen = []
+    for i in range(batches.num_batches):
+        batch = _whole(batches, epoch * batches.num_batches + i)
+        rows, width = batch["token_ids"].shape
+        longest = max(width, batch["target_ids"].shape[1])
+        assert rows % multiple == 0 and longest % STEP == 0
+        assert rows * longest <= 120 or rows == multiple
+        numbers = batches.numbers(epoch * batches.num_batches + i)
+        seen += list(numbers)
+        for row in range(rows):
+            if row >= len(numbers):
+                assert not batch["sample_weight"][row].any() and not batch["padding_mask"][row].any()
+                continue
+            source, target = sources[numbers[row]], targets[numbers[row]]
+            own = batch["padding_mask"][row] > 0
+            np.testing.assert_array_equal(batch["token_ids"][row][own], [*source, END_ID])
+            real = batch["sample_weight"][row] > 0
+            np.testing.assert_array_equal(batch["label"][row][real], [*target, END_ID])
+            np.testing.assert_array_equal(batch["target_ids"][row][real], [BEGIN_ID, *target])
+            assert (batch["label"][row][~real] == PAD_ID).all()
+    assert sorted(seen) == list(range(100))
+
+
+def test_shares_of_replicas_are_the_batch_cut_in_pieces():
+    batches = _batches(multiple=4)
+    for index in range(5):
+        whole = _whole(batches, index)
+        parts = [batches.batch(index, first, first + 1) for first in range(4)]
+        for name, array in whole.items():
+            np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), array)
+
+
+def test_epochs_differ_and_a_batch_is_a_function_of_seed_and_number():
+    batches, again, other = _batches(), _batches(), _batches(seed=1)
+    count = batches.num_batches
+    assert batches.numbers(3).tolist() == again.numbers(3).tolist()
+    epochs = [[tuple(sorted(source.numbers(epoch * count + i))) for i in range(count)]
+              for source, epoch in ((batches, 0), (batches, 1), (other, 0))]
+    assert epochs[0] != epochs[1] and epochs[0] != epochs[2]
+    again.numbers(count)
+    assert batches.numbers(3).tolist() == again.numbers(3).tolist()
+    plain = _batches(shuffle=False)
+    widths = [max(_whole(plain, i)[name].shape[1] for name in ("token_ids", "target_ids"))
+              for i in range(plain.num_batches)]
+    assert widths == sorted(widths)
+
+
+def test_without_a_pair_there_is_no_batch():
+    with pytest.raises(UserError, match="At least one sentence"):
+        TranslationBatches([], [], batch_tokens=10)
