@@ -38,7 +38,7 @@ def test_an_epoch_holds_every_pair_once_in_batches_of_few_tokens(multiple, epoch
         seen += list(numbers)
         for row in range(rows):
             if row >= len(numbers):
-                assert not batch["sample_weight"][row].any() and not batch["padding_mask"][row].any()
+                assert not any(batch[name][row].any() for name in ("sample_weight", "padding_mask"))
                 continue
             source, target = sources[numbers[row]], targets[numbers[row]]
             own = batch["padding_mask"][row] > 0
