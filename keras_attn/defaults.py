@@ -140,6 +140,60 @@ _CHOICE = {
 }
 _LIMIT = {"limit": (int, "evaluate on that many rows only, spread evenly")}
 
+_PARALLEL = {
+    "source": (str, "file of a sentence a line, glob, or list with commas; without a target a "
+                    "table, or tfds:NAME[:SPLIT]"),
+    "target": (str, "the translations, line by line"),
+}
+_TRANSLATED = {
+    "task": ("translation", "what is learnt"),
+    "train": _PARALLEL,
+    "validation": _PARALLEL,
+    "source_column": ("source", "of a table; of TFDS the language"),
+    "target_column": ("target", "likewise"),
+    "format": (str, "of a table: tsv, csv, jsonl, parquet; without: by the file's name"),
+    "header": (bool, "whether the first line names the columns; without: if columns are named"),
+    "encoding": _TEXT["encoding"],
+    "on_bad_text": ("error", "error, or skip: leave out and count bytes that are no text, sentences "
+                             "without the other side and those over data.length"),
+    "vocab": (str, "sentencepiece model; without: that of `pretrained`, else trained on data.train"),
+    "vocab_size": (8000, "subwords of one that is trained, of both languages together"),
+    "subwords": ("bpe", "kind of one that is trained: bpe or unigram"),
+    "length": (256, "tokens of a side at most"),
+    "limit": (int, "train on that many sentences, drawn by train.seed"),
+}
+_TRANSFORMER = {
+    "size": (str, "tiny (4 + 4 layers of 128), base (6 + 6 of 512) or big (of 1,024); without: "
+                  "that of `pretrained` or tiny"),
+    "num_layers": (int, "of the encoder, and of the decoder; this and the widths; without: those "
+                        "of the size"),
+    "hidden_dim": (int, "width"),
+    "num_heads": (int, "attention heads of a layer"),
+    "intermediate_dim": (int, "width inside the feed-forward part"),
+    "positions": ("sinusoidal", "sinusoidal or learned"),
+    "norm_first": (False, "norm before each part, not after"),
+    "tie_embeddings": (True, "whether the output's kernel is the table of tokens"),
+    "dropout": (0.1, "share of values set to 0 in training"),
+    "attention_dropout": (0.0, "share of attention weights set to 0 in training"),
+    "label_smoothing": (0.1, "share of each label that is spread over the vocabulary"),
+}
+_TRANSLATING = {
+    **{name: entry for name, entry in _TRAINING.items() if name != "batch_size"},
+    "batch_tokens": (4096, "tokens of a step's longer side at most, with padding, over all devices "
+                           "and micro-batches"),
+    "beta_2": (0.98, "of the optimizer"),
+    "schedule": ("inverse_sqrt", "inverse_sqrt, linear, cosine or constant, after the warmup"),
+}
+_DECODING = {
+    **_EVAL,
+    "batch_size": (32, "sentences translated together"),
+    "metric": (str, "keep the weights with which it was best in validation: bleu, chrf or loss; "
+                    "without: last ones, or the mean of checkpoint.average"),
+    "patience": _CHOICE["patience"],
+    "beam": (4, "hypotheses of the beam search"),
+    "length_penalty": (0.6, "of the beam search: more favours longer translations"),
+}
+
 _PRETRAINING = {
     **_RUN, "data": _UNLABELLED, "model": _BERT, "train": _TRAINING,
     "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
@@ -148,6 +202,11 @@ _FINETUNING = {
     **_RUN, "data": _LABELLED, "model": _CLASSIFIER,
     "train": {**_TRAINING, **_GENTLE}, "search": _SEARCH,
     "eval": {**_EVAL, **_CHOICE}, "checkpoint": _CHECKPOINT,
+}
+
+_TRANSLATION = {
+    **_RUN, "data": _TRANSLATED, "model": _TRANSFORMER, "train": _TRANSLATING, "eval": _DECODING,
+    "checkpoint": {**_CHECKPOINT, "average": (1, "newest checkpoints whose mean is the model")},
 }
 
 
@@ -162,6 +221,11 @@ def finetuning_defaults():
     config.train.learning_rate = 1e-4  # BERT-base: 2e-5 to 5e-5
     config.eval.every = 500
     return config
+
+
+def translation_defaults():
+    """Returns the config of training a translator; `configs/multi30k.py` shows its use."""
+    return _config(_TRANSLATION)
 
 
 def as_bert(config):
@@ -196,7 +260,8 @@ def fields(config, prefix=""):
 
 def meaning(config, path):
     """What a field of a config is for; "" for a field that is not one of ours."""
-    entry = _FINETUNING if "task" in config.get("data", {}) else _PRETRAINING
+    task = config.get("data", {}).get("task", "")
+    entry = {"": _PRETRAINING, "translation": _TRANSLATION}.get(task, _FINETUNING)
     for name in path.split("."):
         entry = entry.get(name, {}) if isinstance(entry, dict) else {}
     return entry[1] if entry else ""

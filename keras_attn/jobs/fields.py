@@ -3,20 +3,28 @@
 import math
 
 from keras_attn.data.pretraining import SEGMENTS
-from keras_attn.defaults import fields, finetuning_defaults, pretraining_defaults
+from keras_attn.defaults import (
+    fields,
+    finetuning_defaults,
+    pretraining_defaults,
+    translation_defaults,
+)
 from keras_attn.errors import UserError, nearest
+from keras_attn.text import subwords
 from keras_attn.training import optimizers, schedules
 
 DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults,
-            "reading": finetuning_defaults}
+            "reading": finetuning_defaults, "translation": translation_defaults}
 CHOICES = {
     "train.precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "train.optimizer": optimizers.NAMES,
     "train.schedule": schedules.NAMES,
     "data.on_bad_text": ("error", "skip"),
     "data.segments": SEGMENTS,
+    "data.subwords": subwords.KINDS,
     "model.pooling": ("cls", "mean"),
     "model.initial_embeddings": ("cooccurrences", "random"),
+    "model.positions": ("sinusoidal", "learned"),
     "model.initial_bias": ("frequencies", "zeros"),
 }
 # Field, lowest value, whether that value itself is allowed.
@@ -29,13 +37,17 @@ LOWEST = (
     ("eval.every", 0, True), ("eval.batch_size", 0, False), ("eval.limit", 0, False),
     ("eval.patience", 0, False), ("data.holdout", 0, True), ("data.seed", 0, True),
     ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
+    ("checkpoint.average", 0, False), ("train.batch_tokens", 0, False), ("train.beta_2", 0, True),
+    ("eval.beam", 0, False), ("model.label_smoothing", 0, True),
+    ("model.attention_dropout", 0, True),
     ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
     ("data.windows", 0, True),
     ("data.vocab_size", 0, False), ("data.max_question", 0, False), ("data.stride", 0, False),
     ("data.max_answer", 0, False),
     ("model.dropout", 0, True), ("model.initializer_range", 0, False),
 )
-BELOW_ONE = ("train.warmup_fraction", "model.dropout", "data.holdout")
+BELOW_ONE = ("train.warmup_fraction", "train.beta_2", "model.dropout", "model.attention_dropout",
+             "model.label_smoothing", "data.holdout")
 
 
 def check_fields(kind, config):

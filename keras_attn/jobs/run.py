@@ -15,6 +15,7 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import DEFAULTS, check_fields
 from keras_attn.jobs.saved import Saved
+from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
@@ -27,7 +28,7 @@ class Run:
     """One run: its config checked, its workdir locked, its strategy made.
 
     Args:
-        kind: "pretraining", "finetuning" or "reading".
+        kind: "pretraining", "finetuning", "reading" or "translation".
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
@@ -56,14 +57,19 @@ class Run:
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
         self.strategy = make_strategy(strategy, virtual_devices, tpu)
         self.chief = is_chief(self.strategy)
-        check_batch_size(config.train.batch_size, config.train.accumulate, self.strategy)
+        # What rows of a batch are a multiple of.
+        self.multiple = config.train.accumulate * self.strategy.num_replicas_in_sync
+        check_batch_size(config.train.get("batch_size", self.multiple), config.train.accumulate,
+                         self.strategy)
         check_eval_batch_size(config.eval.batch_size, self.strategy)
         keras.utils.set_random_seed(config.train.seed)
 
     @functools.cached_property
     def pretrained(self):
-        """`Saved` of the run whose weights to start from, or None."""
+        """`Saved` of the run whose weights to start from, or None; `SavedTranslator`."""
         source = self.config.pretrained
+        if source and self.kind == "translation":
+            return SavedTranslator(source)
         return Saved(source, self.config.data.lowercase, "data.lowercase") if source else None
 
     @contextlib.contextmanager
@@ -94,7 +100,9 @@ class Run:
             raise UserError("A folder without runs is needed; choose another --workdir. "
                             f"Received: workdir={self.workdir.path}, which holds several")
         self.resumed = self.saved is not None
-        if not self.resumed:
+        if "lowercase" not in data:
+            pass
+        elif not self.resumed:
             data.lowercase = _lowercase(data, self.pretrained)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
@@ -183,6 +191,7 @@ class Run:
         with self.strategy.scope():
             model = make_model()
             optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay,
+                                       beta_2=train.get("beta_2", 0.999),
                                        layer_decay=train.get("layer_decay", 1.0))
         self.say(
             f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
@@ -208,9 +217,10 @@ class Run:
             evaluate_every=config.eval.every,
             checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
             first_weights=first_weights, best=best,
+            average=config.checkpoint.get("average", 1),
         )
         trainer.run()
-        return self._finish(trainer)
+        return self._finish(trainer, batches)
 
     def _evaluator(self, model, batches, rows, metrics):
         evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
@@ -224,9 +234,10 @@ class Run:
 
         return evaluate
 
-    def _finish(self, trainer):
+    def _finish(self, trainer, batches):
         """Writes model.keras and results.json, and returns the results."""
-        examples = trainer.step * self.config.train.batch_size
+        examples = trainer.step * self.config.train.get(
+            "batch_size", batches.num_examples / batches.num_batches)
         results = {
             **(trainer.validation or {}),
             "steps": trainer.step,

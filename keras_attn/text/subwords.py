@@ -93,6 +93,10 @@ class Subwords:
         """How many pieces there are, with the marks."""
         return self._processor.get_piece_size()
 
+    def pieces(self, ids):
+        """The pieces of token ids, as sentencepiece writes them."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
     def encode(self, texts):
         """Token ids, without marks.
 

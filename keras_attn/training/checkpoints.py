@@ -206,6 +206,25 @@ class Checkpoints:
                          "damaged; taking the newest")
         return self.read_newest(prefix, check)
 
+    def read_mean(self, count):
+        """The mean of the model's weights over the newest checkpoints that are whole.
+
+        Returns:
+            Dict of arrays as `read` with the prefix "model/"; None if there is no checkpoint.
+        """
+        total, number = {}, 0
+        for step in self.steps()[-count:]:
+            try:
+                values, _ = self.read(step, "model/")
+            except DAMAGE as error:
+                self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
+                         f"left out of the mean: {first_line(error)}")
+                continue
+            number += 1
+            for path, array in values.items():
+                total[path] = total[path] + array if path in total else np.asarray(array, "float64")
+        return {path: (array / number).astype("float32") for path, array in total.items()} or None
+
     def _write_index(self, steps):
         with whole(self._path("index.json")) as temporary, \
                 tf.io.gfile.GFile(temporary, "w") as file:

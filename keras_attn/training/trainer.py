@@ -48,11 +48,14 @@ class Trainer:
         first_weights: Function that sets the weights of a model that no checkpoint is restored to.
         best: `Best`; the run ends with the weights of its best evaluation, and when that has no
             patience left. None: with the last ones.
+        average: The run ends with the mean of the weights of that many newest checkpoints instead;
+            1: with what `best` says.
     """
 
     def __init__(self, step, batches, folder, *, total_steps=None, minutes=None, peak=1e-4,
                  warmup_fraction=0.1, schedule="linear", evaluate=None, evaluate_every=0,
-                 checkpoint_every=None, keep=2, first_weights=None, best=None):
+                 checkpoint_every=None, keep=2, first_weights=None, best=None,
+                 average=1):
         self.step_function = step
         self.strategy = step.strategy
         self.batches = batches
@@ -66,7 +69,8 @@ class Trainer:
         self.checkpoint_every = checkpoint_every
         self.chief = is_chief(self.strategy)
         self.progress = ProgressLine(total_steps, active=self.chief)
-        self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", keep, self._warn)
+        self.average = average
+        self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", max(keep, average), self._warn)
         self.folder = folder
         self.step = 0
         self.seconds = 0.0
@@ -96,12 +100,14 @@ class Trainer:
                 self._train()
             if self._saved[0] != self.step:
                 self.save()
-            moved = self._take_best()
+            moved = self._take_mean() if self.average > 1 else self._take_best()
             # A finished run is evaluated again: eval.* may have changed.
             if again and self.evaluate and not self._evaluate():
                 raise self._stopped()
             # What was found is known; the rows behind it may be those of other weights.
-            if moved and not again and self.evaluate(self._must_stop) is None:
+            if moved and self.average > 1 and self.evaluate and not self._evaluate():
+                raise self._stopped()
+            if moved and self.average == 1 and not again and self.evaluate(self._must_stop) is None:
                 raise self._stopped()
         finally:
             self.records.close()
@@ -250,6 +256,20 @@ class Trainer:
         self.validation = self.best.state["found"]
         self.progress.interrupt(f"taking the weights of step {step:,}, where "
                                 f"{self.best.metric} was best")
+        return True
+
+    def _take_mean(self):
+        """Goes to the mean of the weights of the newest checkpoints.
+
+        Returns:
+            Whether there are several.
+        """
+        values = self.checkpoints.read_mean(self.average)
+        if values is None:
+            return False
+        ckpt.assign_values(ckpt.variables_by_path(self.step_function.model), values,
+                           "The mean of the checkpoints")
+        self.progress.interrupt(f"taking the mean of the newest {self.average} checkpoints")
         return True
 
     def _stopped(self):

@@ -1,0 +1,179 @@
+"""Trained translators: text in, translations out."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.translation import TranslationBatches
+from keras_attn.errors import UserError
+from keras_attn.generation import beam_search
+from keras_attn.models import Transformer
+from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
+from keras_attn.training.checkpoints import (
+    Checkpoints,
+    assign_values,
+    digest,
+    variables_by_path,
+)
+from keras_attn.workdir import Workdir
+
+SUBWORDS = "subwords.model"
+STEP = 8  # lengths of what is translated together are multiples of it
+
+
+class SavedTranslator:
+    """A translator to start from.
+
+    Args:
+        path: Its workdir.
+
+    Raises:
+        UserError: If it is none.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        workdir = Workdir(path)
+        saved = workdir.read_config()
+        if saved is None or saved["kind"] != "translation":
+            held = "without config.json" if saved is None else f"of {saved['kind']}"
+            raise UserError(f"A workdir of a translator is needed. Received: {path}, {held}")
+        self.config, self.architecture = saved["config"], saved["architecture"]
+        self.subwords = Subwords.from_file(workdir / SUBWORDS)
+        self._checkpoints = Checkpoints(workdir / "checkpoints")
+
+    @functools.cached_property
+    def weights(self):
+        """Arrays by path: the mean of the newest checkpoints, or the best, as the run chose."""
+        average = self.config["checkpoint"]["average"]
+        found = self._checkpoints.read_mean(average) if average > 1 else None
+        if found is None:
+            best = self._checkpoints.read_best("model/")
+            if best is None:
+                raise UserError(f"A whole checkpoint is needed. Received: {self.path}")
+            found = best[0]
+        return found
+
+    @property
+    def sha256(self):
+        """Of all weights."""
+        return digest(self.weights)
+
+    def assign(self, model):
+        """Sets the weights of a model of the same architecture."""
+        assign_values(variables_by_path(model), self.weights, f"The checkpoint of {self.path}")
+
+    def make_model(self):
+        """The trained model."""
+        model = Transformer(**self.architecture)
+        model.build()
+        self.assign(model)
+        return model
+
+
+class Translator:
+    """Translates text.
+
+    Args:
+        model: `Transformer`.
+        subwords: `Subwords`.
+        length: Tokens of a source at most.
+    """
+
+    def __init__(self, model, subwords, length):
+        self.model, self.subwords, self.length = model, subwords, length
+        self._search = tf.function(self._run, autograph=False, reduce_retracing=True)
+
+    @classmethod
+    def load(cls, folder):
+        """The translator of a workdir."""
+        saved = SavedTranslator(folder)
+        return cls(saved.make_model(), saved.subwords, saved.config["data"]["length"])
+
+    def translate(self, texts, beam=4, nbest=None, length_penalty=0.6, batch_size=32,
+                  alignments=False):
+        """Translates texts.
+
+        Args:
+            texts: List of strings; an empty one stays so.
+            beam: Hypotheses of the beam search; 1: greedy.
+            nbest: How many translations of each, `beam` at most; None: one, as a string.
+            length_penalty: See `beam_search`.
+            batch_size: Texts worked on together; the results do not depend on it.
+            alignments: Whether to tell what the translation attended to; needs `nbest`.
+
+        Returns:
+            A list of strings; with `nbest` of lists of dicts, best first: `text`, `score`,
+            `log_probability`, and with `alignments` `source_tokens`, `tokens` and `attention`
+            `(tokens, source tokens)`, the mean of heads and layers.
+
+        Raises:
+            UserError: If a text has more tokens than the model was trained for.
+        """
+        if isinstance(texts, str):
+            raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        if nbest is not None and not 1 <= nbest <= beam:
+            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        ids, ends = self.subwords.encode(texts)
+        rows = np.split(ids, ends[:-1]) if len(texts) else []
+        for number, row in enumerate(rows):
+            if len(row) + 1 > self.length:
+                raise UserError(f"A text of at most {self.length - 1} tokens is needed. "
+                                f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
+        found = [None] * len(rows)
+        # Neighbours of similar length, without padding that costs time.
+        order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
+        for start in range(0, len(order), batch_size):
+            chosen = order[start:start + batch_size]
+            for number, one in zip(chosen, self._batch(
+                    [rows[n] for n in chosen], beam, length_penalty, alignments), strict=True):
+                found[number] = one[:nbest or 1]
+        empty = {"text": "", "score": 0.0, "log_probability": 0.0}
+        if alignments:
+            empty |= {"source_tokens": [], "tokens": [], "attention": np.zeros((0, 0), "float32")}
+        found = [one or [empty] for one in found]
+        return found if nbest else [one[0]["text"] for one in found]
+
+    def _batch(self, rows, beam, length_penalty, alignments):
+        batches = TranslationBatches(rows, [row[:0] for row in rows], batch_tokens=1)
+        inputs = batches.arrays(range(len(rows)))
+        width = -(-inputs["token_ids"].shape[1] // STEP) * STEP
+        inputs = {name: np.pad(inputs[name], [(0, 0), (0, width - inputs[name].shape[1])])
+                  for name in ("token_ids", "padding_mask")}
+        # As long as any translation is likely to be; few lengths, for each is traced.
+        longest = min(2 ** int(np.ceil(np.log2(1.5 * width + 10))), 2 * self.length)
+        found = self._search(inputs, beam, longest, float(length_penalty), alignments)
+        found = {name: value.numpy() for name, value in found.items()}
+        return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
+                for n in range(len(rows))]
+
+    def _hypotheses(self, source, found):
+        kept = [number for number, score in enumerate(found["scores"]) if score > -1e29]
+        tokens = [found["token_ids"][number, :found["lengths"][number]] for number in kept]
+        hypotheses = []
+        for number, own, text in zip(kept, tokens, self.subwords.decode(tokens), strict=True):
+            one = {"text": text, "score": float(found["scores"][number]),
+                   "log_probability": float(found["log_probabilities"][number])}
+            if "attention" in found:
+                one |= {"source_tokens": self.subwords.pieces([*source, END_ID]),
+                        "tokens": self.subwords.pieces(own),
+                        "attention": found["attention"][number, :len(own), :len(source) + 1]}
+            hypotheses.append(one)
+        return hypotheses
+
+    def _run(self, inputs, beam, longest, length_penalty, alignments):
+        mask, model = inputs["padding_mask"], self.model
+        cache, memory = model.start_decoding(inputs, longest, beam)
+
+        def step(token_ids, index, cache):
+            logits, cache, *scores = model.decode(
+                token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments)
+            return logits[:, 0], cache, *(one[:, 0] for one in scores)
+
+        rows = tf.shape(mask)[0]
+        begin = tf.fill([rows], BEGIN_ID)
+        return beam_search(
+            step, cache, begin, beam, longest, END_ID, length_penalty=length_penalty,
+            return_attention=alignments,
+            source_length=(mask.shape[1] or tf.shape(mask)[1]) if alignments else None)
