@@ -154,9 +154,10 @@ _TRANSLATED = {
     "format": (str, "of a table: tsv, csv, jsonl, parquet; without: by the file's name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "encoding": _TEXT["encoding"],
-    "on_bad_text": ("error", "error, or skip: leave out and count bytes that are no text, sentences "
-                             "without the other side and those over data.length"),
-    "vocab": (str, "sentencepiece model; without: that of `pretrained`, else trained on data.train"),
+    "on_bad_text": ("error", "error, or skip: leave out and count bytes that are no text, "
+                             "sentences without the other side and those over data.length"),
+    "vocab": (str, "sentencepiece model; without: that of `pretrained`, else trained on "
+                   "data.train"),
     "vocab_size": (8000, "subwords of one that is trained, of both languages together"),
     "subwords": ("bpe", "kind of one that is trained: bpe or unigram"),
     "length": (256, "tokens of a side at most"),

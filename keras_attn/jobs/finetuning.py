@@ -4,11 +4,12 @@ from keras_attn.data.reading import TASK as READING
 from keras_attn.jobs.classifying import finetune_classifier
 from keras_attn.jobs.reading import finetune_reader
 from keras_attn.jobs.repeating import is_repeated, repeat
+from keras_attn.jobs.translating import train_translator
 
 
 def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
              virtual_devices=0, tpu=None):
-    """Finetunes a classifier, or trains one from random weights.
+    """Finetunes a classifier or a reader, or trains a translator.
 
     The same call with the same config goes on from the newest checkpoint.
 
@@ -30,7 +31,8 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
     places = {"strategy": strategy, "virtual_devices": virtual_devices, "tpu": tpu}
-    once = finetune_reader if config.data.get("task") == READING else finetune_classifier
+    once = {READING: finetune_reader, "translation": train_translator}.get(
+        config.data.get("task"), finetune_classifier)
     if is_repeated(config):
         return repeat(once, config, workdir, pretrained, dry_run, **places)
     return once(config, workdir, pretrained, dry_run, **places)

@@ -9,6 +9,7 @@ from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
+from keras_attn.jobs.translators import Translator, is_translator
 from keras_attn.training.probabilities import mean_by_text, probabilities
 from keras_attn.training.strategies import check_backend
 
@@ -24,12 +25,14 @@ def load(folder, lowercase=None):
 
     Returns:
         An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies;
-        an `Answerer`, if it reads.
+        an `Answerer`, if it reads; a `Translator`.
 
     Raises:
         UserError: If the folder holds no model.
     """
     check_backend()
+    if is_translator(folder):
+        return Translator.load(folder)
     saved = Saved(folder, lowercase)
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
              "reading": Answerer}

@@ -49,13 +49,14 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
         ids, texts = _encode(run, texts, subwords)
         architecture = _architecture(run, subwords)
         run.start(architecture, {}, _hashes(run, texts))
-        model = None
+        translator = None
 
         def make_model():
-            nonlocal model
+            nonlocal translator
             model = Transformer(**architecture, dtype=config.train.precision,
                                 seed=config.train.seed)
             model.build()
+            translator = Translator(model, subwords, data.length)
             return model
 
         def first_weights(model):
@@ -64,7 +65,6 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
                 del run.pretrained  # and with it the memory of its weights
 
         def metrics(results, _):
-            translator = Translator(model, subwords, data.length)
             found = translator.translate(
                 texts["validation"].sources, config.eval.beam, batch_size=config.eval.batch_size,
                 length_penalty=config.eval.length_penalty)
@@ -129,8 +129,9 @@ def _encode(run, texts, subwords):
         long = np.flatnonzero(lengths > data.length)
         if len(long) and data.on_bad_text == "error":
             raise UserError(
-                f"A sentence of at most {data.length - 1} tokens is needed; on_bad_text=skip leaves "
-                f"longer ones out. Received: {lengths[long[0]] - 1} at {own.where(long[0])}")
+                f"A sentence of at most {data.length - 1} tokens is needed; on_bad_text=skip "
+                "leaves longer ones out. Received: "
+                f"{lengths[long[0]] - 1} at {own.where(long[0])}")
         rows = np.flatnonzero(lengths <= data.length)
         if not len(rows):
             raise UserError("At least one sentence of at most data.length tokens is needed. "

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_attn.data.translation import TranslationBatches
 from keras_attn.errors import UserError
 from keras_attn.generation import beam_search
+from keras_attn.json_files import read_if_whole
 from keras_attn.models import Transformer
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
 from keras_attn.training.checkpoints import (
@@ -20,6 +21,13 @@ from keras_attn.workdir import Workdir
 
 SUBWORDS = "subwords.model"
 STEP = 8  # lengths of what is translated together are multiples of it
+
+
+def is_translator(folder):
+    """Whether a folder is the workdir of a translator."""
+    config = tf.io.gfile.join(str(folder), "config.json")
+    found = read_if_whole(config) if tf.io.gfile.exists(config) else None
+    return isinstance(found, dict) and found.get("kind") == "translation"
 
 
 class SavedTranslator:
@@ -91,6 +99,10 @@ class Translator:
         saved = SavedTranslator(folder)
         return cls(saved.make_model(), saved.subwords, saved.config["data"]["length"])
 
+    def fits(self, text):
+        """Whether a text is short enough."""
+        return len(self.subwords.encode([text])[0]) < self.length
+
     def translate(self, texts, beam=4, nbest=None, length_penalty=0.6, batch_size=32,
                   alignments=False):
         """Translates texts.
@@ -119,8 +131,9 @@ class Translator:
         rows = np.split(ids, ends[:-1]) if len(texts) else []
         for number, row in enumerate(rows):
             if len(row) + 1 > self.length:
-                raise UserError(f"A text of at most {self.length - 1} tokens is needed. "
-                                f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
+                raise UserError(
+                    f"A text of at most {self.length - 1} tokens is needed. "
+                    f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
         found = [None] * len(rows)
         # Neighbours of similar length, without padding that costs time.
         order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
