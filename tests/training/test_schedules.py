@@ -40,5 +40,5 @@ def test_past_the_end_of_a_clock_the_rate_stays_zero():
 
 
 def test_an_unknown_schedule_is_refused_with_the_known_ones():
-    with pytest.raises(UserError, match="linear, cosine, constant. Received: lin"):
+    with pytest.raises(UserError, match="linear, cosine, constant, inverse_sqrt. Received: lin"):
         _rate(0.5, schedule="lin")

@@ -1,0 +1,167 @@
+"""Runs that train translators, and what their workdirs translate."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from keras_attn import finetune, load
+from keras_attn.defaults import translation_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.translating_files import translate_file
+
+WORDS = dict(zip("red green blue big small cat dog bird sees hears".split(),
+                 "rot grün blau groß klein Katze Hund Vogel sieht hört".split(), strict=True))
+
+
+def _write(folder, name, count, seed):
+    random = np.random.default_rng(seed)
+    sources = [" ".join(random.choice(list(WORDS), random.integers(1, 6))) for _ in range(count)]
+    targets = [" ".join(WORDS[word] for word in line.split()) for line in sources]
+    for side, lines in (("en", sources), ("de", targets)):
+        (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    return sources, targets
+
+
+def _config(folder, **fields):
+    config = translation_defaults()
+    config.update_from_flattened_dict({
+        **{f"data.{split}.{side}": str(folder / f"{name}.{ending}")
+           for split, name in (("train", "train"), ("validation", "valid"))
+           for side, ending in (("source", "en"), ("target", "de"))},
+        "data.vocab_size": 60, "data.length": 32, "model.num_layers": 1, "model.hidden_dim": 32,
+        "model.num_heads": 2, "model.intermediate_dim": 64, "model.dropout": 0.0,
+        "model.positions": "learned", "train.steps": 4, "train.batch_tokens": 512,
+        "train.learning_rate": 0.005, "eval.beam": 2, **fields})
+    return config
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    _write(folder, "train", 600, 0)
+    _write(folder, "valid", 40, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(corpus):
+    """The workdir of a translator, and its results."""
+    config = _config(corpus, **{"train.steps": 400, "eval.every": 200, "checkpoint.every": 20,
+                                "checkpoint.average": 3})
+    return corpus / "run", finetune(config, workdir=str(corpus / "run")), config
+
+
+def test_it_learns_to_translate(translator, corpus):
+    workdir, results, _ = translator
+    assert results["bleu"] > 60 and results["chrf"] > 60
+    assert results["token_accuracy"] > 0.9
+    found = load(str(workdir)).translate(["red cat", "", "the", "big dog sees small bird"])
+    assert found[0] == "rot Katze" and found[1] == ""
+    assert found[3] == "groß Hund sieht klein Vogel"
+    sources = (corpus / "valid.en").read_text().splitlines()
+    targets = (corpus / "valid.de").read_text().splitlines()
+    from sacrebleu import corpus_bleu
+    told = load(str(workdir)).translate(sources, beam=2)
+    assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
+
+
+def test_the_same_call_goes_on_and_finds_the_same(translator):
+    workdir, results, config = translator
+    again = finetune(config, workdir=str(workdir))
+    names = ("bleu", "chrf", "loss", "weights_sha256", "steps")
+    assert {name: again[name] for name in names} == {name: results[name] for name in names}
+
+
+def test_a_translation_does_not_depend_on_its_batch(translator, corpus):
+    model = load(str(translator[0]))
+    texts = [*(corpus / "valid.en").read_text().splitlines()[:9], ""]
+    together = model.translate(texts, nbest=4)
+    for size in (1, 4):
+        for one, other in zip(together, model.translate(texts, nbest=4, batch_size=size),
+                              strict=True):
+            assert [row["text"] for row in one] == [row["text"] for row in other]
+            np.testing.assert_allclose([row["score"] for row in one],
+                                       [row["score"] for row in other], atol=1e-4)
+    for rows in together[:9]:
+        scores = [row["score"] for row in rows]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_alignments_are_of_the_tokens(translator):
+    (best, _), = load(str(translator[0])).translate(["red cat sees dog"], nbest=2, alignments=True)
+    attention = best["attention"]
+    assert attention.shape == (len(best["tokens"]), len(best["source_tokens"]))
+    np.testing.assert_allclose(attention.sum(axis=1), 1.0, atol=1e-5)
+    assert best["source_tokens"][-1] == best["tokens"][-1] == "</s>"
+
+
+def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, capsys, monkeypatch):
+    workdir = str(translator[0])
+    (tmp_path / "in.txt").write_bytes("red cat\n\nbig bird\r\ndog".encode())
+    translate_file(workdir, str(tmp_path / "in.txt"), str(tmp_path / "out.txt"))
+    lines = ["rot Katze", "", "groß Vogel", "Hund"]
+    assert (tmp_path / "out.txt").read_text() == "".join(f"{line}\n" for line in lines)
+    assert "4 lines translated, 0 left empty" in capsys.readouterr().err
+    stream = io.TextIOWrapper(io.BytesIO((tmp_path / "in.txt").read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stream)
+    translate_file(workdir, "-", nbest=2, with_scores=True, alignments=True)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row[0]["text"] for row in told] == lines
+    assert len(told[0]) == 2 and told[0][0]["score"] >= told[0][1]["score"]
+    assert len(told[0][0]["alignments"]) == len(told[0][0]["tokens"])
+
+
+def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_path, capsys):
+    workdir, path = str(translator[0]), tmp_path / "in.txt"
+    for content, message in ((b"dog\n\xff\n", "Text in utf-8.*line 2"),
+                             (b"dog\ncat " * 40, "A line of at most 31 tokens.*line 2")):
+        content = content if b"\xff" in content else b"dog\n" + b"cat " * 40 + b"\n"
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            translate_file(workdir, str(path), str(tmp_path / "out.txt"))
+        assert not (tmp_path / "out.txt").exists()
+        translate_file(workdir, str(path), on_bad_text="skip")
+        told = capsys.readouterr()
+        assert told.out == "Hund\n\n" and "1 left empty" in told.err
+
+
+@pytest.mark.slow
+def test_devices_change_nothing_but_rounding(corpus, tmp_path):
+    config = _config(corpus, **{"train.steps": 6, "train.accumulate": 2})
+    wanted = finetune(config, workdir=str(tmp_path / "one"), strategy="one_device")
+    found = finetune(config, workdir=str(tmp_path / "two"), strategy="mirrored")
+    assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_translator_starts_from_another(translator, corpus, tmp_path):
+    config = _config(corpus, **{"train.learning_rate": 1e-9, "data.vocab_size": 30})
+    results = finetune(config, workdir=str(tmp_path / "run"), pretrained=str(translator[0]))
+    assert results["bleu"] == pytest.approx(translator[1]["bleu"], abs=0.5)
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"data.train.source": None}, "data.train.source must name"),
+    ({"data.train.target": "nowhere"}, "nowhere"),
+    ({"data.length": 3}, "A sentence of at most 2 tokens.*train.en, line"),
+    ({"model.size": "huge"}, "tiny, base, big"),
+    ({"model.num_heads": 5}, "num_heads=5"),
+    ({"data.subwords": "words"}, "bpe, unigram"),
+    ({"eval.metric": "blue"}, "did you mean bleu"),
+    ({"eval.metric": "bleu", "checkpoint.average": 2}, "checkpoint.average must be 1"),
+    ({"train.schedule": "root"}, "inverse_sqrt"),
+])
+def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
+    config = _config(corpus)
+    for name, value in fields.items():
+        *groups, field = name.split(".")
+        place = config
+        for group in groups:
+            place = place[group]
+        place[field] = value
+    with pytest.raises(UserError, match=message):
+        finetune(config, workdir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
