@@ -12,8 +12,8 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.translating_files import translate_file
 
-WORDS = dict(zip("red green blue big small cat dog bird sees hears".split(),
-                 "rot grün blau groß klein Katze Hund Vogel sieht hört".split(), strict=True))
+WORDS = {"red": "rot", "green": "grün", "blue": "blau", "big": "groß", "small": "klein",
+         "cat": "Katze", "dog": "Hund", "bird": "Vogel", "sees": "sieht", "hears": "hört"}
 
 
 def _write(folder, name, count, seed):
@@ -100,7 +100,7 @@ def test_alignments_are_of_the_tokens(translator):
 
 def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, capsys, monkeypatch):
     workdir = str(translator[0])
-    (tmp_path / "in.txt").write_bytes("red cat\n\nbig bird\r\ndog".encode())
+    (tmp_path / "in.txt").write_bytes(b"red cat\n\nbig bird\r\ndog")
     translate_file(workdir, str(tmp_path / "in.txt"), str(tmp_path / "out.txt"))
     lines = ["rot Katze", "", "groß Vogel", "Hund"]
     assert (tmp_path / "out.txt").read_text() == "".join(f"{line}\n" for line in lines)

@@ -30,6 +30,13 @@ def test_the_cosine_schedule_falls_along_half_a_cosine():
         assert _rate(at, warmup_fraction=0.2, schedule="cosine") == pytest.approx(wanted, abs=1e-6)
 
 
+def test_the_schedule_of_the_transformer_falls_with_the_root_of_the_steps():
+    for at in (0.1, 0.4, 0.9, 1.0):
+        rate = _rate(at, warmup_fraction=0.1, schedule="inverse_sqrt")
+        assert rate == pytest.approx(2.0 * (0.1 / at) ** 0.5)
+    assert _rate(0.05, warmup_fraction=0.1, schedule="inverse_sqrt") == pytest.approx(1.0)
+
+
 def test_without_warmup_the_first_rate_is_the_peak():
     assert _rate(0.0, warmup_fraction=0.0) == 2.0
     assert _rate(0.01, warmup_fraction=0.0) == pytest.approx(2.0 * 0.99)
