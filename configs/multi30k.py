@@ -17,6 +17,6 @@ def get_config():
     config.model.update(size="tiny", dropout=0.3)
     config.train.update(learning_rate=0.005, warmup_fraction=0.1, epochs=60.0, clip_norm=0.0,
                         weight_decay=0.0)
-    config.eval.every = 500
-    config.checkpoint.update(every=500, average=10)
+    config.eval.update(every=600, lowercase=True, tokenize="none")
+    config.checkpoint.update(every=120, average=10)
     return config

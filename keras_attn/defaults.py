@@ -102,7 +102,7 @@ _TRAINING = {
     "batch_size": (32, "rows of a step, over all devices and micro-batches"),
     "learning_rate": (2e-3, "its peak"),
     "warmup_fraction": (0.1, "share of the run in which the learning rate rises"),
-    "schedule": ("linear", "linear, cosine or constant, after the warmup"),
+    "schedule": ("linear", "linear, cosine, constant or inverse_sqrt, after the warmup"),
     "optimizer": ("adamw", "adamw or lamb"),
     "weight_decay": (0.01, "of all but biases and norms"),
     "clip_norm": (1.0, "largest norm of all gradients together; 0: any"),
@@ -193,6 +193,8 @@ _DECODING = {
     "patience": _CHOICE["patience"],
     "beam": (4, "hypotheses of the beam search"),
     "length_penalty": (0.6, "of the beam search: more favours longer translations"),
+    "lowercase": (False, "whether BLEU and chrF do not tell upper from lower case"),
+    "tokenize": ("13a", "of BLEU, as sacrebleu calls it; none for text that is tokenised"),
 }
 
 _PRETRAINING = {
@@ -207,7 +209,9 @@ _FINETUNING = {
 
 _TRANSLATION = {
     **_RUN, "data": _TRANSLATED, "model": _TRANSFORMER, "train": _TRANSLATING, "eval": _DECODING,
-    "checkpoint": {**_CHECKPOINT, "average": (1, "newest checkpoints whose mean is the model")},
+    "checkpoint": {**_CHECKPOINT, "average": (
+        1, "newest checkpoints at multiples of checkpoint.every whose mean is the model; as many "
+           "are kept, with the optimizer's state")},
 }
 
 

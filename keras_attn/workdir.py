@@ -34,7 +34,8 @@ from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: its end, and what only watches it.
 CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eval.patience",
-              "eval.report", "model.initial_embeddings", "checkpoint.")
+              "eval.report", "eval.beam", "eval.length_penalty", "eval.lowercase", "eval.tokenize",
+              "model.initial_embeddings", "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
 
@@ -164,7 +165,7 @@ class Workdir:
         """
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
-        for name in ("vocab.txt", "labels.json", "reading.json", "lock"):
+        for name in ("vocab.txt", "labels.json", "reading.json", "subwords.model", "lock"):
             if tf.io.gfile.exists(self / name):
                 tf.io.gfile.remove(self / name)
         splits = ("data/validation", "data/train")

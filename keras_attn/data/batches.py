@@ -34,7 +34,7 @@ class StreamBatches:
             raise ValueError("Rows are weighted one by one for evaluation, so each must hold one "
                              f"example. Received: pack={source.pack}")
         self.source = source
-        self.batch_size = batch_size
+        self.batch_size = self.mean_rows = batch_size
         self.once = once
         self.num_examples = min(source.num_examples, limit or source.num_examples)
         self.num_batches = -(-self.num_examples // batch_size)
@@ -77,7 +77,7 @@ class TableBatches:
         self.one_count = pack == 1
         self._micro_batches = micro_batches
         self._counts = counts
-        self.batch_size = source.batch_size
+        self.batch_size = self.mean_rows = source.batch_size
         self.num_examples = source.num_examples
         self.num_batches = source.num_batches
         self.one_length = len(source.buckets) == 1

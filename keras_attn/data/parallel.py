@@ -36,6 +36,10 @@ class ParallelText:
             name: [getattr(self, name)[row] for row in rows]
             for name in ("sources", "targets", "places")})
 
+    def pairs(self):
+        """Both sides, one by one."""
+        return zip(self.sources, self.targets, strict=True)
+
     def where(self, row):
         """Where a sentence stands, for messages."""
         return place(*self.places[row])
@@ -65,24 +69,25 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
     if target is None:
         rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
                             header=header, encoding=encoding, on_bad_text=on_bad_text, split=split)
-        found = [(row.text, row.text_pair, (row.file, row.line)) for row in rows]
-        skipped.update(rows.skipped)
+        found = ((row.text, row.text_pair, (row.file, row.line)) for row in rows)
     else:
-        found = list(_aligned(find_files(source), find_files(target), encoding, on_bad_text,
-                              skipped))
-    kept = []
+        rows = None
+        found = _aligned(find_files(source), find_files(target), encoding, on_bad_text, skipped)
+    sources, targets, places = [], [], []
     for text, translation, where in found:
         if text.strip() and translation.strip():
-            kept.append((text, translation, where))
+            sources.append(text)
+            targets.append(translation)
+            places.append(where)
             continue
         side = "source" if not text.strip() else "target"
         if on_bad_text == "error":
             raise UserError("Both sides must have text; on_bad_text=skip leaves out those that "
                             f"have none. Received: no {side} at {place(*where)}")
         skipped["empty"] += 1
-    if not kept:
+    if not sources:
         raise UserError(f"At least one sentence is needed. Received: {source}")
-    sources, targets, places = map(list, zip(*kept, strict=True))
+    skipped.update(rows.skipped if rows else {})
     files = tuple(dict.fromkeys(file for file, _ in places))
     if target is not None:
         files = tuple(find_files(source)) + tuple(find_files(target))
@@ -95,13 +100,18 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped):
         raise UserError("As many files of the target as of the source are needed. "
                         f"Received: {len(sources)} and {len(targets)}")
     for names in zip(sources, targets, strict=True):
-        lines = [Lines(name, encoding) for name in names]
+        try:
+            lines = [Lines(name, encoding) for name in names]
+        except LookupError:
+            raise UserError("encoding must be known to Python. "
+                            f"Received: {encoding!r}") from None
         for number, pair in enumerate(itertools.zip_longest(*lines), 1):
             if None in pair:
                 counts = [_count(name, encoding) for name in names]
                 raise UserError("Source and target must have the same number of lines. Received: "
                                 + ", ".join(f"{name} has {count:,}"
-                                            for name, count in zip(names, counts, strict=True)))
+                                            for name, count in zip(names, counts, strict=True))
+                                + f"; line {number:,} has no partner")
             bad = [name for name, line in zip(names, pair, strict=True) if not is_text(line)]
             if bad and on_bad_text == "error":
                 raise UserError(f"Text in {encoding} is needed; on_bad_text=skip leaves such lines "

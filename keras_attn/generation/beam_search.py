@@ -8,7 +8,8 @@ from keras_attn.generation.constraints import IMPOSSIBLE, constrain
 
 def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
                 coverage_penalty=0.0, early_stopping=False, source_length=None,
-                return_attention=False, min_length=0, no_repeat=0, prefix=None, pad_id=0):
+                source_mask=None, return_attention=False, max_lengths=None, min_length=0,
+                no_repeat=0, prefix=None, pad_id=0):
     """Finds the likeliest sequences of each row.
 
     A hypothesis has the score `log P / ((5 + length) / 6)^length_penalty`, its length with the end
@@ -28,7 +29,9 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         coverage_penalty: 0: none.
         early_stopping: End a row when it has K finished hypotheses, better ones or not.
         source_length: S of the attention.
+        source_mask: Boolean `(B, S)`, False for padding, which needs no coverage; None: no padding.
         return_attention: Whether to tell what each token attended to.
+        max_lengths: Integers `(B,)`, of each row, at most `max_length`; None: that.
         min_length, no_repeat: See `constrain`.
         prefix: Integers `(B, P)`; see `constrain`.
         pad_id: Fills up what is after the end.
@@ -55,6 +58,9 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     begin_ids = ops.cast(begin_ids, "int32")
     rows = begin_ids.shape[0] if begin_ids.shape[0] is not None else ops.shape(begin_ids)[0]
     search = _Search(rows, beams)
+    limits = ops.full((rows,), max_length, "int32")
+    if max_lengths is not None:
+        limits = ops.minimum(ops.cast(max_lengths, "int32"), limits)
     if prefix is not None:
         prefix = ops.repeat(prefix, beams, axis=0)
 
@@ -74,7 +80,10 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         result = found["log_probabilities"] / ((5.0 + length) / 6.0) ** length_penalty
         if coverage_penalty:
             seen = ops.minimum(ops.sum(found["attention"], axis=2), 1.0)
-            result = result + coverage_penalty * ops.sum(ops.log(ops.maximum(seen, 1e-9)), axis=-1)
+            missed = ops.log(ops.maximum(seen, 1e-9))
+            if source_mask is not None:
+                missed = ops.where(ops.cast(source_mask, "bool")[:, None], missed, 0.0)
+            result = result + coverage_penalty * ops.sum(missed, axis=-1)
         return result
 
     none = ops.full((rows, beams), IMPOSSIBLE, "float32")
@@ -126,21 +135,22 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         done, result = state["done"], {"index": index + 1, "cache": cache}
         for name, now in (("alive", going), ("finished", finished)):
             result[name] = search.unless(done, state[name], now)
-        result["done"] = ops.logical_or(done, _is_done(result, index + 1))
+        over = ops.logical_or(index + 1 >= limits, is_done(result, index + 1))
+        result["done"] = ops.logical_or(done, over)
         return result
 
-    def _is_done(state, length):
+    def is_done(state, length):
         worst = state["finished"]["scores"][:, -1]
         if early_stopping or beams == 1:
             return worst > IMPOSSIBLE / 2
         # Penalties only lower a score, but a longer one may be divided by more.
-        longest = max_length if length_penalty > 0 else length + 1
+        longest = limits if length_penalty > 0 else length + 1
         hope = state["alive"]["log_probabilities"][:, 0] / (
             (5.0 + ops.cast(longest, "float32")) / 6.0) ** length_penalty
         return ops.logical_and(worst > IMPOSSIBLE / 2, worst >= hope)
 
     state = ops.while_loop(goes_on, body, state)
-    return search.result(state, scores, return_attention)
+    return search.result(state, limits, scores, return_attention)
 
 
 class _Search:
@@ -153,9 +163,10 @@ class _Search:
         """Of each row the hypotheses at `places` `(B, Y)`."""
         def chosen(x):
             count = x.shape[1]
-            flat = ops.reshape(x, (self.rows * count, *x.shape[2:]))
+            rest = ops.shape(x)[2:]
+            flat = ops.reshape(x, (self.rows * count, *rest))
             found = ops.take(flat, ops.reshape(self._flat(places, count), (-1,)), axis=0)
-            return ops.reshape(found, (self.rows, places.shape[1], *x.shape[2:]))
+            return ops.reshape(found, (self.rows, places.shape[1], *rest))
         return keras.tree.map_structure(chosen, nest)
 
     def take_flat(self, nest, places):
@@ -183,12 +194,14 @@ class _Search:
                 ops.reshape(done, (self.rows, *[1] * (len(new.shape) - 1))), old, new),
             before, now)
 
-    def result(self, state, scores, return_attention):
+    def result(self, state, limits, scores, return_attention):
         """The finished hypotheses, then those that never ended."""
-        alive, finished, index = state["alive"], state["finished"], state["index"]
+        alive, finished = state["alive"], state["finished"]
+        lengths = ops.broadcast_to(ops.minimum(state["index"], limits)[:, None],
+                                   (self.rows, self.beams))
         possible = alive["log_probabilities"] > IMPOSSIBLE / 2
-        alive = {**alive, "scores": ops.where(possible, scores(alive, index), IMPOSSIBLE),
-                 "lengths": ops.broadcast_to(index, (self.rows, self.beams))}
+        alive = {**alive, "scores": ops.where(possible, scores(alive, lengths), IMPOSSIBLE),
+                 "lengths": lengths}
         ended = ops.sum(ops.cast(finished["scores"] > IMPOSSIBLE / 2, "int32"), axis=1)[:, None]
         order = ops.arange(self.beams, dtype="int32")[None]
         places = ops.where(order < ended, order, self.beams + order - ended)

@@ -73,7 +73,7 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         run.start(architecture, heads, _hashes(run, tables))
         newest = {}
 
-        def metrics(results, logits):
+        def metrics(results, logits, _):
             shares = probabilities(logits[:validation.num_examples], task.kind)
             shares = mean_by_text(shares, validation.owners, validation.num_texts)
             newest["shares"] = shares

@@ -9,7 +9,8 @@ import tempfile
 import numpy as np
 
 from keras_attn.data.tables import iterate_rows
-from keras_attn.jobs.loading import load
+from keras_attn.errors import UserError
+from keras_attn.jobs.loading import Embedder, load
 from keras_attn.jobs.outputs import opened
 
 CHUNK = 4096  # rows held in memory
@@ -41,6 +42,8 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
 def _embed(folder, texts, output, pooling, lowercase, batch_size):
     with opened(output, OUTPUTS, binary=(".npy",)) as file:
         model = load(folder, lowercase)
+        if not isinstance(model, Embedder):
+            raise UserError(f"A model of BERT is needed. Received: {folder}, a translator")
         chunks = (model.embed(chunk, pooling, batch_size)
                   for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), []))
         return (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)

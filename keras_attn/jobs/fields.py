@@ -38,7 +38,7 @@ LOWEST = (
     ("eval.patience", 0, False), ("data.holdout", 0, True), ("data.seed", 0, True),
     ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
     ("checkpoint.average", 0, False), ("train.batch_tokens", 0, False), ("train.beta_2", 0, True),
-    ("eval.beam", 0, False), ("model.label_smoothing", 0, True),
+    ("eval.beam", 0, False), ("eval.length_penalty", 0, True), ("model.label_smoothing", 0, True),
     ("model.attention_dropout", 0, True),
     ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
     ("data.windows", 0, True),
@@ -75,6 +75,9 @@ def check_fields(kind, config):
         value = _value(config, path)
         if value is not None and value not in choices:
             raise UserError(f"{path} must be one of {', '.join(choices)}. Received: {path}={value}")
+    if config.train.schedule == "inverse_sqrt" and not config.train.warmup_fraction > 0:
+        raise UserError("train.schedule=inverse_sqrt needs a warmup. Received: "
+                        f"train.warmup_fraction={config.train.warmup_fraction}")
     for path, lowest, allowed in LOWEST:
         value = _value(config, path)
         if value is None:

@@ -90,7 +90,7 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
             validation, config.eval.batch_size, once=True, limit=config.eval.limit)
         length = functools.cache(lambda: _characters_of_a_mask(validation, tokenizer))
 
-        def metrics(results, rows):
+        def metrics(results, rows, _):
             # Vocabularies of different pieces compare by it.
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / length()}
 

@@ -65,7 +65,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         _write_threshold(run, threshold, new=True)
         run.start(architecture, {}, _hashes(run, questions))
 
-        def metrics(results, logits):
+        def metrics(results, logits, _):
             own = windows["validation"]
             answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
                                    data.max_answer)

@@ -61,7 +61,8 @@ class Run:
         self.multiple = config.train.accumulate * self.strategy.num_replicas_in_sync
         check_batch_size(config.train.get("batch_size", self.multiple), config.train.accumulate,
                          self.strategy)
-        check_eval_batch_size(config.eval.batch_size, self.strategy)
+        if kind != "translation":  # which divides no batch of it
+            check_eval_batch_size(config.eval.batch_size, self.strategy)
         keras.utils.set_random_seed(config.train.seed)
 
     @functools.cached_property
@@ -171,7 +172,7 @@ class Run:
             print(line, flush=True)
 
     def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None,
-              best=None):
+              best=None, notes=None):
         """Makes the model, trains it to the end of the budget and writes its results.
 
         Args:
@@ -180,9 +181,10 @@ class Run:
             batches: Training batches.
             validation: Batches of the validation data, or None.
             rows: Name of an output of the model that the metrics need row by row.
-            metrics: Function from losses and these rows to a dict of metrics; None: those that
-                the model sums up itself.
+            metrics: Function from losses, these rows and `stop` to a dict of metrics, or None
+                once `stop()` is true; None: those that the model sums up itself.
             best: `Best`, to end with the weights of the best evaluation; None: with the last ones.
+            notes: Further entries of results.json.
 
         Returns:
             Dict, as in results.json; for a dry run what `dry_run.measure` returns.
@@ -195,7 +197,7 @@ class Run:
                                        layer_decay=train.get("layer_decay", 1.0))
         self.say(
             f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
-            f"batch {batches.batch_size} · {devices(self.strategy)}"
+            f"batch {batches.mean_rows:.4g} · {devices(self.strategy)}"
         )
         steps = total_steps(train, batches.num_batches)
         if best and steps and not 0 < config.eval.every < steps:
@@ -220,7 +222,7 @@ class Run:
             average=config.checkpoint.get("average", 1),
         )
         trainer.run()
-        return self._finish(trainer, batches)
+        return self._finish(trainer, batches, notes or {})
 
     def _evaluator(self, model, batches, rows, metrics):
         evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
@@ -230,24 +232,25 @@ class Run:
                 batches, self.strategy, start=0, stop=batches.num_batches
             )
             found = evaluator.run(feed, stop)
-            return found and (metrics(*found) if metrics else found[0])
+            return found and (metrics(*found, stop) if metrics else found[0])
 
         return evaluate
 
-    def _finish(self, trainer, batches):
+    def _finish(self, trainer, batches, notes):
         """Writes model.keras and results.json, and returns the results."""
-        examples = trainer.step * self.config.train.get(
-            "batch_size", batches.num_examples / batches.num_batches)
+        examples = round(trainer.step * batches.mean_rows)
         results = {
             **(trainer.validation or {}),
             "steps": trainer.step,
-            **({"best_step": trainer.best.state["step"]} if trainer.best else {}),
+            **({"best_step": trainer.best.state["step"]}
+               if trainer.best and trainer.average == 1 else {}),
             "examples": examples,
             "examples_per_second": examples / max(trainer.seconds, 1e-9),
             "seconds": trainer.seconds,
             "weights_sha256": trainer.digest(),
             "data_sha256": self.hashes,
             "versions": versions(),
+            **notes,
         }
         if self.chief:
             self.workdir.save_model(trainer.step_function.model)

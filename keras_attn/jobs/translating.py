@@ -1,19 +1,22 @@
 """Training a translator: parallel text in, a workdir that translates out."""
 
 import hashlib
+import itertools
+import math
 
 import numpy as np
 
 from keras_attn.data.files import file_sha256
 from keras_attn.data.parallel import read_parallel
 from keras_attn.data.translation import TranslationBatches
+from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.finetuning_choices import choose_best, rows_drawn
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.translators import SUBWORDS, Translator
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
 from keras_attn.text.subwords import Subwords, train_subwords
-from keras_attn.training.translation_metrics import check_sacrebleu, translation_metrics
+from keras_attn.training.translation_metrics import translation_scores
 
 TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
 METRICS = ("bleu", "chrf")
@@ -36,20 +39,25 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
               {"epochs": TRANSLATION_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, data = run.config, run.config.data
-        texts = {split: _read(data, split) for split in ("train", "validation")}
-        if texts["validation"]:
-            check_sacrebleu()
-        best = choose_best(config.eval, METRICS, texts["validation"], compared)
-        if best and config.checkpoint.average > 1 and config.eval.metric:
+        average = config.checkpoint.average
+        best = choose_best(config.eval, METRICS, data.validation.source, compared)
+        if average > 1 and config.eval.metric:
             raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1. "
-                            f"Received: checkpoint.average={config.checkpoint.average}")
-        train = texts["train"]
-        texts["train"] = train.take(rows_drawn(len(train), data.limit, config.train.seed))
+                            f"Received: checkpoint.average={average}")
+        if average > 1 and not config.checkpoint.every:
+            raise UserError("checkpoint.average needs checkpoint.every, so that the mean does not "
+                            "depend on the clock. Received: checkpoint.every=None")
+        signatures = data.validation.source and translation_scores(["a"], ["a"], **_scoring(config))
+        _architecture(run, vocabulary_size=1)  # before the work of reading
+        texts = {split: _read(data, split) for split in ("train", "validation")}
+        texts["train"] = texts["train"].take(
+            rows_drawn(len(texts["train"]), data.limit, config.train.seed))
         subwords = _choose_subwords(run, texts["train"])
         ids, texts = _encode(run, texts, subwords)
-        architecture = _architecture(run, subwords)
+        architecture = _architecture(run, subwords.vocabulary_size)
         run.start(architecture, {}, _hashes(run, texts))
-        translator = None
+        validation, translator = texts["validation"], None
+        del texts  # those of training are ids now
 
         def make_model():
             nonlocal translator
@@ -64,20 +72,29 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
                 run.pretrained.assign(model)
                 del run.pretrained  # and with it the memory of its weights
 
-        def metrics(results, _):
+        def metrics(results, _, stop):
             found = translator.translate(
-                texts["validation"].sources, config.eval.beam, batch_size=config.eval.batch_size,
-                length_penalty=config.eval.length_penalty)
-            return {**translation_metrics(found, texts["validation"].targets), **results}
+                validation.sources, config.eval.beam, batch_size=config.eval.batch_size,
+                length_penalty=config.eval.length_penalty, stop=stop)
+            if found is None:
+                return None
+            scores = translation_scores(found, validation.targets, **_scoring(config))
+            return {**{name: score for name, (score, _) in scores.items()}, **results}
 
         def batches(split, shuffle):
             return ids[split] and TranslationBatches(
                 *ids[split], batch_tokens=config.train.batch_tokens,
                 multiple=run.multiple if shuffle else run.strategy.num_replicas_in_sync,
-                seed=config.train.seed, shuffle=shuffle)
+                seed=config.train.seed, shuffle=shuffle, few_shapes=config.train.jit)
 
+        notes = {f"{name}_signature": signature
+                 for name, (_, signature) in (signatures or {}).items()}
         return run.train(make_model, first_weights, batches("train", True),
-                         batches("validation", False), None, metrics, best)
+                         batches("validation", False), None, metrics, best, notes)
+
+
+def _scoring(config):
+    return {"lowercase": config.eval.lowercase, "tokenize": config.eval.tokenize}
 
 
 def _read(data, split):
@@ -97,19 +114,19 @@ def _read(data, split):
 def _choose_subwords(run, texts):
     """Writes the subwords of a new run and returns them."""
     path, data = run.workdir / SUBWORDS, run.config.data
-    if not run.resumed and run.chief:
+    if not run.resumed:
+        chosen = Subwords.from_file(data.vocab) if data.vocab else None
         if run.pretrained:
-            chosen = run.pretrained.subwords
-            if data.vocab and Subwords.from_file(data.vocab).model != chosen.model:
+            if chosen and chosen.model != run.pretrained.subwords.model:
                 raise UserError("data.vocab must be that of the pretrained model, or be left out. "
                                 f"Received: data.vocab={data.vocab}")
-        elif data.vocab:
-            chosen = Subwords.from_file(data.vocab)
-        else:
+            chosen = run.pretrained.subwords
+        if run.chief and not chosen:
             run.say(f"training {data.vocab_size:,} subwords ({data.subwords})")
-            chosen = Subwords(train_subwords(
-                [*texts.sources, *texts.targets], data.vocab_size, data.subwords))
-        chosen.write(path)
+            chosen = Subwords(train_subwords(itertools.chain(texts.sources, texts.targets),
+                                             data.vocab_size, data.subwords))
+        if run.chief:
+            chosen.write(path)
     run.meet()
     return Subwords.from_file(path)
 
@@ -130,8 +147,9 @@ def _encode(run, texts, subwords):
         if len(long) and data.on_bad_text == "error":
             raise UserError(
                 f"A sentence of at most {data.length - 1} tokens is needed; on_bad_text=skip "
-                "leaves longer ones out. Received: "
-                f"{lengths[long[0]] - 1} at {own.where(long[0])}")
+                f"leaves longer ones out. Received: {lengths[long[0]] - 1} in the "
+                f"{'source' if len(sides[0][long[0]]) >= data.length else 'target'} of "
+                f"{own.where(long[0])}")
         rows = np.flatnonzero(lengths <= data.length)
         if not len(rows):
             raise UserError("At least one sentence of at most data.length tokens is needed. "
@@ -144,13 +162,12 @@ def _encode(run, texts, subwords):
                 f"{np.mean(lengths[rows]):.1f} tokens on the longer side{told}")
     if not kept["validation"]:
         run.say("no validation sentences: the results will hold no metrics")
-    elif shared := {*zip(kept["train"].sources, kept["train"].targets, strict=True)}.intersection(
-            zip(kept["validation"].sources, kept["validation"].targets, strict=True)):
+    elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):
         run.say(f"warning: {len(shared):,} of the validation sentences are training sentences, too")
     return ids, kept
 
 
-def _architecture(run, subwords):
+def _architecture(run, vocabulary_size):
     """Arguments of the `Transformer`."""
     fields = run.config.model.to_dict()
     size = fields.pop("size")
@@ -166,14 +183,26 @@ def _architecture(run, subwords):
                 raise UserError("The architecture must be that of the pretrained model; leave its "
                                 f"fields out. Received: {name}={value}, it has {known[name]}")
         free = ("dropout", "attention_dropout", "label_smoothing")
+        usual = translation_defaults().model
+        for name in set(fields).difference(free):
+            if fields[name] not in (known[name], usual[name]):
+                raise UserError(
+                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    f"Received: {name}={fields[name]}, it has {known[name]}")
+        if known["positions"] == "learned" and run.config.data.length > known["max_length"]:
+            raise UserError("data.length must be at most the positions of the pretrained model. "
+                            f"Received: data.length={run.config.data.length}, it has "
+                            f"{known['max_length']}")
         return {**known, **{name: fields[name] for name in free}}
     size = size or "tiny"
     if size not in TRANSFORMER_SIZES:
         raise UserError(f"model.size must be one of {', '.join(TRANSFORMER_SIZES)}. "
                         f"Received: model.size={size}")
-    architecture = {"vocabulary_size": subwords.vocabulary_size,
+    # Batches are filled up to some power of two at most.
+    longest = 2 ** math.ceil(math.log2(max(run.config.data.length, 8)))
+    architecture = {"vocabulary_size": vocabulary_size,
                     **dict(zip(_SHAPE, TRANSFORMER_SIZES[size], strict=True)), **shape, **fields,
-                    "max_length": run.config.data.length}
+                    "max_length": longest}
     try:
         Transformer(**architecture)
     except ValueError as error:
@@ -189,7 +218,7 @@ def _hashes(run, texts):
             hashes.update({name: file_sha256(name) for name in own.files
                            if not name.startswith("tfds:")})
             sha = hashlib.sha256()
-            for pair in zip(own.sources, own.targets, strict=True):
+            for pair in own.pairs():
                 sha.update("\0".join(pair).encode("utf-8", "surrogatepass") + b"\1")
             hashes[f"{split} sentences"] = sha.hexdigest()
     return hashes

@@ -30,11 +30,12 @@ def translate_file(workdir, source, output="-", *, beam=4, nbest=None, length_pe
         UserError: For such a line, with its number.
     """
     as_json = bool(nbest or with_scores or alignments)
-    SavedTranslator(workdir)  # before the output is opened
+    saved = SavedTranslator(workdir)  # before the output is opened
     with opened(output, (".txt", ".jsonl")) as file:
-        translator = Translator.load(workdir)
+        translator = Translator.load(saved)
         lines, count, skipped = _lines(source), 0, 0
-        while chunk := list(itertools.islice(lines, CHUNK)):
+        size = batch_size if source == "-" else CHUNK  # whoever writes may wait for an answer
+        while chunk := list(itertools.islice(lines, size)):
             texts = []
             for number, line in enumerate(chunk, count + 1):
                 fault = _fault(translator, line)
@@ -57,8 +58,9 @@ def _lines(source):
     if source != "-":
         yield from (line.rstrip("\r\n") for line in Lines(source, "utf-8"))
         return
-    for line in sys.stdin.buffer:
-        yield line.decode("utf-8", "keras_attn.undecodable").rstrip("\r\n")
+    for number, line in enumerate(sys.stdin.buffer):
+        encoding = "utf-8" if number else "utf-8-sig"
+        yield line.decode(encoding, "keras_attn.undecodable").rstrip("\r\n")
 
 
 def _fault(translator, line):

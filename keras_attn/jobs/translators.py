@@ -2,10 +2,11 @@
 
 import functools
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.data.translation import TranslationBatches
+from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError
 from keras_attn.generation import beam_search
 from keras_attn.json_files import read_if_whole
@@ -49,19 +50,22 @@ class SavedTranslator:
             raise UserError(f"A workdir of a translator is needed. Received: {path}, {held}")
         self.config, self.architecture = saved["config"], saved["architecture"]
         self.subwords = Subwords.from_file(workdir / SUBWORDS)
-        self._checkpoints = Checkpoints(workdir / "checkpoints")
+        checkpoint = self.config["checkpoint"]
+        self._average = checkpoint["average"]
+        self._checkpoints = Checkpoints(
+            workdir / "checkpoints", regular=checkpoint["every"] if self._average > 1 else 1)
 
     @functools.cached_property
     def weights(self):
         """Arrays by path: the mean of the newest checkpoints, or the best, as the run chose."""
-        average = self.config["checkpoint"]["average"]
-        found = self._checkpoints.read_mean(average) if average > 1 else None
-        if found is None:
-            best = self._checkpoints.read_best("model/")
-            if best is None:
-                raise UserError(f"A whole checkpoint is needed. Received: {self.path}")
-            found = best[0]
-        return found
+        if self._average > 1:
+            found, count = self._checkpoints.read_mean(self._average)
+            if count:
+                return found
+        best = self._checkpoints.read_best("model/")
+        if best is None:
+            raise UserError(f"A whole checkpoint is needed. Received: {self.path}")
+        return best[0]
 
     @property
     def sha256(self):
@@ -95,8 +99,8 @@ class Translator:
 
     @classmethod
     def load(cls, folder):
-        """The translator of a workdir."""
-        saved = SavedTranslator(folder)
+        """The translator of a workdir, or of a `SavedTranslator`."""
+        saved = folder if isinstance(folder, SavedTranslator) else SavedTranslator(folder)
         return cls(saved.make_model(), saved.subwords, saved.config["data"]["length"])
 
     def fits(self, text):
@@ -104,7 +108,7 @@ class Translator:
         return len(self.subwords.encode([text])[0]) < self.length
 
     def translate(self, texts, beam=4, nbest=None, length_penalty=0.6, batch_size=32,
-                  alignments=False):
+                  alignments=False, stop=None):
         """Translates texts.
 
         Args:
@@ -114,6 +118,7 @@ class Translator:
             length_penalty: See `beam_search`.
             batch_size: Texts worked on together; the results do not depend on it.
             alignments: Whether to tell what the translation attended to; needs `nbest`.
+            stop: Function asked between batches: True ends the work, and the result is None.
 
         Returns:
             A list of strings; with `nbest` of lists of dicts, best first: `text`, `score`,
@@ -125,6 +130,10 @@ class Translator:
         """
         if isinstance(texts, str):
             raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        if beam < 1 or not 0 <= length_penalty < float("inf") or batch_size < 1:
+            raise UserError("beam and batch_size must be at least 1, length_penalty at least 0. "
+                            f"Received: beam={beam}, batch_size={batch_size}, "
+                            f"length_penalty={length_penalty}")
         if nbest is not None and not 1 <= nbest <= beam:
             raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
         ids, ends = self.subwords.encode(texts)
@@ -138,6 +147,8 @@ class Translator:
         # Neighbours of similar length, without padding that costs time.
         order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
         for start in range(0, len(order), batch_size):
+            if stop and stop():
+                return None
             chosen = order[start:start + batch_size]
             for number, one in zip(chosen, self._batch(
                     [rows[n] for n in chosen], beam, length_penalty, alignments), strict=True):
@@ -149,14 +160,19 @@ class Translator:
         return found if nbest else [one[0]["text"] for one in found]
 
     def _batch(self, rows, beam, length_penalty, alignments):
-        batches = TranslationBatches(rows, [row[:0] for row in rows], batch_tokens=1)
-        inputs = batches.arrays(range(len(rows)))
-        width = -(-inputs["token_ids"].shape[1] // STEP) * STEP
-        inputs = {name: np.pad(inputs[name], [(0, 0), (0, width - inputs[name].shape[1])])
-                  for name in ("token_ids", "padding_mask")}
-        # As long as any translation is likely to be; few lengths, for each is traced.
-        longest = min(2 ** int(np.ceil(np.log2(1.5 * width + 10))), 2 * self.length)
-        found = self._search(inputs, beam, longest, float(length_penalty), alignments)
+        lengths = np.array([len(row) + 1 for row in rows])
+        inputs = pad_pairs(rows, [row[:0] for row in rows],
+                           width=-(-int(lengths.max()) // STEP) * STEP)
+        inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
+        # As long as any translation is likely to be, whatever it shares a batch with.
+        limits = 3 * lengths // 2 + 10
+        if self.model.positions == "learned":
+            limits = np.minimum(limits, self.model.max_length)
+        longest = 2 ** int(np.ceil(np.log2(limits.max())))  # few sizes, for each is traced
+        if self.model.positions == "learned":
+            longest = min(longest, self.model.max_length)
+        found = self._search(inputs, limits.astype("int32"), beam, longest, float(length_penalty),
+                             alignments)
         found = {name: value.numpy() for name, value in found.items()}
         return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
                 for n in range(len(rows))]
@@ -175,7 +191,7 @@ class Translator:
             hypotheses.append(one)
         return hypotheses
 
-    def _run(self, inputs, beam, longest, length_penalty, alignments):
+    def _run(self, inputs, limits, beam, longest, length_penalty, alignments):
         mask, model = inputs["padding_mask"], self.model
         cache, memory = model.start_decoding(inputs, longest, beam)
 
@@ -184,9 +200,9 @@ class Translator:
                 token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments)
             return logits[:, 0], cache, *(one[:, 0] for one in scores)
 
-        rows = tf.shape(mask)[0]
+        rows, width = keras.ops.shape(mask)  # numbers where they are known
         begin = tf.fill([rows], BEGIN_ID)
         return beam_search(
             step, cache, begin, beam, longest, END_ID, length_penalty=length_penalty,
-            return_attention=alignments,
-            source_length=(mask.shape[1] or tf.shape(mask)[1]) if alignments else None)
+            return_attention=alignments, max_lengths=limits,
+            source_length=width if alignments else None)

@@ -1,6 +1,7 @@
 """Subwords of translation: sentencepiece models, trained and used."""
 
 import io
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ from keras_attn.whole_files import write_whole
 
 PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID = range(4)
 KINDS = ("bpe", "unigram")
+CHUNK = 10_000  # texts
 
 
 def train_subwords(texts, vocabulary_size, kind="bpe"):
@@ -106,10 +108,12 @@ class Subwords:
         Returns:
             `(ids int32 (N,), ends int64 (len(texts),))`: of all texts, and where each ends.
         """
-        rows = self._processor.encode(list(texts), num_threads=1)
-        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-        return np.fromiter((i for row in rows for i in row), np.int32, count=ends[-1] if rows
-                           else 0), ends
+        flat, lengths = [np.zeros(0, np.int32)], []
+        for start in range(0, len(texts), CHUNK):  # its lists of Python's numbers are large
+            rows = self._processor.encode(list(texts[start:start + CHUNK]), num_threads=1)
+            lengths += map(len, rows)
+            flat.append(np.fromiter(itertools.chain.from_iterable(rows), np.int32))
+        return np.concatenate(flat), np.cumsum(lengths, dtype=np.int64)
 
     def decode(self, rows):
         """Texts of token ids; marks and what follows the end mark are left out.

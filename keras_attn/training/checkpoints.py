@@ -97,9 +97,10 @@ class Checkpoints:
         log: Called with a line of text for each warning.
     """
 
-    def __init__(self, folder, keep=2, log=print):
+    def __init__(self, folder, keep=2, log=print, regular=1):
         self.folder = folder
         self.keep = max(1, keep)
+        self.regular = regular
         self.log = log
 
     def steps(self):
@@ -138,7 +139,8 @@ class Checkpoints:
                 np.savez(appended, **{"state": state, **values})
             finally:
                 appended.detach()
-        kept = [s for s in steps if s in steps[-self.keep:] or s == also]
+        regular = [s for s in steps if s % self.regular == 0]
+        kept = sorted({*regular[-self.keep:], *(s for s in steps if s == also), steps[-1]})
         self._write_index(kept)
         for old in set(steps) - set(kept):
             if tf.io.gfile.exists(self._path(f"step-{old}.npz")):
@@ -209,11 +211,15 @@ class Checkpoints:
     def read_mean(self, count):
         """The mean of the model's weights over the newest checkpoints that are whole.
 
+        Args:
+            count: How many, of those at multiples of `regular` and the newest of all.
+
         Returns:
-            Dict of arrays as `read` with the prefix "model/"; None if there is no checkpoint.
+            Dict of arrays as `read` with the prefix "model/", and how many there were.
         """
-        total, number = {}, 0
-        for step in self.steps()[-count:]:
+        total, number, steps = {}, 0, self.steps()
+        chosen = [step for step in steps if step % self.regular == 0 or step == steps[-1]]
+        for step in chosen[-count:]:
             try:
                 values, _ = self.read(step, "model/")
             except DAMAGE as error:
@@ -223,7 +229,7 @@ class Checkpoints:
             number += 1
             for path, array in values.items():
                 total[path] = total[path] + array if path in total else np.asarray(array, "float64")
-        return {path: (array / number).astype("float32") for path, array in total.items()} or None
+        return {path: (array / number).astype("float32") for path, array in total.items()}, number
 
     def _write_index(self, steps):
         with whole(self._path("index.json")) as temporary, \

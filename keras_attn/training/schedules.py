@@ -34,7 +34,7 @@ def learning_rates(progress, *, peak, warmup_fraction=0.1, schedule="linear"):
     elif schedule == "constant":
         decay = np.ones_like(left)
     elif schedule == "inverse_sqrt":
-        decay = np.sqrt(max(warmup_fraction, 1e-9) / np.maximum(progress, 1e-9))
+        decay = np.sqrt(warmup_fraction / np.maximum(progress, 1e-9))
     else:
         raise UserError(f"train.schedule must be one of {', '.join(NAMES)}. Received: {schedule}")
     rise = progress / warmup_fraction if warmup_fraction > 0 else np.ones_like(progress)

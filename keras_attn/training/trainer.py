@@ -48,8 +48,8 @@ class Trainer:
         first_weights: Function that sets the weights of a model that no checkpoint is restored to.
         best: `Best`; the run ends with the weights of its best evaluation, and when that has no
             patience left. None: with the last ones.
-        average: The run ends with the mean of the weights of that many newest checkpoints instead;
-            1: with what `best` says.
+        average: The run ends with the mean of the weights of that many newest checkpoints of
+            multiples of `checkpoint_every`, the last step's among them; 1: with what `best` says.
     """
 
     def __init__(self, step, batches, folder, *, total_steps=None, minutes=None, peak=1e-4,
@@ -70,7 +70,8 @@ class Trainer:
         self.chief = is_chief(self.strategy)
         self.progress = ProgressLine(total_steps, active=self.chief)
         self.average = average
-        self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", max(keep, average), self._warn)
+        self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", max(keep, average), self._warn,
+                                            regular=checkpoint_every if average > 1 else 1)
         self.folder = folder
         self.step = 0
         self.seconds = 0.0
@@ -102,12 +103,11 @@ class Trainer:
                 self.save()
             moved = self._take_mean() if self.average > 1 else self._take_best()
             # A finished run is evaluated again: eval.* may have changed.
-            if again and self.evaluate and not self._evaluate():
-                raise self._stopped()
+            if self.evaluate and (again or moved and self.average > 1):
+                if not self._evaluate():
+                    raise self._stopped()
             # What was found is known; the rows behind it may be those of other weights.
-            if moved and self.average > 1 and self.evaluate and not self._evaluate():
-                raise self._stopped()
-            if moved and self.average == 1 and not again and self.evaluate(self._must_stop) is None:
+            elif moved and self.average == 1 and self.evaluate(self._must_stop) is None:
                 raise self._stopped()
         finally:
             self.records.close()
@@ -172,7 +172,7 @@ class Trainer:
 
     def _as_records(self, rows, rates, took):
         speed = {
-            "sequences_per_second": self.batches.batch_size * len(rows) / took,
+            "sequences_per_second": self.batches.mean_rows * len(rows) / took,
             "tokens_per_second": sum(row["tokens"] for row in rows) / took,
         }
         return [
@@ -264,12 +264,12 @@ class Trainer:
         Returns:
             Whether there are several.
         """
-        values = self.checkpoints.read_mean(self.average)
-        if values is None:
+        values, count = self.checkpoints.read_mean(self.average)
+        if count < 2:
             return False
         ckpt.assign_values(ckpt.variables_by_path(self.step_function.model), values,
                            "The mean of the checkpoints")
-        self.progress.interrupt(f"taking the mean of the newest {self.average} checkpoints")
+        self.progress.interrupt(f"taking the mean of {count} checkpoints")
         return True
 
     def _stopped(self):

@@ -32,9 +32,9 @@ def test_an_epoch_holds_every_pair_once_in_batches_of_few_tokens(multiple, epoch
         batch = _whole(batches, epoch * batches.num_batches + i)
         rows, width = batch["token_ids"].shape
         longest = max(width, batch["target_ids"].shape[1])
-        assert rows % multiple == 0 and longest % STEP == 0
-        assert rows * longest <= 120 or rows == multiple
         numbers = batches.numbers(epoch * batches.num_batches + i)
+        assert rows % multiple == 0 and longest % STEP == 0 and rows - len(numbers) < multiple
+        assert len(numbers) * longest <= 120 or len(numbers) == 1
         seen += list(numbers)
         for row in range(rows):
             if row >= len(numbers):
@@ -48,6 +48,27 @@ def test_an_epoch_holds_every_pair_once_in_batches_of_few_tokens(multiple, epoch
             np.testing.assert_array_equal(batch["target_ids"][row][real], [BEGIN_ID, *target])
             assert (batch["label"][row][~real] == PAD_ID).all()
     assert sorted(seen) == list(range(100))
+
+
+def test_batches_hold_the_same_pairs_whatever_their_multiple():
+    one, other = _batches(), _batches(multiple=6)
+    assert one.num_batches == other.num_batches
+    assert one.mean_rows == other.mean_rows == 100 / one.num_batches
+    for i in range(2 * one.num_batches):
+        np.testing.assert_array_equal(one.numbers(i), other.numbers(i))
+
+
+def test_few_shapes_hold_the_same_pairs_in_powers_of_two():
+    batches = _batches(few_shapes=True, multiple=2)
+    shapes, weights = {}, 0
+    for i in range(batches.num_batches):
+        batch = _whole(batches, i)
+        rows, width = batch["token_ids"].shape
+        assert batch["target_ids"].shape == (rows, width) and rows % 2 == 0
+        assert shapes.setdefault(width, rows) == rows
+        weights += batch["sample_weight"].sum()
+    assert set(shapes) <= {4, 8, 16, 32}
+    assert weights == sum(len(target) + 1 for target in _pairs()[1])
 
 
 def test_shares_of_replicas_are_the_batch_cut_in_pieces():

@@ -210,10 +210,6 @@ class Transformer(Losses, keras.Model):
             self.max_length, initializer=keras.initializers.RandomNormal(stddev=0.02), seed=seed,
             dtype=self.dtype_policy, name=name)
 
-    def select_inputs(self, batch):
-        """The entries of a batch that this model reads."""
-        return {name: batch[name] for name in self.INPUTS if name in batch}
-
     def call(self, inputs, training=None):
         encoded = self.encode(inputs, training)
         x = self._embed(1, inputs["target_ids"], training)
