@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 # A CPU build of this version is found more often than of others; a build for CUDA works as well,
 # but takes gigabytes.
 TORCH = "torch==2.13.0"
-SUITES = ("tests/ops", "tests/layers", "tests/models")
+SUITES = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ before = (keras.config.floatx(), keras.config.dtype_policy().name, len(sys.path)
 import keras_attn
 new = {name.partition('.')[0] for name in sys.modules}
 assert keras_attn.__version__
-import keras_attn.layers, keras_attn.models, keras_attn.ops
+import keras_attn.generation, keras_attn.layers, keras_attn.models, keras_attn.ops
 loaded = {name.partition('.')[0] for name in sys.modules}
 for name in ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'absl.flags', 'tokenizers'):
     assert name not in loaded, name
