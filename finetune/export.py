@@ -2,8 +2,8 @@
 
     python -m finetune.export --workdir=runs/sst2 --output=served/sst2/1
 
-Strings go in, labels and probabilities come out; the tokenizer is inside. Whoever loads it needs
-TensorFlow and tensorflow-text, nothing of this package.
+Strings go in, labels and probabilities come out, or translations; the tokenizer is inside. Whoever
+loads it needs TensorFlow and tensorflow-text, nothing of this package.
 """
 
 from absl import flags
@@ -17,13 +17,16 @@ def define_flags():
                         "version, in a folder of the model's name.", required=True)
     flags.DEFINE_bool("pairs", None, "Whether it takes pairs of texts; for a model of another "
                       "library, which does not say.")
+    flags.DEFINE_integer("beam", None, "Of a translator: hypotheses of the beam search; without: "
+                         "eval.beam of its run.", lower_bound=1)
+    flags.DEFINE_float("length_penalty", None, "Of a translator; without: that of its run.")
 
 
 def main():
     from keras_attn.jobs.exporting import export
 
     values = flags.FLAGS
-    export(values.workdir, values.output, values.pairs)
+    export(values.workdir, values.output, values.pairs, values.beam, values.length_penalty)
     print(f"saved in {values.output}; to load it: import tensorflow_text, then "
           "tf.saved_model.load")
 

@@ -6,23 +6,26 @@ import json
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.loading import load_predictor
+from keras_attn.jobs.translators import SavedTranslator, Translator, is_translator
 
 
-def export(workdir, output, pairs=None):
+def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     """Writes a SavedModel with the tokenizer inside.
 
     Its signature takes `text`, strings `(N,)`, and for a model of pairs `text_pair`; it returns
     `label` `(N,)` and `probabilities` float32 `(N, C)`, of multilabel `labels` with separators
-    between them, or `value` `(N,)` of a regression. A request is one batch, however many texts or
-    windows it has. The order of the classes is in `assets.extra/labels.json`. To load it a process
-    needs TensorFlow and `import tensorflow_text`.
+    between them, or `value` `(N,)` of a regression; of a translator `translation` and `score`. A
+    request is one batch, however many texts or windows it has. The order of the classes is in
+    `assets.extra/labels.json`. To load it a process needs TensorFlow and `import tensorflow_text`.
 
     Args:
         workdir: Folder of a finetuning run, or what `keras_attn.load` reads and classifies.
         output: Folder to make; TensorFlow Serving wants a number as its name.
         pairs: Whether it takes pairs of texts; None: as in training. A model of another library
             does not say, and takes single texts then.
+        beam, length_penalty: Of a translator; None: those of its evaluations.
 
     Raises:
         UserError: If there is no classifier, the folder exists, or the model was trained on
@@ -31,17 +34,18 @@ def export(workdir, output, pairs=None):
     output = str(output).rstrip("/")
     if tf.io.gfile.exists(output):
         raise UserError(f"A new folder is needed. Received: {output}, which exists")
-    module = Exported(load_predictor(workdir), pairs)
+    module = _module(workdir, pairs, beam, length_penalty)
     # A folder of another machine has no rename; what names it complete, saved_model.pb, comes last.
     remote = "://" in output
     folder = output if remote else f"{output}.unfinished"
     try:
         if tf.io.gfile.exists(folder):
             tf.io.gfile.rmtree(folder)  # of an export that was killed
-        extra = tf.io.gfile.join(folder, "assets.extra")
-        tf.io.gfile.makedirs(extra)
-        with tf.io.gfile.GFile(tf.io.gfile.join(extra, "labels.json"), "w") as file:
-            file.write(json.dumps(list(module.labels), ensure_ascii=False) + "\n")
+        if module.labels is not None:
+            extra = tf.io.gfile.join(folder, "assets.extra")
+            tf.io.gfile.makedirs(extra)
+            with tf.io.gfile.GFile(tf.io.gfile.join(extra, "labels.json"), "w") as file:
+                file.write(json.dumps(list(module.labels), ensure_ascii=False) + "\n")
         tf.saved_model.save(module, folder, signatures=module.serve)
         if not remote:
             tf.io.gfile.rename(folder, output)
@@ -52,6 +56,21 @@ def export(workdir, output, pairs=None):
             raise
         raise UserError(f"A folder that can be written is needed. Received: {output} "
                         f"({first_line(error)})") from error
+
+
+def _module(workdir, pairs, beam, length_penalty):
+    if not is_translator(workdir):
+        if (beam, length_penalty) != (None, None):
+            raise UserError("beam and length_penalty are of a translator. "
+                            f"Received: {workdir}, which is none")
+        return Exported(load_predictor(workdir), pairs)
+    if pairs is not None:
+        raise UserError(f"A translator takes single texts. Received: pairs={pairs}")
+    saved = SavedTranslator(workdir)
+    usual = saved.config["eval"]
+    return ExportedTranslator(
+        Translator.load(saved), usual["beam"] if beam is None else beam,
+        usual["length_penalty"] if length_penalty is None else length_penalty)
 
 
 class Exported(tf.Module):

@@ -31,6 +31,26 @@ def is_translator(folder):
     return isinstance(found, dict) and found.get("kind") == "translation"
 
 
+def most_tokens(length, model):
+    """How long a translation may get, whatever it shares a batch with.
+
+    Args:
+        length: Tokens of the source with its end mark: a number or a tensor of them.
+        model: `Transformer`.
+
+    Returns:
+        The limit, and the next power of two, so that there are few; None for a tensor.
+    """
+    limit, longest = 3 * length // 2 + 10, None
+    if isinstance(length, int):
+        longest = 1 << (limit - 1).bit_length()
+    if model.positions == "learned":  # as many as its table has
+        limit = keras.ops.minimum(limit, model.max_length) if longest is None else min(
+            limit, model.max_length)
+        longest = longest and min(longest, model.max_length)
+    return limit, longest
+
+
 class SavedTranslator:
     """A translator to start from.
 
@@ -95,7 +115,7 @@ class Translator:
 
     def __init__(self, model, subwords, length):
         self.model, self.subwords, self.length = model, subwords, length
-        self._search = tf.function(self._run, autograph=False, reduce_retracing=True)
+        self._search = tf.function(self.search, autograph=False, reduce_retracing=True)
 
     @classmethod
     def load(cls, folder):
@@ -164,15 +184,9 @@ class Translator:
         inputs = pad_pairs(rows, [row[:0] for row in rows],
                            width=-(-int(lengths.max()) // STEP) * STEP)
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
-        # As long as any translation is likely to be, whatever it shares a batch with.
-        limits = 3 * lengths // 2 + 10
-        if self.model.positions == "learned":
-            limits = np.minimum(limits, self.model.max_length)
-        longest = 2 ** int(np.ceil(np.log2(limits.max())))  # few sizes, for each is traced
-        if self.model.positions == "learned":
-            longest = min(longest, self.model.max_length)
-        found = self._search(inputs, limits.astype("int32"), beam, longest, float(length_penalty),
-                             alignments)
+        limits = np.array([most_tokens(int(length), self.model)[0] for length in lengths], "int32")
+        _, longest = most_tokens(int(lengths.max()), self.model)
+        found = self._search(inputs, limits, beam, longest, float(length_penalty), alignments)
         found = {name: value.numpy() for name, value in found.items()}
         return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
                 for n in range(len(rows))]
@@ -191,7 +205,8 @@ class Translator:
             hypotheses.append(one)
         return hypotheses
 
-    def _run(self, inputs, limits, beam, longest, length_penalty, alignments):
+    def search(self, inputs, limits, beam, longest, length_penalty, alignments):
+        """`beam_search` of a batch: at most `limits` `(B,)` tokens a row, `longest` of all."""
         mask, model = inputs["padding_mask"], self.model
         cache, memory = model.start_decoding(inputs, longest, beam)
 
