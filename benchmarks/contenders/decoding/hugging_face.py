@@ -1,0 +1,38 @@
+"""`generate` of transformers' Marian."""
+
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from benchmarks.turns import serve
+
+
+def make_model(options):
+    width = options["width"]
+    return MarianMTModel(MarianConfig(
+        vocab_size=options["vocabulary"], decoder_vocab_size=options["vocabulary"], d_model=width,
+        encoder_layers=options["layers"], decoder_layers=options["layers"],
+        encoder_attention_heads=options["heads"], decoder_attention_heads=options["heads"],
+        encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, max_position_embeddings=1024,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        forced_eos_token_id=None, scale_embedding=True)).eval()
+
+
+def prepare(options):
+    torch.manual_seed(0)
+    model = make_model(options)
+    ids = torch.randint(4, options["vocabulary"], (options["rows"], options["source"]))
+
+    def work(count):
+        with torch.inference_mode():
+            for _ in range(count):
+                found = model.generate(
+                    ids, attention_mask=torch.ones_like(ids), num_beams=options["beams"],
+                    do_sample=False, min_new_tokens=options["length"],
+                    max_new_tokens=options["length"])
+        return {"tokens": found.shape[1] - 1 if count else 0}
+
+    return work
+
+
+if __name__ == "__main__":
+    serve(prepare)

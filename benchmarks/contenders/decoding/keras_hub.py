@@ -1,0 +1,42 @@
+"""KerasHub's samplers on its BART, an encoder-decoder with a cache of its own."""
+
+import keras
+import keras_hub
+import numpy as np
+
+from benchmarks.turns import serve
+
+BEGIN = 1
+
+
+def prepare(options):
+    width, length, rows = options["width"], options["length"], options["rows"]
+    backbone = keras_hub.models.BartBackbone(
+        vocabulary_size=options["vocabulary"], num_layers=options["layers"],
+        num_heads=options["heads"], hidden_dim=width, intermediate_dim=4 * width, dropout=0.0,
+        max_sequence_length=1024)
+    model = keras_hub.models.BartSeq2SeqLM(backbone=backbone, preprocessor=None)
+    sampler = "greedy" if options["beams"] == 1 else keras_hub.samplers.BeamSampler(
+        num_beams=options["beams"])
+    model.compile(sampler=sampler, jit_compile=False)
+    target = np.zeros((rows, length + 1), "int32")
+    target[:, 0] = BEGIN
+    inputs = {
+        "encoder_token_ids": np.random.default_rng(0).integers(
+            4, options["vocabulary"], (rows, options["source"])).astype("int32"),
+        "encoder_padding_mask": np.ones((rows, options["source"]), "bool"),
+        "decoder_token_ids": target,
+        "decoder_padding_mask": np.arange(length + 1)[None].repeat(rows, 0) < 1,
+    }
+
+    def work(count):
+        for _ in range(count):
+            found = model.generate(inputs, stop_token_ids=None)
+        return {"tokens": int(found["decoder_token_ids"].shape[1] - 1) if count else 0}
+
+    return work
+
+
+if __name__ == "__main__":
+    keras.utils.set_random_seed(0)
+    serve(prepare)

@@ -1,0 +1,45 @@
+"""Beam search and greedy decoding of keras-attn."""
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.turns import serve
+from keras_attn.generation import beam_search, sample
+from keras_attn.models import Transformer
+
+BEGIN, END = 1, 2
+
+
+def prepare(options):
+    rows, source, length, beams = (options[n] for n in ("rows", "source", "length", "beams"))
+    model = Transformer(options["vocabulary"], options["layers"], options["width"],
+                        options["heads"], max_length=1024)
+    model.build()
+    ids = np.random.default_rng(0).integers(4, options["vocabulary"], (rows, source))
+    inputs = {"token_ids": tf.constant(ids, tf.int32),
+              "padding_mask": tf.ones((rows, source), tf.int32)}
+    begin = tf.fill([rows], BEGIN)
+
+    @tf.function(autograph=False, jit_compile=options["xla"])
+    def decode():
+        cache, memory = model.start_decoding(inputs, length, beams)
+
+        def step(token_ids, index, cache):
+            logits, cache = model.decode(token_ids[:, None], index, cache, memory,
+                                         inputs["padding_mask"])
+            return logits[:, 0], cache
+
+        if beams == 1:
+            return sample(step, cache, begin, length, END, temperature=0, min_length=length)
+        return beam_search(step, cache, begin, beams, length, END, min_length=length)
+
+    def work(count):
+        for _ in range(count):
+            lengths = decode()["lengths"].numpy()
+        return {"tokens": int(lengths.min()) if count else 0}
+
+    return work
+
+
+if __name__ == "__main__":
+    serve(prepare)
