@@ -6,11 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_attn import finetune, load
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
+from keras_attn.jobs.exporting import export
 from keras_attn.jobs.translating_files import translate_file
+from keras_attn.jobs.translators import SavedTranslator
 
 WORDS = {"red": "rot", "green": "grün", "blue": "blau", "big": "groß", "small": "klein",
          "cat": "Katze", "dog": "Hund", "bird": "Vogel", "sees": "sieht", "hears": "hört"}
@@ -96,6 +99,61 @@ def test_alignments_are_of_the_tokens(translator):
     assert attention.shape == (len(best["tokens"]), len(best["source_tokens"]))
     np.testing.assert_allclose(attention.sum(axis=1), 1.0, atol=1e-5)
     assert best["source_tokens"][-1] == best["tokens"][-1] == "</s>"
+
+
+def test_results_tell_what_sacrebleu_counted(translator):
+    _, results, _ = translator
+    assert "case:mixed" in results["bleu_signature"] and "tok:13a" in results["bleu_signature"]
+    assert "nc:6" in results["chrf_signature"]
+
+
+def test_alignments_of_batches_of_any_width(translator):
+    model = load(str(translator[0]))
+    words = list(WORDS)
+    for count in (1, 9, 3, 25):
+        text = " ".join((words * 3)[:count])
+        (found,) = model.translate([text], nbest=1, alignments=True)
+        assert found[0]["attention"].shape[1] == len(found[0]["source_tokens"])
+
+
+def test_a_saved_model_translates_alike(translator, corpus, tmp_path):
+    import tensorflow_text  # noqa: F401
+
+    export(str(translator[0]), str(tmp_path / "served"))
+    saved = tf.saved_model.load(str(tmp_path / "served"))
+    texts = [*(corpus / "valid.en").read_text().splitlines()[:9], "", "unknown Ω", "red cat " * 9]
+    found = saved.serve(tf.constant(texts))
+    wanted = load(str(translator[0])).translate(texts, beam=2, nbest=1)
+    assert [one.decode() for one in found["translation"].numpy()] == [
+        row[0]["text"] for row in wanted]
+    np.testing.assert_allclose(found["score"], [row[0]["score"] for row in wanted], atol=1e-5)
+    assert saved.serve(tf.constant([], tf.string))["translation"].shape == (0,)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most 31 tokens"):
+        saved.serve(tf.constant(["cat " * 40]))
+    with pytest.raises(UserError, match="single texts"):
+        export(str(translator[0]), str(tmp_path / "pairs"), pairs=True)
+
+
+def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
+    import tensorflow_text as tf_text
+
+    subwords = SavedTranslator(str(translator[0])).subwords
+    texts = ["red cat", "", " Ω  big", "groß!\tKatze", "a" * 50]
+    ids, ends = subwords.encode(texts)
+    found = tf_text.SentencepieceTokenizer(subwords.model, tf.int32).tokenize(texts)
+    assert found.to_list() == [row.tolist() for row in np.split(ids, ends[:-1])]
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+    fields = {"checkpoint.every": 3, "checkpoint.average": 2, "model.dropout": 0.1,
+              "train.schedule": "constant", "train.warmup_fraction": 0.0}
+    wanted = finetune(_config(corpus, **fields, **{"train.steps": 12}),
+                      workdir=str(tmp_path / "whole"))
+    for steps in (7, 12):  # it ends between two regular checkpoints
+        found = finetune(_config(corpus, **fields, **{"train.steps": steps}),
+                         workdir=str(tmp_path / "broken"))
+    assert found["weights_sha256"] == wanted["weights_sha256"]
 
 
 def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, capsys, monkeypatch):

@@ -83,6 +83,23 @@ def test_only_the_newest_are_kept_and_the_index_names_them(tmp_path):
 
 
 @pytest.mark.parametrize("left", [0, 10, 0.5, -1])
+def test_the_mean_is_of_regular_checkpoints_and_the_newest_and_leaves_damaged_ones_out(tmp_path):
+    warnings = []
+    checkpoints = Checkpoints(str(tmp_path / "c"), 3, warnings.append, regular=10)
+    assert checkpoints.read_mean(3) == ({}, 0)
+    for step in (10, 14, 20, 30, 33):
+        checkpoints.save(step, _values(step), {})
+    assert checkpoints.steps() == [10, 20, 30, 33]
+    values, count = checkpoints.read_mean(3)
+    assert count == 3 and list(values) == ["model/a"] and values["model/a"].dtype == np.float32
+    np.testing.assert_allclose(values["model/a"], np.mean([20, 30, 33]))
+    assert checkpoints.read_mean(9)[1] == 4
+    (tmp_path / "c/step-30.npz").write_bytes(b"nothing")
+    values, count = checkpoints.read_mean(3)
+    np.testing.assert_allclose(values["model/a"], np.mean([20, 33]))
+    assert count == 2 and "damaged" in warnings[-1]
+
+
 def test_a_truncated_newest_checkpoint_is_skipped_with_a_warning(tmp_path, left):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     content = (tmp_path / "step-2.npz").read_bytes()

@@ -52,7 +52,8 @@ class FakeStep:
 
 
 class FakeBatches:
-    batch_size, one_length, one_count = 4, True, True
+    batch_size = mean_rows = 4
+    one_length = one_count = True
 
     def batch(self, index, first, last):
         return {"x": np.zeros((last - first, 1), np.float32)}
@@ -122,6 +123,32 @@ def test_a_signal_saves_and_the_next_run_goes_on_from_there(
     trainer.run()
     assert _kernel(trainer) == sum(range(1, 7))
     assert [record["step"] for record in _records(tmp_path)] == list(range(1, 7))
+
+
+def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 0.0)
+    evaluated = []
+    options = {"total_steps": 18, "checkpoint_every": 5, "average": 3, "keep": 1,
+               "evaluate": lambda stop: evaluated.append(1) or {"accuracy": 0.5}}
+    whole = _trainer(tmp_path / "whole", **options)
+    whole.run()
+    # After steps 10, 15 and 18 the weights are the sums of all steps so far.
+    assert _kernel(whole) == np.mean([55, 120, 171]).astype("float32")
+    assert len(evaluated) == 2  # at the last step, and of the mean
+    for stop in (7, 11, 16):
+        step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
+        with pytest.raises(Stopped):
+            _trainer(tmp_path / "broken", step, **options).run()
+    broken = _trainer(tmp_path / "broken", **options)
+    broken.run()
+    assert _kernel(broken) == _kernel(whole)
+    again = _trainer(tmp_path / "whole", **options)
+    evaluated.clear()
+    again.run()
+    assert _kernel(again) == _kernel(whole) and len(evaluated) == 1
+    longer = _trainer(tmp_path / "whole", **{**options, "total_steps": 20, "average": 1})
+    longer.run()
+    assert _kernel(longer) == sum(range(1, 21))  # goes on from the weights, not from their mean
 
 
 @pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])
