@@ -1,4 +1,5 @@
-"""Finetunes a BERT to classify texts or pairs of texts, to predict a number, or to find answers.
+"""Finetunes a BERT to classify texts or pairs, to predict a number or to find answers; or trains a
+Transformer to translate.
 
     python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv
@@ -7,6 +8,9 @@
         --config.data.text=review --config.data.label=stars
     python -m finetune --config=squad --pretrained=runs/mini --workdir=runs/squad \\
         --config.data.train=train-v2.0.json --config.data.validation=dev-v2.0.json
+    python -m finetune --config=multi30k --workdir=runs/de \\
+        --config.data.train.source=train.en --config.data.train.target=train.de \\
+        --config.data.validation.source=val.en --config.data.validation.target=val.de
 
 The same command resumes a run that was stopped or killed.
 """

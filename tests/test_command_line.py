@@ -9,7 +9,12 @@ import sys
 import pytest
 from ml_collections import ConfigDict
 
-from keras_attn.defaults import fields, finetuning_defaults, pretraining_defaults
+from keras_attn.defaults import (
+    fields,
+    finetuning_defaults,
+    pretraining_defaults,
+    translation_defaults,
+)
 from keras_attn.errors import UserError
 from keras_attn.jobs import command_line
 
@@ -53,7 +58,8 @@ def test_a_mistake_on_the_command_line_is_one_line(module, arguments, messages):
 
 
 @pytest.mark.parametrize("module", ["pretrain", "pretrain.prepare", "finetune", "finetune.predict",
-                                    "finetune.evaluate", "finetune.export"])
+                                    "finetune.evaluate", "finetune.export",
+                                    "finetune.translate"])
 def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
     done = _run(module, "--help")
     assert done.returncode == 0 and f"python -m {module}" in done.stdout
@@ -80,7 +86,8 @@ def _parsed(defaults, *arguments):
 VALUES = {int: 7, float: 1.5, str: "text", bool: True}
 
 
-@pytest.mark.parametrize("defaults", [pretraining_defaults, finetuning_defaults])
+@pytest.mark.parametrize("defaults", [pretraining_defaults, finetuning_defaults,
+                                      translation_defaults])
 def test_every_field_without_default_can_be_set_and_unset(defaults):
     config = defaults()
     empty = {}

@@ -56,6 +56,12 @@ def test_a_field_without_default_has_a_type(field, value, wrong):
         config.update_from_flattened_dict({field: wrong})
 
 
+def test_the_config_of_translation_is_that_of_its_kind():
+    module = runpy.run_path(str(CONFIGS / "multi30k.py"))
+    check_fields("translation", module["get_config"]())
+    assert "python -m finetune --config=configs/multi30k.py" in module["__doc__"]
+
+
 @pytest.mark.parametrize("name", ["classify", "squad", *glue.TASKS])
 def test_each_config_is_loaded_by_path_and_shows_its_command(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

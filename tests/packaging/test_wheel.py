@@ -52,7 +52,8 @@ def test_the_wheel_holds_one_name_with_configs_commands_and_license(wheel):
     assert {f"keras_attn/configs/{name}" for name in shipped} <= set(names)
     for name in ("commands/pretrain/__main__", "commands/pretrain/prepare",
                  "commands/finetune/__main__", "commands/finetune/predict",
-                 "commands/finetune/evaluate", "commands/finetune/export"):
+                 "commands/finetune/evaluate", "commands/finetune/export",
+                 "commands/finetune/translate"):
         assert f"keras_attn/{name}.py" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "test" in name]
