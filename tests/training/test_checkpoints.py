@@ -82,7 +82,6 @@ def test_only_the_newest_are_kept_and_the_index_names_them(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-10.npz", "step-3.npz"]
 
 
-@pytest.mark.parametrize("left", [0, 10, 0.5, -1])
 def test_the_mean_is_of_regular_checkpoints_and_the_newest_and_leaves_damaged_ones_out(tmp_path):
     warnings = []
     checkpoints = Checkpoints(str(tmp_path / "c"), 3, warnings.append, regular=10)
@@ -100,6 +99,7 @@ def test_the_mean_is_of_regular_checkpoints_and_the_newest_and_leaves_damaged_on
     assert count == 2 and "damaged" in warnings[-1]
 
 
+@pytest.mark.parametrize("left", [0, 10, 0.5, -1])
 def test_a_truncated_newest_checkpoint_is_skipped_with_a_warning(tmp_path, left):
     checkpoints, warnings = _saved(tmp_path, 1, 2)
     content = (tmp_path / "step-2.npz").read_bytes()
