@@ -44,7 +44,7 @@ def _config(folder, **fields):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    _write(folder, "train", 600, 0)
+    _write(folder, "train", 2000, 0)
     _write(folder, "valid", 40, 1)
     return folder
 
@@ -52,14 +52,14 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def translator(corpus):
     """The workdir of a translator, and its results."""
-    config = _config(corpus, **{"train.steps": 400, "eval.every": 200, "checkpoint.every": 20,
+    config = _config(corpus, **{"train.steps": 1000, "eval.every": 500, "checkpoint.every": 20,
                                 "checkpoint.average": 3})
     return corpus / "run", finetune(config, workdir=str(corpus / "run")), config
 
 
 def test_it_learns_to_translate(translator, corpus):
     workdir, results, _ = translator
-    assert results["bleu"] > 60 and results["chrf"] > 60
+    assert results["bleu"] > 85 and results["chrf"] > 85
     assert results["token_accuracy"] > 0.9
     found = load(str(workdir)).translate(["red cat", "", "the", "big dog sees small bird"])
     assert found[0] == "rot Katze" and found[1] == ""
