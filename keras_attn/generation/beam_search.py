@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from keras_attn.generation.loop import decode_while
 
 
 def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
@@ -149,7 +150,7 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
             (5.0 + ops.cast(longest, "float32")) / 6.0) ** length_penalty
         return ops.logical_and(worst > IMPOSSIBLE / 2, worst >= hope)
 
-    state = ops.while_loop(goes_on, body, state)
+    state = decode_while(goes_on, body, state)
     return search.result(state, limits, scores, return_attention)
 
 

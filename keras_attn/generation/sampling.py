@@ -4,6 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from keras_attn.generation.loop import decode_while
 
 
 def uniform_noise(batch_size, length, seed=0):
@@ -20,7 +21,8 @@ def uniform_noise(batch_size, length, seed=0):
 
 
 def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
-           noise=None, seed=0, min_length=0, no_repeat=0, prefix=None, pad_id=0):
+           noise=None, seed=0, min_length=0, no_repeat=0, prefix=None, pad_id=0,
+           return_attention=False, source_length=None):
     """Decodes one sequence a row, the likeliest token or a random one at a time.
 
     Rows end by themselves; what comes after the end mark is `pad_id`.
@@ -36,11 +38,14 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         noise: Of `uniform_noise(B, max_length)`; None: made from `seed`, where B is known.
         min_length, no_repeat, prefix: See `constrain`; N is B.
         pad_id: Fills up what is after the end.
+        return_attention: Whether to return what `step` returns third.
+        source_length: S; needed then.
 
     Returns:
         Dictionary of `token_ids` int32 `(B, max_length)`, with the end mark; `lengths` int32
         `(B,)`; `log_probabilities` float32 `(B,)`, the model's own, without temperature and
-        limits; and `finished`, boolean `(B,)`.
+        limits; `finished`, boolean `(B,)`; and with `return_attention` `attention` float32
+        `(B, max_length, S)`, 0 after the end.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -52,6 +57,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             ("temperature", temperature, temperature >= 0),
             ("top_k", top_k, top_k is None or top_k >= 1),
             ("top_p", top_p, top_p is None or 0 < top_p <= 1),
+            ("source_length", source_length, not return_attention or source_length),
             ("max_length", max_length, max_length >= 1)):
         if not right:
             raise ValueError(f"{name} is out of range. Received: {name}={value}")
@@ -66,6 +72,8 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         "log_probabilities": ops.zeros((rows,), "float32"),
         "lengths": ops.zeros((rows,), "int32"), "finished": ops.zeros((rows,), "bool"),
     }
+    if return_attention:
+        state["attention"] = ops.zeros((rows, max_length, source_length), "float32")
 
     def goes_on(state):
         return ops.logical_and(state["index"] < max_length,
@@ -73,7 +81,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
 
     def body(state):
         index, ids, finished = state["index"], state["ids"], state["finished"]
-        logits, cache = step(ops.take(ids, index, axis=1), index, state["cache"])[:2]
+        logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
         own = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         limited = constrain(own, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix)
@@ -83,7 +91,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             chosen = ops.cast(ops.argmax(limited, axis=-1), "int32")
         added = ops.take_along_axis(own, chosen[:, None], axis=1)[:, 0]
         chosen = ops.where(finished, pad_id, chosen)
-        return {
+        result = {
             "index": index + 1,
             "ids": ops.slice_update(ids, (0, index + 1), chosen[:, None]),
             "cache": cache,
@@ -91,10 +99,15 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             "lengths": state["lengths"] + ops.cast(ops.logical_not(finished), "int32"),
             "finished": ops.logical_or(finished, chosen == end_id),
         }
+        if return_attention:
+            newest = ops.where(finished[:, None], 0.0, ops.cast(attention[0], "float32"))
+            result["attention"] = ops.slice_update(state["attention"], (0, index, 0),
+                                                   newest[:, None])
+        return result
 
-    state = ops.while_loop(goes_on, body, state)
-    return {"token_ids": state["ids"][:, 1:],
-            **{name: state[name] for name in ("lengths", "log_probabilities", "finished")}}
+    state = decode_while(goes_on, body, state)
+    names = ["lengths", "log_probabilities", "finished"] + ["attention"] * return_attention
+    return {"token_ids": state["ids"][:, 1:], **{name: state[name] for name in names}}
 
 
 def _draw(logits, noise, top_k, top_p):

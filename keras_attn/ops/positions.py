@@ -31,7 +31,8 @@ def sinusoidal_positions(positions, depth, max_wavelength=10000.0, layout="inter
     pairs = (depth + 1) // 2
     positions = ops.cast(ops.convert_to_tensor(positions), "float32")
     frequencies = max_wavelength ** (np.arange(pairs) * (-2.0 / depth))
-    angles = ops.expand_dims(positions, -1) * frequencies.astype("float32")  # (..., D / 2)
+    # (..., D / 2)
+    angles = ops.expand_dims(positions, -1) * ops.convert_to_tensor(frequencies.astype("float32"))
     sines, cosines = ops.sin(angles), ops.cos(angles)
     if layout == "concat":
         return ops.concatenate([sines, cosines[..., : depth // 2]], axis=-1)

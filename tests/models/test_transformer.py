@@ -74,11 +74,12 @@ def test_loss_and_metrics_are_those_of_numpy():
     weight = batch["sample_weight"]
     smooth = -((0.8 * right + 0.2 / 11) * log).sum(-1)
     errors, weights = model.loss_errors(outputs, batch), model.loss_weights(batch)
-    np.testing.assert_allclose(errors["token"], (smooth * weight).sum(), rtol=1e-5)
+    np.testing.assert_allclose(ops.convert_to_numpy(errors["token"]), (smooth * weight).sum(),
+                               rtol=1e-5)
     assert float(weights["token"]) == weight.sum() == 15
     sums = model.metric_sums(outputs, batch)
-    np.testing.assert_allclose(sums["log_perplexity"][0], -(right * log).sum(-1)[weight > 0].sum(),
-                               rtol=1e-5)
+    np.testing.assert_allclose(ops.convert_to_numpy(sums["log_perplexity"][0]),
+                               -(right * log).sum(-1)[weight > 0].sum(), rtol=1e-5)
     hit = logits.argmax(-1) == batch["label"]
     assert float(sums["token_accuracy"][0]) == hit[weight > 0].sum()
 
@@ -120,6 +121,23 @@ def test_the_score_of_a_translation_is_the_models_own_and_its_batch_changes_none
     attention = found["attention"][1, 0]
     assert not attention[:, 4:].any(), "padding is not attended to"
     np.testing.assert_allclose(attention[:found["lengths"][1, 0]].sum(-1), 1.0, rtol=1e-5)
+
+
+def test_sampling_greedily_attends_as_one_beam_does():
+    model, batch = _model(), _batch()
+    inputs = {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}
+    step, cache = _step(model, inputs, 8)
+    options = {"return_attention": True, "source_length": 7}
+    one = sample(step, cache, np.full(3, BEGIN), 8, END, temperature=0, **options)
+    beam = beam_search(step, cache, np.full(3, BEGIN), 1, 8, END, **options)
+    one, beam = ({name: ops.convert_to_numpy(value) for name, value in found.items()}
+                 for found in (one, beam))
+    np.testing.assert_array_equal(one["token_ids"], beam["token_ids"][:, 0])
+    assert one["attention"].shape == (3, 8, 7)
+    for row, length in enumerate(one["lengths"]):
+        np.testing.assert_allclose(one["attention"][row, :length],
+                                   beam["attention"][row, 0, :length], atol=1e-6)
+        assert not one["attention"][row, length:].any()
 
 
 def test_it_learns_to_reverse_and_fit_works(tmp_path):
