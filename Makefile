@@ -13,7 +13,7 @@ SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # The libraries that benchmarks/ compares with, each in an environment of its own.
 BENCH = .bench-env
-transformers = torch==2.13.0 'transformers>=5,<6' datasets numpy
+transformers = torch==2.13.0 'transformers>=5,<6' datasets numpy ctranslate2
 keras-hub = keras-hub==0.32.0 'tensorflow>=2.19.1,<2.22'
 model-garden = tf-models-official==2.20.0 tf_keras
 

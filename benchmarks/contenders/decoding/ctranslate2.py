@@ -19,11 +19,11 @@ def prepare(options):
     folder = tempfile.mkdtemp()
     make_model(options).save_pretrained(f"{folder}/marian")
     tokens = [f"t{i}" for i in range(options["vocabulary"])]
-    tokens[:4] = "<pad>", "<s>", "</s>", "<unk>"
+    tokens[1:4], tokens[-1] = ("<s>", "</s>", "<unk>"), "<pad>"
     _Converter(f"{folder}/marian", tokens).convert(f"{folder}/ct2")
     translator = ctranslate2.Translator(
         f"{folder}/ct2", inter_threads=1, intra_threads=os.cpu_count(), compute_type="float32")
-    ids = np.random.default_rng(0).integers(4, options["vocabulary"],
+    ids = np.random.default_rng(0).integers(4, options["vocabulary"] - 1,
                                             (options["rows"], options["source"]))
     texts = [[tokens[i] for i in row] for row in ids]
 

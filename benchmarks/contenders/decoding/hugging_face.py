@@ -13,14 +13,16 @@ def make_model(options):
         encoder_layers=options["layers"], decoder_layers=options["layers"],
         encoder_attention_heads=options["heads"], decoder_attention_heads=options["heads"],
         encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, max_position_embeddings=1024,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        # As in Marian, padding is the last and begins a translation.
+        pad_token_id=options["vocabulary"] - 1, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=options["vocabulary"] - 1,
         forced_eos_token_id=None, scale_embedding=True)).eval()
 
 
 def prepare(options):
     torch.manual_seed(0)
     model = make_model(options)
-    ids = torch.randint(4, options["vocabulary"], (options["rows"], options["source"]))
+    ids = torch.randint(4, options["vocabulary"] - 1, (options["rows"], options["source"]))
 
     def work(count):
         with torch.inference_mode():
