@@ -6,12 +6,12 @@ from keras import ops
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
-from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.layers.transformer_layer import TransformerLayer
 from keras_attn.ops.products import by_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class TransformerDecoderLayer(keras.layers.Layer):
+class TransformerDecoderLayer(TransformerLayer):
     """Causal self-attention, attention to the encoder, and a feed-forward network, with residuals.
 
     `x = LN(x + attention(x)); x = LN(x + attention(x, encoded)); x = LN(x + FFN(x))` as in the
@@ -57,74 +57,20 @@ class TransformerDecoderLayer(keras.layers.Layer):
         Vaswani et al., Attention Is All You Need, 2017, section 3.1.
     """
 
-    def __init__(
-        self,
-        num_heads,
-        intermediate_dim,
-        key_dim=None,
-        dropout=0.0,
-        attention_dropout=None,
-        activation="relu",
-        norm_first=False,
-        layer_norm_epsilon=1e-5,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        seed=None,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        sizes = {"num_heads": num_heads, "intermediate_dim": intermediate_dim, "key_dim": key_dim}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
-        for name, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{name} must be in [0, 1). Received: {name}={rate}")
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.key_dim = key_dim
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.activation = get_activation(activation)
-        self.norm_first = norm_first
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.seed = seed
-        self.supports_masking = True
-
     def build(self, inputs_shape, encoded_shape=None):
-        depth = inputs_shape[-1]
-        if self.key_dim is None and depth % self.num_heads:
-            raise ValueError(
-                "The depth of the inputs must be a multiple of num_heads, or key_dim be given. "
-                f"Received: inputs_shape={tuple(inputs_shape)}, num_heads={self.num_heads}"
-            )
         seeds = split_seed(self.seed, 6)
-        shared = {
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
-            "dtype": self.dtype_policy,
-        }
-        rate = self.dropout if self.attention_dropout is None else self.attention_dropout
+        options = self.attention_options("inputs_shape", inputs_shape)
         self.self_attention, self.cross_attention = (
-            MultiHeadAttention(
-                self.num_heads, self.key_dim or depth // self.num_heads, dropout=rate,
-                fused=fused, seed=seed, name=name, **shared,
-            )
+            MultiHeadAttention(fused=fused, seed=seed, name=name, **options)
             for name, fused, seed in (("self_attention", "qkv", seeds[0]),
                                       ("cross_attention", "kv", seeds[1]))
         )
         self.feed_forward = PositionwiseFeedForward(
             self.intermediate_dim, activation=self.activation, seed=seeds[2],
-            name="feed_forward", **shared,
+            name="feed_forward", **self.sublayer_options(),
         )
         names = ("self_attention", "cross_attention", "feed_forward")
-        self.norms = [
-            keras.layers.LayerNormalization(
-                epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{name}_norm")
-            for name in names
-        ]
+        self.norms = [self.make_norm(f"{name}_norm") for name in names]
         self.seed_generators = [
             dropout_generator(self.dropout, seed, f"{name}_dropout")
             for name, seed in zip(names, seeds[3:], strict=True)
@@ -201,23 +147,3 @@ class TransformerDecoderLayer(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, encoded_shape=None):
         return inputs_shape
-
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "key_dim": self.key_dim,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation": serialize_activation(self.activation),
-            "norm_first": self.norm_first,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "seed": self.seed,
-        }

@@ -5,12 +5,12 @@ import keras
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
-from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.layers.transformer_layer import TransformerLayer
 from keras_attn.ops.products import by_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class TransformerEncoderLayer(keras.layers.Layer):
+class TransformerEncoderLayer(TransformerLayer):
     """Self-attention and a feed-forward network, each with a residual.
 
     `x = LN(x + attention(x)); x = LN(x + FFN(x))` as in the paper and BERT, or
@@ -74,60 +74,28 @@ class TransformerEncoderLayer(keras.layers.Layer):
         seed=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        sizes = {"num_heads": num_heads, "intermediate_dim": intermediate_dim, "key_dim": key_dim}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
-        for name, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{name} must be in [0, 1). Received: {name}={rate}")
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.key_dim = key_dim
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.activation = get_activation(activation)
-        self.norm_first = norm_first
-        self.layer_norm_epsilon = layer_norm_epsilon
+        super().__init__(
+            num_heads, intermediate_dim, key_dim, dropout, attention_dropout, activation,
+            norm_first, layer_norm_epsilon, kernel_initializer, bias_initializer, seed, **kwargs)
         self.initial_shifts = initial_shifts
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.seed = seed
-        self.supports_masking = True
 
     def build(self, input_shape):
-        depth = input_shape[-1]
-        if self.key_dim is None and depth % self.num_heads:
-            raise ValueError(
-                "The depth of the inputs must be a multiple of num_heads, or key_dim be given. "
-                f"Received: input_shape={tuple(input_shape)}, num_heads={self.num_heads}"
-            )
         seeds = split_seed(self.seed, 4)
-        shared = {
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
-            "dtype": self.dtype_policy,
-        }
-        rate = self.dropout if self.attention_dropout is None else self.attention_dropout
         self.attention = MultiHeadAttention(
-            self.num_heads,
-            self.key_dim or depth // self.num_heads,
-            dropout=rate,
             initial_shifts=self.initial_shifts,
             seed=seeds[0],
             name="attention",
-            **shared,
+            **self.attention_options("input_shape", input_shape),
         )
         self.feed_forward = PositionwiseFeedForward(
             self.intermediate_dim,
             activation=self.activation,
             seed=seeds[1],
             name="feed_forward",
-            **shared,
+            **self.sublayer_options(),
         )
-        self.attention_norm = self._norm("attention_norm")
-        self.feed_forward_norm = self._norm("feed_forward_norm")
+        self.attention_norm = self.make_norm("attention_norm")
+        self.feed_forward_norm = self.make_norm("feed_forward_norm")
         self.seed_generators = [
             dropout_generator(self.dropout, seeds[2], "attention_dropout"),
             dropout_generator(self.dropout, seeds[3], "feed_forward_dropout"),
@@ -136,11 +104,6 @@ class TransformerEncoderLayer(keras.layers.Layer):
         for layer in (self.feed_forward, self.attention_norm, self.feed_forward_norm):
             layer.build(input_shape)
         self.built = True
-
-    def _norm(self, name):
-        return keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
-        )
 
     def call(
         self,
@@ -179,23 +142,5 @@ class TransformerEncoderLayer(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "key_dim": self.key_dim,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation": serialize_activation(self.activation),
-            "norm_first": self.norm_first,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initial_shifts": self.initial_shifts,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "seed": self.seed,
-        }
+        return {**super().get_config(), "initial_shifts": self.initial_shifts}

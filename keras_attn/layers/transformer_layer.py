@@ -1,0 +1,90 @@
+"""What the layers of a Transformer's encoder and decoder share."""
+
+import keras
+
+from keras_attn.ops.activations import get_activation, serialize_activation
+
+
+class TransformerLayer(keras.layers.Layer):
+    """Arguments of sublayers with residuals and norms; see the layers made of it."""
+
+    def __init__(
+        self,
+        num_heads,
+        intermediate_dim,
+        key_dim=None,
+        dropout=0.0,
+        attention_dropout=None,
+        activation="relu",
+        norm_first=False,
+        layer_norm_epsilon=1e-5,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        sizes = {"num_heads": num_heads, "intermediate_dim": intermediate_dim, "key_dim": key_dim}
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        for name, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
+            if rate is not None and not 0 <= rate < 1:
+                raise ValueError(f"{name} must be in [0, 1). Received: {name}={rate}")
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.key_dim = key_dim
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.activation = get_activation(activation)
+        self.norm_first = norm_first
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def sublayer_options(self):
+        """Arguments of attention and of the feed-forward network."""
+        return {
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
+            "dtype": self.dtype_policy,
+        }
+
+    def attention_options(self, name, shape):
+        """Arguments of attention over inputs of a shape; `name` is what `build` calls it."""
+        depth = shape[-1]
+        if self.key_dim is None and depth % self.num_heads:
+            raise ValueError(
+                "The depth of the inputs must be a multiple of num_heads, or key_dim be given. "
+                f"Received: {name}={tuple(shape)}, num_heads={self.num_heads}"
+            )
+        rate = self.dropout if self.attention_dropout is None else self.attention_dropout
+        return {"num_heads": self.num_heads, "key_dim": self.key_dim or depth // self.num_heads,
+                "dropout": rate, **self.sublayer_options()}
+
+    def make_norm(self, name):
+        return keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "key_dim": self.key_dim,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "activation": serialize_activation(self.activation),
+            "norm_first": self.norm_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }
