@@ -79,20 +79,20 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
             newest["shares"] = shares
             return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics)
 
+        def of_classes():
+            return details(targets.names, targets.encoded["validation"], newest["shares"],
+                           task.kind) if newest else {}
+
         results = run.train(
             lambda: build_model(run, BertClassifier, architecture, "bert_classifier", **heads),
             lambda model: assign_pretrained(run, model, new),
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),
-            validation and TableBatches(validation), "logits", metrics, best,
+            validation and TableBatches(validation), "logits", metrics, best, of_classes,
         )
-        if newest:  # not of a dry run, nor without validation rows
-            results.update(details(targets.names, targets.encoded["validation"], newest["shares"],
-                                   task.kind))
-            run.write_results(results)
-            if config.eval.report:
-                write_report(run, results, tables, targets.names, targets.encoded,
-                             newest["shares"], task.kind)
+        if config.eval.report and newest:  # not of a dry run, nor without validation rows
+            write_report(run, results, tables, targets.names, targets.encoded, newest["shares"],
+                         task.kind)
         return results
 
 

@@ -12,7 +12,7 @@ from keras_attn.data.splits import shared_rows
 from keras_attn.jobs import report_sections as sections
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.fields import DEFAULTS
-from keras_attn.jobs.report_numbers import one_hot
+from keras_attn.jobs.report_numbers import decisions, one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
 from keras_attn.training.metrics import metrics_among
 from keras_attn.whole_files import write_whole
@@ -56,19 +56,15 @@ def write_report(run, results, tables, names, encoded, shares, kind):
 def _of_classes(tables, names, encoded, shares, kind):
     """What is to be beaten, the sections on classes, and that on errors."""
     rows, several = tables["validation"], kind == "multilabel"
+    actual, predicted, sure, right = decisions(encoded["validation"], shares, kind)
     if several:
-        training, actual = (encoded[split] > 0 for split in ("train", "validation"))
-        predicted, sure = shares > 0.5, np.maximum(shares, 1 - shares)
+        training = encoded["train"] > 0
         baseline = "It gives each row one label, and is not trained on several."
         confused = ""
     else:
-        training, actual = (one_hot(encoded[split], len(names)) for split in ("train",
-                                                                              "validation"))
-        predicted = one_hot(shares.argmax(axis=1), len(names))
-        sure = shares.max(axis=1, keepdims=True)
+        training = one_hot(encoded["train"], len(names))
         baseline = _baseline(tables, encoded)
         confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
-    right = actual == predicted if several else (actual == predicted).all(axis=1, keepdims=True)
     sets, counts = np.unique(training, axis=0, return_counts=True)
     usual = sets[counts.argmax()]
     said = ", ".join(names[c] for c in np.flatnonzero(usual)) or "no label"

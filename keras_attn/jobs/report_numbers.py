@@ -48,6 +48,29 @@ def one_hot(classes, count):
     return np.asarray(classes)[:, None] == np.arange(count)
 
 
+class Decisions(NamedTuple):
+    """What is so and what is predicted, `(N, C)`; how sure that is and whether it is right.
+
+    The last two are `(N, 1)` of single labels and `(N, C)` of several, each of which is decided.
+    """
+
+    actual: np.ndarray
+    predicted: np.ndarray
+    sure: np.ndarray
+    right: np.ndarray
+
+
+def decisions(labels, shares, kind):
+    """`Decisions` of probabilities `(N, C)`; labels and kind as in `details`."""
+    if kind == "multilabel":
+        actual, predicted = np.asarray(labels) > 0, shares > 0.5
+        return Decisions(actual, predicted, np.maximum(shares, 1 - shares), actual == predicted)
+    actual, predicted = (one_hot(classes, shares.shape[1])
+                         for classes in (labels, shares.argmax(axis=1)))
+    return Decisions(actual, predicted, shares.max(axis=1, keepdims=True),
+                     (actual == predicted).all(axis=1, keepdims=True))
+
+
 def details(names, labels, shares, kind):
     """What results.json tells of each class.
 
@@ -64,11 +87,8 @@ def details(names, labels, shares, kind):
     if kind == "regression":
         return {}
     several = kind == "multilabel"
-    actual = np.asarray(labels) > 0 if several else one_hot(labels, len(names))
-    predicted = shares > 0.5 if several else one_hot(shares.argmax(axis=1), len(names))
+    actual, predicted, sure, right = decisions(labels, shares, kind)
     each, macro, micro = class_scores(actual, predicted, every=several)
-    sure = np.maximum(shares, 1 - shares) if several else shares.max(axis=1, keepdims=True)
-    right = actual == predicted if several else (actual == predicted).all(axis=1, keepdims=True)
     found = {
         "classes": {name: {**scores._asdict(), "rows": int(rows)} for name, scores, rows in zip(
             names, each, actual.sum(axis=0), strict=True)},

@@ -184,7 +184,7 @@ class Run:
             metrics: Function from losses, these rows and `stop` to a dict of metrics, or None
                 once `stop()` is true; None: those that the model sums up itself.
             best: `Best`, to end with the weights of the best evaluation; None: with the last ones.
-            notes: Further entries of results.json.
+            notes: Function, called at the end, of further entries of results.json.
 
         Returns:
             Dict, as in results.json; for a dry run what `dry_run.measure` returns.
@@ -222,7 +222,7 @@ class Run:
             average=config.checkpoint.get("average", 1),
         )
         trainer.run()
-        return self._finish(trainer, batches, notes or {})
+        return self._finish(trainer, batches, notes() if notes else {})
 
     def _evaluator(self, model, batches, rows, metrics):
         evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
@@ -254,16 +254,11 @@ class Run:
         }
         if self.chief:
             self.workdir.save_model(trainer.step_function.model)
-            self.write_results(results)
+            self.workdir.write_json("results.json", results)
             self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
                 f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
         self.meet()  # a worker that ended before would look lost to the chief
         return results
-
-    def write_results(self, results):
-        """Writes results.json (the chief does)."""
-        if self.chief:
-            self.workdir.write_json("results.json", results)
 
     def meet(self):
         """Waits, on every worker, until all are here: for files that the chief makes."""

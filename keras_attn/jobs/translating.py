@@ -90,7 +90,7 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
         notes = {f"{name}_signature": signature
                  for name, (_, signature) in (signatures or {}).items()}
         return run.train(make_model, first_weights, batches("train", True),
-                         batches("validation", False), None, metrics, best, notes)
+                         batches("validation", False), None, metrics, best, lambda: notes)
 
 
 def _scoring(config):
