@@ -11,6 +11,7 @@ from ml_collections import ConfigDict, config_flags
 
 from keras_attn.defaults import fields, meaning
 from keras_attn.errors import UserError, nearest
+from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.quiet import import_quietly
 
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
@@ -60,6 +61,7 @@ def run_command(main, usage, default_config=None):
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         _parse(usage, default_config)
+        keep_freed_memory()
         import_quietly()
         main()
     except UserError as error:

@@ -1,0 +1,43 @@
+"""Memory that is freed is used again."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Faults of pages, of 4 KB at least, while 40 blocks of 64 MB are filled one after the other.
+FAULTS = """
+import ctypes, resource, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes, libc.memset.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_int,
+                                                               ctypes.c_size_t]
+if sys.argv[1] == "kept":
+    from keras_attn.freed_memory import keep_freed_memory
+    keep_freed_memory()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(40):
+    block = libc.malloc(2**26)
+    libc.memset(block, 1, 2**26)
+    libc.free(block)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+PAGES = 2**26 // os.sysconf("SC_PAGE_SIZE")
+
+
+def faults(*arguments, **environment):
+    done = subprocess.run([sys.executable, "-c", FAULTS, *arguments], capture_output=True,
+                          text=True, check=True, env={**os.environ, **environment})
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a setting of glibc")
+def test_a_large_block_is_cleared_once_and_not_for_every_step():
+    assert faults("as it is") > 30 * PAGES
+    assert faults("kept") < 3 * PAGES
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a setting of glibc")
+def test_settings_of_the_environment_are_left_alone():
+    assert faults("kept", MALLOC_MMAP_THRESHOLD_="1000000") > 30 * PAGES
