@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.turns import serve
+from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer
 
@@ -42,4 +43,5 @@ def prepare(options):
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the commands do
     serve(prepare)

@@ -9,6 +9,7 @@ from benchmarks.contenders.finetuning import epoch
 from benchmarks.turns import serve
 from keras_attn.data.batches import TableBatches, distributed_batches
 from keras_attn.data.classification import ClassificationExamples
+from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.jobs.finetuning_choices import ROW_COUNTS, batch_lengths
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.wordpiece import WordPieceTokenizer
@@ -60,4 +61,5 @@ def prepare(options):
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the commands do
     serve(prepare)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from benchmarks.contenders.pretraining.batch import synthetic_batch
 from benchmarks.contenders.pretraining.our_model import make_model
 from benchmarks.turns import serve
+from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 
@@ -26,4 +27,5 @@ def prepare(options):
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the commands do
     serve(prepare)
