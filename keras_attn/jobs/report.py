@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_attn.data.splits import shared_rows
 from keras_attn.jobs import report_sections as sections
-from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
+from keras_attn.jobs.baseline import bag_of_bigrams
 from keras_attn.jobs.fields import DEFAULTS
 from keras_attn.jobs.report_numbers import decisions, one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
@@ -39,7 +39,8 @@ def write_report(run, results, tables, names, encoded, shares, kind):
     if run.chief:
         labels, rows, found = encoded["validation"], tables["validation"], metrics_among(results)
         if kind == "regression":
-            beat, parts, errors = [], [], sections.regression(labels, shares[:, 0], rows)
+            beat, parts = _of_numbers(tables, encoded, shares[:, 0]), []
+            errors = sections.regression(labels, shares[:, 0], rows)
             subtitle = f"{len(rows):,} validation rows · regression"
         else:
             beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
@@ -53,18 +54,29 @@ def write_report(run, results, tables, names, encoded, shares, kind):
     run.meet()  # a worker that ended before would look lost to the chief
 
 
+def _of_numbers(tables, encoded, predicted):
+    """What a regression has to beat."""
+    labels, bigrams = encoded["validation"], _baseline(tables, encoded, "regression")
+    guesses = [("this model", predicted), ("bag of bigrams, ridge regression", bigrams),
+               ("always the mean of training", np.mean(encoded["train"]))]
+    return sections.errors_to_beat([
+        (name, found if isinstance(found, str) else np.mean(np.square(found - labels)))
+        for name, found in guesses])
+
+
 def _of_classes(tables, names, encoded, shares, kind):
     """What is to be beaten, the sections on classes, and that on errors."""
     rows, several = tables["validation"], kind == "multilabel"
     actual, predicted, sure, right = decisions(encoded["validation"], shares, kind)
+    baseline = _baseline(tables, encoded, kind)
     if several:
-        training = encoded["train"] > 0
-        baseline = "It gives each row one label, and is not trained on several."
-        confused = ""
+        training, confused = encoded["train"] > 0, ""
     else:
         training = one_hot(encoded["train"], len(names))
-        baseline = _baseline(tables, encoded)
         confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
+    if not isinstance(baseline, str):
+        same = baseline == encoded["validation"]
+        baseline = np.mean(same.all(axis=1) if several else same)
     sets, counts = np.unique(training, axis=0, return_counts=True)
     usual = sets[counts.argmax()]
     said = ", ".join(names[c] for c in np.flatnonzero(usual)) or "no label"
@@ -137,17 +149,16 @@ def _records(workdir):
         return [json.loads(line) for line in file.read().splitlines()]
 
 
-def _baseline(tables, encoded):
-    """Accuracy of the bag of bigrams, or why there is none."""
+def _baseline(tables, encoded, kind):
+    """What the bag of bigrams predicts, or why it does not."""
     texts = {split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
              if rows.text_pairs else rows.texts for split, rows in tables.items()}
     train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
     try:
         with warnings.catch_warnings():  # of few rows for many classes: the accuracy tells
             warnings.simplefilter("ignore")
-            return bag_of_bigrams_accuracy(
-                [texts["train"][row] for row in train], encoded["train"][train],
-                texts["validation"], encoded["validation"])
+            return bag_of_bigrams([texts["train"][row] for row in train], encoded["train"][train],
+                                  texts["validation"], kind)
     except ValueError as error:  # no scikit-learn, one class, no word
         return str(error)
 

@@ -59,6 +59,18 @@ def lines_to_beat(lines, rows):
                          "the number. Another seed moves it, too.", class_="faint"))
 
 
+def errors_to_beat(lines):
+    """Mean squared errors.
+
+    Args:
+        lines: Pairs of a name and an error, or why there is none.
+    """
+    cells = [[name, (error, {"class": "text"}) if isinstance(error, str) else figure(error)]
+             for name, error in lines]
+    return table("Mean squared error and what it has to beat", ["model", "mean squared error"],
+                 cells)
+
+
 def classes(names, actual, predicted, training, every):
     """Precision, recall and F1 of each class.
 

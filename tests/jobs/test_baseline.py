@@ -2,11 +2,12 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from keras_attn.errors import UserError
 from keras_attn.jobs import baseline
-from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
+from keras_attn.jobs.baseline import bag_of_bigrams, bag_of_bigrams_accuracy
 
 GOOD, BAD = ["a good film", "good !", "so good"], ["a bad film", "bad !", "so bad"]
 LABELS = ["1"] * 3 + ["0"] * 3
@@ -25,6 +26,20 @@ def test_pairs_of_words_are_learned():
     labels = ["0", "1"] * 3
     found = bag_of_bigrams_accuracy(texts, labels, ["not good", "not bad"], ["0", "1"])
     assert found == 1.0
+
+
+def test_several_labels_and_numbers_are_learned_too():
+    labels = np.array([[1, 0, 1], [1, 0, 1], [1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 1, 1]])
+    found = bag_of_bigrams(GOOD + BAD, labels, ["good play", "bad play"], "multilabel")
+    np.testing.assert_array_equal(found, [[1, 0, 1], [0, 1, 1]])
+    # Ridge regression by its formula: with intercept, so of what is centred.
+    texts, targets = ["a", "b", "a b", "b b"], np.array([1.0, 2.0, 4.0, 3.0])
+    counts = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 0], [0, 2, 0, 1.0]])
+    centred = counts - counts.mean(axis=0)
+    weights = np.linalg.solve(centred.T @ centred + np.eye(4),
+                              centred.T @ (targets - targets.mean()))
+    found = bag_of_bigrams(texts, targets, texts, "regression")
+    np.testing.assert_allclose(found, targets.mean() + centred @ weights, rtol=1e-3)
 
 
 def test_where_weights_are_few_the_most_frequent_words_count(monkeypatch):

@@ -153,6 +153,9 @@ def test_several_labels_a_row(tmp_path):
                             for name in ("f1_micro", "f1_macro", "accuracy", "loss")}
     model = read.tables["Accuracy and what it has to beat"][1]
     assert model[1] == f"{results['accuracy']:.3f}"
+    # Of 26 rows it can learn all but those that are labelled twice: 2 of "red", 2 of "blue".
+    bigrams = read.tables["Accuracy and what it has to beat"][2]
+    assert bigrams[:2] == ["bag of bigrams, logistic regression", f"{24 / 26:.3f}"]
     macro, micro = read.tables["Scores of the classes"][-2:]
     assert (macro[3], micro[3]) == (f"{results['f1_macro']:.3f}", f"{results['f1_micro']:.3f}")
     assert "Confusion matrix" not in read.tables
@@ -172,6 +175,14 @@ def test_regression_has_its_numbers_and_largest_errors(tmp_path):
     longest = max(TEXTS, key=len)
     assert [quote[:4] for quote in read.quotes[:2]] == [longest[:4]] * 2
     assert "Accuracy and what it has to beat" not in read.tables
+    beaten = read.tables["Mean squared error and what it has to beat"]
+    mean = sum(number % 7 for number in range(60)) / 60
+    constant = sum((mean - len(text)) ** 2 for text in TEXTS) / len(TEXTS)
+    assert [row[0] for row in beaten[1:]] == [
+        "this model", "bag of bigrams, ridge regression", "always the mean of training"]
+    assert beaten[1][1] == f"{results['mean_squared_error']:,.0f}"
+    assert beaten[3][1] == f"{constant:,.0f}"
+    assert 0.9 < float(beaten[2][1].replace(",", "")) / constant < 1.1, "no word of training"
 
 
 @pytest.mark.parametrize("fields", [
