@@ -2,9 +2,11 @@
 
     python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv
     python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv --output=test.json
+    python -m finetune.evaluate --workdir=runs/de --source=test.en --target=test.de
 
 The file has the columns that the model was trained on; for one of reading comprehension
-it is SQuAD's. Prints a line for each metric.
+it is SQuAD's; a translator takes two aligned files, or a table as --source alone. Prints a line
+for each metric.
 """
 
 import contextlib
@@ -18,7 +20,9 @@ from keras_attn.jobs.command_line import define_reading_flags, run_command
 def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
     flags.DEFINE_string("data", None, "TSV, CSV, JSONL or Parquet file, a glob, or "
-                        "tfds:NAME[:SPLIT], its validation without a split.", required=True)
+                        "tfds:NAME[:SPLIT], its validation without a split.")
+    flags.DEFINE_string("source", None, "Of a translator, in place of --data.")
+    flags.DEFINE_string("target", None, "Of a translator: the translations, line by line.")
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text"])
@@ -26,21 +30,37 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.evaluating import evaluate
     from keras_attn.jobs.outputs import opened
 
     values = flags.FLAGS
     output = opened(values.output, (".json",)) if values.output else contextlib.nullcontext()
     with output as file:
-        found = evaluate(values.workdir, values.data, values.batch_size, format=values.format,
-                         text=values.text_column, text_pair=values.text_pair_column,
-                         label=values.label_column, on_bad_text=values.on_bad_text,
-                         encoding=values.encoding)
+        found = _evaluate(values)
         if file:
             file.write(json.dumps(found, indent=2) + "\n")
     if values.output != "-":
         for name, value in found.items():
-            print(f"{name:20} {value:,}" if isinstance(value, int) else f"{name:20} {value:.4f}")
+            kind = {int: ",", float: ".4f"}.get(type(value), "")
+            print(f"{name:20} {value:{kind}}")
+
+
+def _evaluate(values):
+    from keras_attn.errors import UserError
+    from keras_attn.jobs.evaluating import evaluate, evaluate_translations
+    from keras_attn.jobs.translators import is_translator
+
+    names = ("source", "data") if is_translator(values.workdir) else ("data", "source")
+    if values[names[0]].value is None or values[names[1]].value is not None:
+        kind = "a translator" if names[0] == "source" else "a model that translates nothing"
+        raise UserError(f"--{names[0]} is needed, without --{names[1]}: {values.workdir} holds "
+                        f"{kind}. Received: {names[0]}={values[names[0]].value}")
+    if names[0] == "source":
+        return evaluate_translations(values.workdir, values.source, values.target,
+                                     values.batch_size, on_bad_text=values.on_bad_text)
+    return evaluate(values.workdir, values.data, values.batch_size, format=values.format,
+                    text=values.text_column, text_pair=values.text_pair_column,
+                    label=values.label_column, on_bad_text=values.on_bad_text,
+                    encoding=values.encoding)
 
 
 def command():

@@ -6,8 +6,8 @@
 
 The output has one line for each line of the input, in its order; empty lines stay empty. With
 --nbest, --scores or --alignments it is JSON, a line for each line: a list of translations, best
-first, with `text`, and if asked for `score` and `alignments`: of each token of the translation
-the token of the source that it attended to most.
+first, with `text`, and if asked for `score`, `log_probability` and `finished` (else it was cut),
+and `alignments`: of each token of the translation the token of the source that it attended to most.
 """
 
 from absl import flags
@@ -19,10 +19,12 @@ def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of the run of a translator.", required=True)
     flags.DEFINE_string("input", "-", "Text file, a sentence a line, or - for standard input.")
     flags.DEFINE_string("output", "-", "File to write (.txt, .jsonl), or - for standard output.")
-    flags.DEFINE_integer("beam", 4, "Hypotheses of the beam search; 1: greedy.", lower_bound=1)
+    flags.DEFINE_integer("beam", None, "Hypotheses of the beam search; 1: greedy; without: "
+                         "eval.beam of the run.", lower_bound=1)
     flags.DEFINE_integer("nbest", None, "Translations of each line, --beam at most.",
                          lower_bound=1)
-    flags.DEFINE_float("length_penalty", 0.6, "More favours longer translations.")
+    flags.DEFINE_float("length_penalty", None, "More favours longer translations; without: that "
+                       "of the run.")
     flags.DEFINE_bool("scores", False, "Tell scores, too.")
     flags.DEFINE_bool("alignments", False, "Tell what each token attended to, too.")
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],

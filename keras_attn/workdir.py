@@ -220,7 +220,7 @@ def versions():
     """Versions of what computes."""
     import importlib.metadata
 
-    names = ("keras", "tensorflow", "tensorflow-text", "numpy")
+    names = ("keras", "tensorflow", "tensorflow-text", "sentencepiece", "sacrebleu", "numpy")
     found = {"keras_attn": keras_attn.__version__, "python": platform.python_version()}
     for name in names:
         try:

@@ -69,21 +69,22 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
     if target is None:
         rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
                             header=header, encoding=encoding, on_bad_text=on_bad_text, split=split)
-        found = ((row.text, row.text_pair, (row.file, row.line)) for row in rows)
+        found = ((row.text, row.text_pair, *2 * [(row.file, row.line)]) for row in rows)
     else:
         rows = None
         found = _aligned(find_files(source), find_files(target), encoding, on_bad_text, skipped)
     sources, targets, places = [], [], []
-    for text, translation, where in found:
+    for text, translation, *where in found:
         if text.strip() and translation.strip():
             sources.append(text)
             targets.append(translation)
-            places.append(where)
+            places.append(where[0])
             continue
-        side = "source" if not text.strip() else "target"
+        side = 1 if text.strip() else 0
         if on_bad_text == "error":
-            raise UserError("Both sides must have text; on_bad_text=skip leaves out those that "
-                            f"have none. Received: no {side} at {place(*where)}")
+            raise UserError(
+                "Both sides must have text; on_bad_text=skip leaves out those that have none. "
+                f"Received: no {('source', 'target')[side]} at {place(*where[side])}")
         skipped["empty"] += 1
     if not sources:
         raise UserError(f"At least one sentence is needed. Received: {source}")
@@ -119,7 +120,7 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped):
             if bad:
                 skipped["encoding"] += 1
                 continue
-            yield (*(line.rstrip("\r\n") for line in pair), (names[0], number))
+            yield *(line.rstrip("\r\n") for line in pair), *((name, number) for name in names)
 
 
 def _count(name, encoding):

@@ -1,16 +1,19 @@
 """Beam search."""
 
+from dataclasses import dataclass
+
 import keras
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
 
 def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
                 coverage_penalty=0.0, early_stopping=False, source_length=None,
                 source_mask=None, return_attention=False, max_lengths=None, min_length=0,
-                no_repeat=0, prefix=None, pad_id=0):
+                no_repeat=0, prefix=None, pad_id=0, reorder=None):
     """Finds the likeliest sequences of each row.
 
     A hypothesis has the score `log P / ((5 + length) / 6)^length_penalty`, its length with the end
@@ -36,6 +39,8 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         min_length, no_repeat: See `constrain`.
         prefix: Integers `(B, P)`; see `constrain`.
         pad_id: Fills up what is after the end.
+        reorder: Function of the cache and integers `(N,)`, the hypothesis that each goes on from;
+            returns the cache of these. None: takes their rows of every tensor.
 
     Returns:
         Dictionary, best first, those that did not end by `max_length` last: `token_ids` int32
@@ -58,158 +63,195 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         raise ValueError("Attention needs source_length. Received: source_length=None")
     begin_ids = ops.cast(begin_ids, "int32")
     rows = begin_ids.shape[0] if begin_ids.shape[0] is not None else ops.shape(begin_ids)[0]
-    search = _Search(rows, beams)
     limits = ops.full((rows,), max_length, "int32")
     if max_lengths is not None:
         limits = ops.minimum(ops.cast(max_lengths, "int32"), limits)
-    if prefix is not None:
-        prefix = ops.repeat(prefix, beams, axis=0)
+    limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat,
+               "prefix": None if prefix is None else ops.repeat(prefix, beams, axis=0)}
+    search = _Search(step, reorder, rows, beams, max_length, limits, limited, length_penalty,
+                     coverage_penalty, early_stopping, source_length if attends else None,
+                     source_mask, pad_id)
+    state = decode_while(search.goes_on, search.grow, search.start(begin_ids, cache))
+    found = search.result(state)
+    if not return_attention:
+        found.pop("attention", None)
+    return found
 
-    def hypotheses(log_probabilities):
-        begin = ops.broadcast_to(begin_ids[:, None, None], (rows, beams, 1))
-        found = {
-            "ids": ops.concatenate(
-                [begin, ops.full((rows, beams, max_length), pad_id, "int32")], axis=2),
-            "log_probabilities": log_probabilities,
+
+@dataclass(frozen=True)
+class _Search:
+    """The search of a batch; hypotheses of each row are nests of `(B, X, ...)`.
+
+    Attributes:
+        rows: B.
+        limits: `(B,)`, tokens of each row.
+        limited: What `constrain` takes.
+        source_length: S, or None if no attention is kept.
+        Others: Those of `beam_search`.
+    """
+
+    step: object
+    reorder: object
+    rows: object
+    beams: int
+    max_length: int
+    limits: object
+    limited: dict
+    length_penalty: float
+    coverage_penalty: float
+    early_stopping: bool
+    source_length: object
+    source_mask: object
+    pad_id: int
+
+    def start(self, begin_ids, cache):
+        """State before the first step."""
+        shape = self.rows, self.beams
+        none = ops.full(shape, IMPOSSIBLE, "float32")
+        begin = ops.broadcast_to(begin_ids[:, None, None], (*shape, 1))
+        empty = {"ids": ops.concatenate(
+            [begin, ops.full((*shape, self.max_length), self.pad_id, "int32")], axis=2)}
+        if self.source_length is not None:
+            empty["attention"] = ops.zeros(
+                (*shape, self.max_length, self.source_length), "float32")
+        # One hypothesis to begin with: K alike would stay so.
+        first = ops.where(ops.arange(self.beams)[None] == 0, 0.0, none)
+        return {
+            "index": ops.zeros((), "int32"), "cache": cache,
+            "alive": {**empty, "log_probabilities": first},
+            "finished": {**empty, "log_probabilities": none, "scores": none,
+                         "lengths": ops.zeros(shape, "int32")},
+            "done": ops.zeros((self.rows,), "bool"),
         }
-        if attends:
-            found["attention"] = ops.zeros((rows, beams, max_length, source_length), "float32")
-        return found
 
-    def scores(found, length):
-        length = ops.cast(length, "float32")
-        result = found["log_probabilities"] / ((5.0 + length) / 6.0) ** length_penalty
-        if coverage_penalty:
-            seen = ops.minimum(ops.sum(found["attention"], axis=2), 1.0)
-            missed = ops.log(ops.maximum(seen, 1e-9))
-            if source_mask is not None:
-                missed = ops.where(ops.cast(source_mask, "bool")[:, None], missed, 0.0)
-            result = result + coverage_penalty * ops.sum(missed, axis=-1)
-        return result
-
-    none = ops.full((rows, beams), IMPOSSIBLE, "float32")
-    # One hypothesis to begin with: K alike would stay so.
-    first = ops.where(ops.arange(beams)[None] == 0, 0.0, none)
-    state = {
-        "index": ops.zeros((), "int32"), "alive": hypotheses(first), "cache": cache,
-        "finished": {**hypotheses(none), "scores": none,
-                     "lengths": ops.zeros((rows, beams), "int32")},
-        "done": ops.zeros((rows,), "bool"),
-    }
-
-    def goes_on(state):
-        return ops.logical_and(state["index"] < max_length,
+    def goes_on(self, state):
+        """Whether a row is left to work on."""
+        return ops.logical_and(state["index"] < self.max_length,
                                ops.logical_not(ops.all(state["done"])))
 
-    def body(state):
-        index, alive = state["index"], state["alive"]
-        flat = ops.reshape(alive["ids"], (rows * beams, max_length + 1))
-        logits, cache, *attention = step(ops.take(flat, index, axis=1), index, state["cache"])
-        values = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        values = constrain(values, flat, index, end_id=end_id, min_length=min_length,
-                           no_repeat=no_repeat, prefix=prefix)
-        size = values.shape[-1]
-        totals = ops.reshape(values, (rows, beams, size)) + alive["log_probabilities"][..., None]
-        # K of 2 K do not end here: only one continuation of each hypothesis does.
-        number = min(2 * beams, beams * size)
-        best, places = ops.top_k(ops.reshape(totals, (rows, beams * size)), number)
-        parents = ops.cast(places // size, "int32")
-        tokens = ops.cast(places % size, "int32")
-        grown = search.take(alive, parents)
-        grown["log_probabilities"] = best
-        grown["ids"] = ops.slice_update(grown["ids"], (0, 0, index + 1), tokens[..., None])
-        if attends:
-            newest = search.take(ops.reshape(attention[0], (rows, beams, source_length)), parents)
-            grown["attention"] = ops.slice_update(
-                grown["attention"], (0, 0, index, 0),
-                ops.cast(newest, "float32")[:, :, None])
+    def grow(self, state):
+        """State after another token."""
+        index, done = state["index"], state["done"]
+        new, cache = self._continuations(state)
         # An end that is not among the K best is no finished hypothesis: so K = 1 is greedy.
-        ended = ops.logical_and(
-            ops.logical_and(tokens == end_id, best > IMPOSSIBLE / 2), ops.arange(number) < beams)
-        new = {**grown, "scores": ops.where(ended, scores(grown, index + 1), IMPOSSIBLE),
-               "lengths": ops.broadcast_to(index + 1, (rows, number))}
-        finished = search.best(search.joined(state["finished"], new), "scores")
-        going = {**grown, "log_probabilities": ops.where(tokens == end_id, IMPOSSIBLE, best),
+        at_end = new.pop("tokens") == self.limited["end_id"]
+        best = new["log_probabilities"]
+        number = best.shape[1]
+        ended = ops.logical_and(ops.logical_and(at_end, best > IMPOSSIBLE / 2),
+                                ops.arange(number) < self.beams)
+        parents = new.pop("parents")
+        new_finished = {**new, "lengths": ops.broadcast_to(index + 1, (self.rows, number)),
+                        "scores": ops.where(ended, self._scores(new, index + 1), IMPOSSIBLE)}
+        finished = self._best(_joined(state["finished"], new_finished), "scores")
+        going = {**new, "log_probabilities": ops.where(at_end, IMPOSSIBLE, best),
                  "parents": parents}
-        going = search.best(going, "log_probabilities")
-        cache = search.take_flat(cache, going.pop("parents"))
-        done, result = state["done"], {"index": index + 1, "cache": cache}
-        for name, now in (("alive", going), ("finished", finished)):
-            result[name] = search.unless(done, state[name], now)
-        over = ops.logical_or(index + 1 >= limits, is_done(result, index + 1))
-        result["done"] = ops.logical_or(done, over)
-        return result
+        alive = self._best(going, "log_probabilities")
+        cache = (self.reorder or self._take_rows)(cache, self._numbers(alive.pop("parents")))
+        result = {"index": index + 1, "cache": cache,
+                  "alive": self._unless(done, state["alive"], alive),
+                  "finished": self._unless(done, state["finished"], finished)}
+        over = ops.logical_or(index + 1 >= self.limits, self._is_done(result))
+        return {**result, "done": ops.logical_or(done, over)}
 
-    def is_done(state, length):
+    def _continuations(self, state):
+        """The 2 K likeliest hypotheses of one more token, best first, and the cache of the old."""
+        index, alive, beams = state["index"], state["alive"], self.beams
+        flat = ops.reshape(alive["ids"], (self.rows * beams, self.max_length + 1))
+        logits, cache, *attention = self.step(ops.take(flat, index, axis=1), index, state["cache"])
+        logits = ops.cast(logits, "float32")
+        # K of 2 K do not end here: only one continuation of each hypothesis does.
+        size = min(2 * beams, logits.shape[-1])
+        values, tokens = likeliest(constrain(logits, flat, index, **self.limited), size)
+        values = values - ops.logsumexp(logits, axis=-1, keepdims=True)
+        totals = ops.reshape(values, (self.rows, beams, size))
+        totals = ops.reshape(totals + alive["log_probabilities"][..., None],
+                             (self.rows, beams * size))
+        best, places = ops.top_k(totals, min(2 * beams, beams * size))
+        places = ops.cast(places, "int32")
+        parents = places // size
+        tokens = ops.take_along_axis(ops.reshape(tokens, (self.rows, beams * size)), places, axis=1)
+        new = self._take(alive, parents)
+        new.update(log_probabilities=best, tokens=tokens, parents=parents)
+        new["ids"] = ops.slice_update(new["ids"], (0, 0, index + 1), tokens[..., None])
+        if self.source_length is not None:
+            newest = ops.reshape(attention[0], (self.rows, beams, self.source_length))
+            newest = ops.cast(self._take(newest, parents), "float32")
+            new["attention"] = ops.slice_update(new["attention"], (0, 0, index, 0),
+                                                newest[:, :, None])
+        return new, cache
+
+    def _scores(self, found, length):
+        length = ops.cast(length, "float32")
+        scores = found["log_probabilities"] / ((5.0 + length) / 6.0) ** self.length_penalty
+        if not self.coverage_penalty:
+            return scores
+        missed = ops.log(ops.clip(ops.sum(found["attention"], axis=2), 1e-9, 1.0))
+        if self.source_mask is not None:
+            missed = ops.where(ops.cast(self.source_mask, "bool")[:, None], missed, 0.0)
+        return scores + self.coverage_penalty * ops.sum(missed, axis=-1)
+
+    def _is_done(self, state):
+        """Whether no hypothesis of a row can come to a better score than its finished ones."""
         worst = state["finished"]["scores"][:, -1]
-        if early_stopping or beams == 1:
-            return worst > IMPOSSIBLE / 2
+        enough = worst > IMPOSSIBLE / 2
+        if self.early_stopping or self.beams == 1:
+            return enough
         # Penalties only lower a score, but a longer one may be divided by more.
-        longest = limits if length_penalty > 0 else length + 1
+        longest = self.limits if self.length_penalty > 0 else state["index"]
         hope = state["alive"]["log_probabilities"][:, 0] / (
-            (5.0 + ops.cast(longest, "float32")) / 6.0) ** length_penalty
-        return ops.logical_and(worst > IMPOSSIBLE / 2, worst >= hope)
+            (5.0 + ops.cast(longest, "float32")) / 6.0) ** self.length_penalty
+        return ops.logical_and(enough, worst >= hope)
 
-    state = decode_while(goes_on, body, state)
-    return search.result(state, limits, scores, return_attention)
+    def result(self, state):
+        """The finished hypotheses, then those that never ended."""
+        alive, finished = state["alive"], state["finished"]
+        lengths = ops.broadcast_to(ops.minimum(state["index"], self.limits)[:, None],
+                                   (self.rows, self.beams))
+        possible = alive["log_probabilities"] > IMPOSSIBLE / 2
+        scores = ops.where(possible, self._scores(alive, lengths), IMPOSSIBLE)
+        alive = {**alive, "scores": scores, "lengths": lengths}
+        ended = ops.sum(ops.cast(finished["scores"] > IMPOSSIBLE / 2, "int32"), axis=1)[:, None]
+        order = ops.arange(self.beams, dtype="int32")[None]
+        places = ops.where(order < ended, order, self.beams + order - ended)
+        found = self._take(_joined(finished, alive), places)
+        return {"token_ids": found.pop("ids")[:, :, 1:], **found, "finished": order < ended}
 
+    def _best(self, nest, name):
+        """The K hypotheses of the highest `name`, best first."""
+        _, places = ops.top_k(nest[name], self.beams)
+        return self._take(nest, ops.cast(places, "int32"))
 
-class _Search:
-    """Hypotheses of each row: nests of `(B, X, ...)`."""
-
-    def __init__(self, rows, beams):
-        self.rows, self.beams = rows, beams
-
-    def take(self, nest, places):
+    def _take(self, nest, places):
         """Of each row the hypotheses at `places` `(B, Y)`."""
         def chosen(x):
-            count = x.shape[1]
-            rest = ops.shape(x)[2:]
+            count, rest = x.shape[1], ops.shape(x)[2:]
             flat = ops.reshape(x, (self.rows * count, *rest))
-            found = ops.take(flat, ops.reshape(self._flat(places, count), (-1,)), axis=0)
+            found = ops.take(flat, self._numbers(places, count), axis=0)
             return ops.reshape(found, (self.rows, places.shape[1], *rest))
         return keras.tree.map_structure(chosen, nest)
 
-    def take_flat(self, nest, places):
-        """As `take`, of nests of `(B K, ...)`."""
-        places = ops.reshape(self._flat(places, self.beams), (-1,))
-        return keras.tree.map_structure(lambda x: ops.take(x, places, axis=0), nest)
+    def _take_rows(self, nest, numbers):
+        """Of nests of `(B K, ...)` these rows."""
+        counts = {x.shape[0] for x in keras.tree.flatten(nest)} - {None}
+        if isinstance(self.rows, int) and counts - {self.rows * self.beams}:
+            raise ValueError(f"A cache of {self.rows * self.beams} hypotheses is needed, or "
+                             "reorder, which knows another. "
+                             f"Received: first axes of {sorted(counts)}")
+        return keras.tree.map_structure(lambda x: ops.take(x, numbers, axis=0), nest)
 
-    def _flat(self, places, count):
-        return places + count * ops.arange(self.rows, dtype="int32")[:, None]
+    def _numbers(self, places, count=None):
+        """Places among the `count` hypotheses of each row as numbers among all, flat."""
+        first = (count or self.beams) * ops.arange(self.rows, dtype="int32")[:, None]
+        return ops.reshape(places + first, (-1,))
 
-    def joined(self, first, second):
-        """All hypotheses of both."""
-        return keras.tree.map_structure(lambda a, b: ops.concatenate([a, b], axis=1), first,
-                                        second)
-
-    def best(self, nest, name):
-        """The K hypotheses of the highest `name`, best first."""
-        _, places = ops.top_k(nest[name], self.beams)
-        return self.take(nest, ops.cast(places, "int32"))
-
-    def unless(self, done, before, now):
+    def _unless(self, done, before, now):
         """What rows that are done had before, and others have now."""
         return keras.tree.map_structure(
             lambda old, new: ops.where(
                 ops.reshape(done, (self.rows, *[1] * (len(new.shape) - 1))), old, new),
             before, now)
 
-    def result(self, state, limits, scores, return_attention):
-        """The finished hypotheses, then those that never ended."""
-        alive, finished = state["alive"], state["finished"]
-        lengths = ops.broadcast_to(ops.minimum(state["index"], limits)[:, None],
-                                   (self.rows, self.beams))
-        possible = alive["log_probabilities"] > IMPOSSIBLE / 2
-        alive = {**alive, "scores": ops.where(possible, scores(alive, lengths), IMPOSSIBLE),
-                 "lengths": lengths}
-        ended = ops.sum(ops.cast(finished["scores"] > IMPOSSIBLE / 2, "int32"), axis=1)[:, None]
-        order = ops.arange(self.beams, dtype="int32")[None]
-        places = ops.where(order < ended, order, self.beams + order - ended)
-        found = self.take(self.joined(finished, alive), places)
-        named = {"token_ids": found["ids"][:, :, 1:], "lengths": found["lengths"],
-                 "scores": found["scores"], "log_probabilities": found["log_probabilities"],
-                 "finished": order < ended}
-        if return_attention:
-            named["attention"] = found["attention"]
-        return named
+
+def _joined(first, second):
+    """All hypotheses of both."""
+    return keras.tree.map_structure(lambda a, b: ops.concatenate([a, b], axis=1), first, second)

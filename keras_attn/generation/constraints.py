@@ -1,40 +1,40 @@
-"""What a decoded sequence must and must not hold: log probabilities of the next token changed."""
+"""What a decoded sequence must and must not hold: logits of the next token changed."""
 
 from keras import ops
 
 IMPOSSIBLE = -1e30
 
 
-def constrain(log_probabilities, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=None):
-    """Log probabilities of the next token, `IMPOSSIBLE` where it may not follow.
+def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=None):
+    """Logits of the next token, `IMPOSSIBLE` or less where it may not follow.
 
     Args:
-        log_probabilities: float32 `(N, V)`.
+        logits: float32 `(N, V)`.
         ids: Integers `(N, L + 1)`: the begin mark, then the tokens so far, `index` of them.
         index: Integer scalar.
         end_id: Of the end mark.
         min_length: Tokens before the end mark at least.
         no_repeat: No sequence of so many tokens may come twice; 0: any may.
-        prefix: Integers `(N, P)`, the tokens to begin with; -1 where any may stand. None: any.
+        prefix: Integers `(N, P)`, the tokens to begin with, whatever the other limits; -1 where
+            any may stand. None: any.
 
     Returns:
         float32 `(N, V)`.
     """
-    size = log_probabilities.shape[-1]
-    vocabulary = ops.arange(size, dtype="int32")
-    allowed = []
+    size = logits.shape[-1]
+    vocabulary, limited = ops.arange(size, dtype="int32"), logits
     if min_length:
-        allowed.append(ops.logical_or(vocabulary != end_id, index >= min_length)[None])
-    if prefix is not None:
+        early = ops.logical_and(vocabulary == end_id, index < min_length)
+        limited = ops.where(early[None], IMPOSSIBLE, limited)
+    if no_repeat:
+        limited = limited + _repeated(ids[:, 1:], index, no_repeat, size)
+    if prefix is not None and prefix.shape[1]:
         prefix, length = ops.cast(prefix, "int32"), prefix.shape[1]
         place = ops.minimum(index, length - 1)
         wanted = ops.where(index < length, ops.take(prefix, place, axis=1), -1)[:, None]
-        allowed.append(ops.logical_or(wanted < 0, vocabulary[None] == wanted))
-    for one in allowed:
-        log_probabilities = ops.where(one, log_probabilities, IMPOSSIBLE)
-    if no_repeat:
-        log_probabilities = log_probabilities + _repeated(ids[:, 1:], index, no_repeat, size)
-    return log_probabilities
+        forced = ops.where(vocabulary[None] == wanted, logits, IMPOSSIBLE)
+        limited = ops.where(wanted < 0, limited, forced)
+    return limited
 
 
 def _repeated(ids, index, size, vocabulary_size):

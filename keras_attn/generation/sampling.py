@@ -4,6 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
 
@@ -82,14 +83,15 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
     def body(state):
         index, ids, finished = state["index"], state["ids"], state["finished"]
         logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
-        own = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        limited = constrain(own, ids, index, end_id=end_id, min_length=min_length,
+        logits = ops.cast(logits, "float32")
+        limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix)
         if temperature:
             chosen = _draw(limited / temperature, ops.take(noise, index, axis=1), top_k, top_p)
         else:
-            chosen = ops.cast(ops.argmax(limited, axis=-1), "int32")
-        added = ops.take_along_axis(own, chosen[:, None], axis=1)[:, 0]
+            chosen = likeliest(limited, 1)[1][:, 0]
+        added = (ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
+                 - ops.logsumexp(logits, axis=-1))
         chosen = ops.where(finished, pad_id, chosen)
         result = {
             "index": index + 1,

@@ -3,6 +3,7 @@
 import errno
 import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 
@@ -68,6 +69,9 @@ def run_command(main, usage, default_config=None):
         _fail(str(error))
     except flags.Error as error:
         _fail(str(error).replace("\n", " "))
+    except BrokenPipeError:  # whoever read the output has enough: `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""Evaluating a finetuned workdir on other labelled rows."""
+"""Evaluating a finetuned workdir on other labelled rows, or other translations."""
 
 import itertools
 
@@ -6,12 +6,15 @@ import numpy as np
 
 from keras_attn.data import glue
 from keras_attn.data.labels import LabelSet, encode_labels
+from keras_attn.data.parallel import read_parallel
 from keras_attn.data.tables import place
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import check_no_table, evaluate_answers
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
+from keras_attn.jobs.translators import SavedTranslator, Translator
 from keras_attn.training.metrics import metric_names, task_metrics
+from keras_attn.training.translation_metrics import translation_scores
 
 
 def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=None, label=None,
@@ -58,6 +61,47 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
                          predictor.config.get("eval", {}).get("metric"))
     return {**task_metrics(labels, shares, predictor.kind, names),
             "examples": len(labels), "skipped": sum(sum(t.skipped.values()) for t in tables)}
+
+
+def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=None,
+                          length_penalty=None, on_bad_text=None):
+    """Measures a translator on other sentences, as its run did.
+
+    Args:
+        workdir: Folder of the run of a translator.
+        source, target: Aligned files, or a table or TFDS set alone; see `read_parallel`.
+        batch_size, beam, length_penalty: See `Translator.translate`.
+        on_bad_text: "error", or "skip" to leave out what cannot be read or is too long; None: as
+            in training.
+
+    Returns:
+        Dict of `bleu`, `chrf`, sacrebleu's signatures of both, `examples` and `skipped`.
+
+    Raises:
+        UserError: If sentences cannot be read, or their source is too long.
+    """
+    saved = SavedTranslator(workdir)
+    data, usual = saved.config["data"], saved.config["eval"]
+    on_bad_text = on_bad_text or data["on_bad_text"]
+    texts = read_parallel(
+        source, target, columns=(data["source_column"], data["target_column"]),
+        encoding=data["encoding"], on_bad_text=on_bad_text, split="test")
+    translator = Translator.load(saved)
+    rows = translator.encode(texts.sources)
+    fits = [translator.fits(row) for row in rows]
+    if not all(fits) and on_bad_text == "error":
+        raise UserError(f"A sentence of at most {translator.length - 1} tokens is needed; "
+                        "on_bad_text=skip leaves longer ones out. "
+                        f"Received: {texts.where(fits.index(False))}")
+    found = translator.translate_ids(list(itertools.compress(rows, fits)), beam, length_penalty,
+                                     batch_size)
+    scores = translation_scores([row[0]["text"] for row in found],
+                                list(itertools.compress(texts.targets, fits)),
+                                lowercase=usual["lowercase"], tokenize=usual["tokenize"])
+    return {**{name: score for name, (score, _) in scores.items()},
+            **{f"{name}_signature": signature for name, (_, signature) in scores.items()},
+            "examples": len(found),
+            "skipped": sum(texts.skipped.values()) + len(rows) - len(found)}
 
 
 def _places(rows):

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.jobs.translators import STEP, most_tokens
+from keras_attn.jobs.translators import STEP, most_tokens, search_length
 from keras_attn.text.subwords import END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -45,8 +45,8 @@ class ExportedTranslator(tf.Module):
         ids = tf.concat([tokens, end], axis=1).to_tensor(PAD_ID, shape=[None, None])
         ids = tf.pad(ids, [[0, 0], [0, width - tf.shape(ids)[1]]])
         inputs = {"token_ids": ids, "padding_mask": tf.cast(ids != PAD_ID, tf.int32)}
-        limits, _ = most_tokens(sizes, self._translator.model)
-        _, longest = most_tokens(length, self._translator.model)
+        limits = most_tokens(sizes, self._translator.model)
+        longest = search_length(length, self._translator.model)
         # Few lengths of the search, each with a loop of its own: what is unused costs time.
         choices = [longest]
         while choices[-1] > 32:

@@ -307,6 +307,9 @@ def load_predictor(folder, answers=False):
     if isinstance(model, Answerer) and not answers:
         raise UserError("A model that classifies is needed. "
                         f"Received: {folder}, which holds one that answers questions")
+    if isinstance(model, Translator):
+        raise UserError("A model that classifies is needed; `python -m finetune.translate` uses "
+                        f"one that translates. Received: {folder}")
     if not isinstance(model, (Predictor, Answerer)):
         raise UserError("A finetuned workdir is needed to predict. "
                         f"Received: {folder}, which holds no classifier")

@@ -12,13 +12,13 @@ from keras_attn.jobs.translators import SavedTranslator, Translator
 CHUNK = 1024  # lines held in memory
 
 
-def translate_file(workdir, source, output="-", *, beam=4, nbest=None, length_penalty=0.6,
+def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length_penalty=None,
                    with_scores=False, alignments=False, on_bad_text="error", batch_size=32):
     """Writes a line for each line of a text file, in constant memory.
 
     Args:
         workdir: Of a translator.
-        source: Text file; `-` for standard input.
+        source: Text file; `-` for standard input, whose lines are answered as they come.
         output: File that ends in .txt or .jsonl; `-` for standard output.
         beam, length_penalty, batch_size: See `Translator.translate`.
         nbest: Translations of each line; None: the best.
@@ -29,45 +29,67 @@ def translate_file(workdir, source, output="-", *, beam=4, nbest=None, length_pe
     Raises:
         UserError: For such a line, with its number.
     """
-    as_json = bool(nbest or with_scores or alignments)
     saved = SavedTranslator(workdir)  # before the output is opened
     with opened(output, (".txt", ".jsonl")) as file:
         translator = Translator.load(saved)
-        lines, count, skipped = _lines(source), 0, 0
-        size = batch_size if source == "-" else CHUNK  # whoever writes may wait for an answer
-        while chunk := list(itertools.islice(lines, size)):
-            texts = []
-            for number, line in enumerate(chunk, count + 1):
-                fault = _fault(translator, line)
+        beam = translator.beam if beam is None else beam
+        if nbest and nbest > beam:
+            raise UserError(f"--nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        as_json = bool(nbest or with_scores or alignments)
+        count = skipped = cut = 0
+        for chunk in _chunks(source):
+            texts = [line if is_text(line) else "" for line in chunk]
+            rows = translator.encode(texts)
+            for number, (line, row) in enumerate(zip(chunk, rows, strict=True)):
+                fault = _fault(translator, line, row)
                 if fault and on_bad_text == "error":
                     raise UserError(f"{fault}; --on_bad_text=skip leaves its translation empty. "
-                                    f"Received: line {number} of {source}")
+                                    f"Received: line {count + number + 1} of {source}")
                 skipped += bool(fault)
-                texts.append("" if fault else line)
-            found = translator.translate(texts, beam, nbest or 1, length_penalty, batch_size,
-                                         alignments)
-            for one in found:
-                file.write((_json(one, with_scores, alignments) if as_json else one[0]["text"])
-                           + "\n")
+                rows[number] = row[:0] if fault else row
+            for found in translator.translate_ids(rows, beam, length_penalty, batch_size,
+                                                  alignments):
+                cut += not found[0]["finished"]
+                file.write((_json(found[:nbest or 1], with_scores, alignments) if as_json
+                            else found[0]["text"]) + "\n")
             file.flush()
             count += len(chunk)
-    print(f"{count:,} lines translated, {skipped:,} left empty", file=sys.stderr)
+    print(f"{count:,} lines translated, {skipped:,} left empty"
+          + (f", {cut:,} cut" if cut else ""), file=sys.stderr)
 
 
-def _lines(source):
-    if source != "-":
-        yield from (line.rstrip("\r\n") for line in Lines(source, "utf-8"))
+def _chunks(source):
+    """Lists of lines."""
+    if source == "-":
+        yield from _chunks_as_they_come(sys.stdin.buffer)
         return
-    for number, line in enumerate(sys.stdin.buffer):
-        encoding = "utf-8" if number else "utf-8-sig"
-        yield line.decode(encoding, "keras_attn.undecodable").rstrip("\r\n")
+    lines = (line.rstrip("\r\n") for line in Lines(source, "utf-8"))
+    while chunk := list(itertools.islice(lines, CHUNK)):
+        yield chunk
 
 
-def _fault(translator, line):
+def _chunks_as_they_come(stream):
+    """Lists of the whole lines that are there: whoever writes one may wait for its answer."""
+    encoding, rest = "utf-8-sig", b""
+    while block := stream.read1(2**16):
+        *lines, rest = (rest + block).split(b"\n")
+        if lines:
+            yield [_decode(line, "utf-8" if number else encoding)
+                   for number, line in enumerate(lines)]
+            encoding = "utf-8"
+    if rest:
+        yield [_decode(rest, encoding)]
+
+
+def _decode(line, encoding):
+    return line.decode(encoding, "keras_attn.undecodable").rstrip("\r")
+
+
+def _fault(translator, line, row):
     """What a line should have been, or None."""
     if not is_text(line):
         return "Text in utf-8 is needed"
-    if not translator.fits(line):
+    if not translator.fits(row):
         return f"A line of at most {translator.length - 1} tokens is needed"
     return None
 
@@ -77,7 +99,7 @@ def _json(hypotheses, with_scores, alignments):
     for one in hypotheses:
         told = {"text": one["text"]}
         if with_scores:
-            told |= {"score": one["score"], "log_probability": one["log_probability"]}
+            told |= {name: one[name] for name in ("score", "log_probability", "finished")}
         if alignments:
             told |= {"source_tokens": one["source_tokens"], "tokens": one["tokens"],
                      "alignments": one["attention"].argmax(axis=1).tolist()

@@ -2,9 +2,9 @@
 
 import functools
 
-import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError
@@ -31,24 +31,22 @@ def is_translator(folder):
     return isinstance(found, dict) and found.get("kind") == "translation"
 
 
-def most_tokens(length, model):
-    """How long a translation may get, whatever it shares a batch with.
+def most_tokens(lengths, model):
+    """How many tokens each translation may get, whatever it shares a batch with.
 
     Args:
-        length: Tokens of the source with its end mark: a number or a tensor of them.
+        lengths: Integers `(N,)`: tokens of the sources with their end marks.
         model: `Transformer`.
-
-    Returns:
-        The limit, and the next power of two, so that there are few; None for a tensor.
     """
-    limit, longest = 3 * length // 2 + 10, None
-    if isinstance(length, int):
-        longest = 1 << (limit - 1).bit_length()
-    if model.positions == "learned":  # as many as its table has
-        limit = keras.ops.minimum(limit, model.max_length) if longest is None else min(
-            limit, model.max_length)
-        longest = longest and min(longest, model.max_length)
-    return limit, longest
+    limits = 3 * lengths // 2 + 10
+    # As many as a learned table has.
+    return ops.minimum(limits, model.max_length) if model.positions == "learned" else limits
+
+
+def search_length(length, model):
+    """Steps of the search of a source of so many tokens: a power of two, so that there are few."""
+    steps = 1 << (3 * length // 2 + 9).bit_length()
+    return min(steps, model.max_length) if model.positions == "learned" else steps
 
 
 class SavedTranslator:
@@ -111,38 +109,39 @@ class Translator:
         model: `Transformer`.
         subwords: `Subwords`.
         length: Tokens of a source at most.
+        beam, length_penalty: Of translations that ask for no other.
     """
 
-    def __init__(self, model, subwords, length):
+    def __init__(self, model, subwords, length, beam=4, length_penalty=0.6):
         self.model, self.subwords, self.length = model, subwords, length
+        self.beam, self.length_penalty = beam, length_penalty
         self._search = tf.function(self.search, autograph=False, reduce_retracing=True)
 
     @classmethod
     def load(cls, folder):
         """The translator of a workdir, or of a `SavedTranslator`."""
         saved = folder if isinstance(folder, SavedTranslator) else SavedTranslator(folder)
-        return cls(saved.make_model(), saved.subwords, saved.config["data"]["length"])
+        usual = saved.config["eval"]
+        return cls(saved.make_model(), saved.subwords, saved.config["data"]["length"],
+                   usual["beam"], usual["length_penalty"])
 
-    def fits(self, text):
-        """Whether a text is short enough."""
-        return len(self.subwords.encode([text])[0]) < self.length
-
-    def translate(self, texts, beam=4, nbest=None, length_penalty=0.6, batch_size=32,
+    def translate(self, texts, beam=None, nbest=None, length_penalty=None, batch_size=32,
                   alignments=False, stop=None):
         """Translates texts.
 
         Args:
             texts: List of strings; an empty one stays so.
-            beam: Hypotheses of the beam search; 1: greedy.
+            beam: Hypotheses of the beam search; 1: greedy; None: as in the run's evaluations.
             nbest: How many translations of each, `beam` at most; None: one, as a string.
-            length_penalty: See `beam_search`.
+            length_penalty: See `beam_search`; None likewise.
             batch_size: Texts worked on together; the results do not depend on it.
             alignments: Whether to tell what the translation attended to; needs `nbest`.
             stop: Function asked between batches: True ends the work, and the result is None.
 
         Returns:
             A list of strings; with `nbest` of lists of dicts, best first: `text`, `score`,
-            `log_probability`, and with `alignments` `source_tokens`, `tokens` and `attention`
+            `log_probability`, `finished` (False: cut at one and a half times the source's tokens
+            and ten), and with `alignments` `source_tokens`, `tokens` and `attention`
             `(tokens, source tokens)`, the mean of heads and layers.
 
         Raises:
@@ -150,19 +149,40 @@ class Translator:
         """
         if isinstance(texts, str):
             raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        beam = self.beam if beam is None else beam
+        if nbest is not None and not 1 <= nbest <= beam:
+            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        if alignments and nbest is None:
+            raise UserError("Alignments are told with nbest. Received: nbest=None")
+        rows = self.encode(texts)
+        for number, row in enumerate(rows):
+            if not self.fits(row):
+                raise UserError(
+                    f"A text of at most {self.length - 1} tokens is needed. "
+                    f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
+        found = self.translate_ids(rows, beam, length_penalty, batch_size, alignments, stop)
+        if found is None:
+            return None
+        return [row[:nbest] if nbest else row[0]["text"] for row in found]
+
+    def encode(self, texts):
+        """Ids of each text."""
+        ids, ends = self.subwords.encode(texts)
+        return np.split(ids, ends[:-1]) if len(texts) else []
+
+    def fits(self, row):
+        """Whether a text is short enough, of its ids."""
+        return len(row) < self.length
+
+    def translate_ids(self, rows, beam=None, length_penalty=None, batch_size=32, alignments=False,
+                      stop=None):
+        """As `translate`, of what `encode` returned: all hypotheses of each text."""
+        beam = self.beam if beam is None else beam
+        length_penalty = self.length_penalty if length_penalty is None else length_penalty
         if beam < 1 or not 0 <= length_penalty < float("inf") or batch_size < 1:
             raise UserError("beam and batch_size must be at least 1, length_penalty at least 0. "
                             f"Received: beam={beam}, batch_size={batch_size}, "
                             f"length_penalty={length_penalty}")
-        if nbest is not None and not 1 <= nbest <= beam:
-            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
-        ids, ends = self.subwords.encode(texts)
-        rows = np.split(ids, ends[:-1]) if len(texts) else []
-        for number, row in enumerate(rows):
-            if len(row) + 1 > self.length:
-                raise UserError(
-                    f"A text of at most {self.length - 1} tokens is needed. "
-                    f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
         found = [None] * len(rows)
         # Neighbours of similar length, without padding that costs time.
         order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
@@ -172,20 +192,19 @@ class Translator:
             chosen = order[start:start + batch_size]
             for number, one in zip(chosen, self._batch(
                     [rows[n] for n in chosen], beam, length_penalty, alignments), strict=True):
-                found[number] = one[:nbest or 1]
-        empty = {"text": "", "score": 0.0, "log_probability": 0.0}
+                found[number] = one
+        empty = {"text": "", "score": 0.0, "log_probability": 0.0, "finished": True}
         if alignments:
             empty |= {"source_tokens": [], "tokens": [], "attention": np.zeros((0, 0), "float32")}
-        found = [one or [empty] for one in found]
-        return found if nbest else [one[0]["text"] for one in found]
+        return [one or [empty] for one in found]
 
     def _batch(self, rows, beam, length_penalty, alignments):
         lengths = np.array([len(row) + 1 for row in rows])
         inputs = pad_pairs(rows, [row[:0] for row in rows],
                            width=-(-int(lengths.max()) // STEP) * STEP)
         inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
-        limits = np.array([most_tokens(int(length), self.model)[0] for length in lengths], "int32")
-        _, longest = most_tokens(int(lengths.max()), self.model)
+        limits = np.asarray(most_tokens(lengths, self.model), "int32")
+        longest = search_length(int(lengths.max()), self.model)
         found = self._search(inputs, limits, beam, longest, float(length_penalty), alignments)
         found = {name: value.numpy() for name, value in found.items()}
         return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
@@ -197,7 +216,8 @@ class Translator:
         hypotheses = []
         for number, own, text in zip(kept, tokens, self.subwords.decode(tokens), strict=True):
             one = {"text": text, "score": float(found["scores"][number]),
-                   "log_probability": float(found["log_probabilities"][number])}
+                   "log_probability": float(found["log_probabilities"][number]),
+                   "finished": bool(found["finished"][number])}
             if "attention" in found:
                 one |= {"source_tokens": self.subwords.pieces([*source, END_ID]),
                         "tokens": self.subwords.pieces(own),
@@ -215,9 +235,9 @@ class Translator:
                 token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments)
             return logits[:, 0], cache, *(one[:, 0] for one in scores)
 
-        rows, width = keras.ops.shape(mask)  # numbers where they are known
+        rows, width = ops.shape(mask)  # numbers where they are known
         begin = tf.fill([rows], BEGIN_ID)
         return beam_search(
             step, cache, begin, beam, longest, END_ID, length_penalty=length_penalty,
-            return_attention=alignments, max_lengths=limits,
+            return_attention=alignments, max_lengths=limits, reorder=model.reorder_cache,
             source_length=width if alignments else None)

@@ -255,7 +255,7 @@ class MultiHeadAttention(keras.layers.Layer):
         if memory is None:
             key, value = heads["key"], heads["value"]
         else:
-            key, value = memory[..., : self.key_dim], memory[..., self.key_dim :]
+            key, value = memory
         if cache is not None:
             causal = None
             key, value, cache = self._update_cache(cache, cache_index, key, value)
@@ -286,21 +286,22 @@ class MultiHeadAttention(keras.layers.Layer):
         """Empty cache for decoding up to `length` positions.
 
         Returns:
-            Zeros `(B, H, length, key_dim + value_dim)`.
+            (keys, values): zeros `(B, H, length, key_dim)` and `(B, H, length, value_dim)`.
         """
-        shape = (batch_size, self.num_heads, length, self.key_dim + self.value_dim)
-        return ops.zeros(shape, dtype or self.compute_dtype)
+        return tuple(ops.zeros((batch_size, self.num_heads, length, depth),
+                               dtype or self.compute_dtype)
+                     for depth in (self.key_dim, self.value_dim))
 
     def _update_cache(self, cache, cache_index, key, value):
         end = cache_index + key.shape[2] if key.shape[2] is not None else cache_index
-        if isinstance(end, int) and cache.shape[2] is not None and end > cache.shape[2]:
-            raise ValueError(
-                f"cache must hold the positions up to {end}. Received: cache.shape={cache.shape}"
-            )
-        new = ops.concatenate([key, value], axis=-1)
-        cache = ops.slice_update(cache, (0, 0, cache_index, 0), ops.cast(new, cache.dtype))
-        key, value = cache[..., : self.key_dim], cache[..., self.key_dim :]
-        return ops.cast(key, new.dtype), ops.cast(value, new.dtype), cache
+        length = cache[0].shape[2]
+        if isinstance(end, int) and length is not None and end > length:
+            raise ValueError(f"cache must hold the positions up to {end}. "
+                             f"Received: a cache of length {length}")
+        keys, values = cache = tuple(
+            ops.slice_update(old, (0, 0, cache_index, 0), ops.cast(new, old.dtype))
+            for old, new in zip(cache, (key, value), strict=True))
+        return ops.cast(keys, key.dtype), ops.cast(values, value.dtype), cache
 
     def project_memory(self, value, key=None):
         """Keys and values of all heads, to be attended to again and again.
@@ -309,10 +310,11 @@ class MultiHeadAttention(keras.layers.Layer):
             value, key: As in a call.
 
         Returns:
-            `(B, H, S, key_dim + value_dim)`, what a call takes as `memory`.
+            (keys, values): `(B, H, S, key_dim)` and `(B, H, S, value_dim)`, what a call takes as
+            `memory`.
         """
         heads = self._project({"key": value if key is None else key, "value": value})
-        return ops.concatenate([heads["key"], heads["value"]], axis=-1)
+        return heads["key"], heads["value"]
 
     def _project(self, sources):
         """Heads of each input by name; what is one tensor goes through one product."""
@@ -395,9 +397,9 @@ def _linear(x, kernel, bias):
 
 
 def _check_length(value_mask, cache):
-    lengths = set() if cache is None else {value_mask.shape[1], cache.shape[2]} - {None}
-    if len(lengths) > 1:
+    length = None if cache is None else cache[0].shape[2]
+    if None not in (length, value_mask.shape[1]) and value_mask.shape[1] != length:
         raise ValueError(
             "value_mask must be as long as the cache. "
-            f"Received: value_mask.shape={tuple(value_mask.shape)}, cache.shape={cache.shape}"
+            f"Received: value_mask.shape={tuple(value_mask.shape)}, a cache of length {length}"
         )

@@ -1,7 +1,6 @@
 """One layer of a Transformer decoder."""
 
 import keras
-from keras import ops
 
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
@@ -36,12 +35,13 @@ class TransformerDecoderLayer(TransformerLayer):
         encoded: `(B, S, E)`, what the encoder found; None with `memory`.
         padding_mask: Boolean or integer `(B, T)`, True for real positions. With a cache of length
             L `(B, L)`, of all positions.
+        attention_mask: Boolean `(B, T, T)`, False where a position may not attend to one before
+            it; with a cache `(B, T, L)`.
         encoded_mask: Boolean or integer `(B, S)`, True for real positions of `encoded`.
         return_attention_scores: Also return the weights of the attention to the encoder, before
             dropout.
         cache, cache_index: Of self-attention, as in `MultiHeadAttention`; see `make_cache`.
-        memory: What `project_memory` made of `encoded`, once for all steps of a decoding. B may be
-            a multiple of its rows: then adjacent rows of `inputs` share one of it.
+        memory: What `project_memory` made of `encoded`, once for all steps of a decoding.
         training: Whether dropout is on.
 
     Masks that Keras attaches to `inputs` and `encoded` serve where these are None.
@@ -86,7 +86,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return self.self_attention.make_cache(batch_size, length, dtype)
 
     def project_memory(self, encoded):
-        """Keys and values of the attention to the encoder: `(B, H, S, 2 key_dim)`."""
+        """Keys and values of the attention to the encoder: each `(B, H, S, key_dim)`."""
         return self.cross_attention.project_memory(encoded)
 
     def call(
@@ -94,6 +94,7 @@ class TransformerDecoderLayer(TransformerLayer):
         inputs,
         encoded=None,
         padding_mask=None,
+        attention_mask=None,
         encoded_mask=None,
         return_attention_scores=False,
         cache=None,
@@ -108,24 +109,22 @@ class TransformerDecoderLayer(TransformerLayer):
 
         def attend_to_itself(x):
             attended = self.self_attention(
-                x, x, value_mask=padding_mask, use_causal_mask=cache is None, cache=cache,
-                cache_index=cache_index, training=training)
+                x, x, value_mask=padding_mask, attention_mask=attention_mask,
+                use_causal_mask=cache is None, cache=cache, cache_index=cache_index,
+                training=training)
             if cache is None:
                 return attended
             results.append(attended[1])
             return attended[0]
 
         def attend_to_encoder(x):
-            shape = ops.shape(x)
-            if memory is not None:  # rows that share a source are queries of one row
-                x = ops.reshape(x, (ops.shape(memory)[0], -1, shape[-1]))
             attended = self.cross_attention(
                 x, encoded, value_mask=encoded_mask, memory=memory,
                 return_attention_scores=return_attention_scores, training=training)
             if return_attention_scores:
                 attended, scores = attended
-                results.insert(0, scores if memory is None else self._by_row(scores, shape))
-            return attended if memory is None else ops.reshape(attended, shape)
+                results.insert(0, scores)
+            return attended
 
         x = inputs
         for number, sublayer in enumerate((
@@ -137,13 +136,6 @@ class TransformerDecoderLayer(TransformerLayer):
             if not self.norm_first:
                 x = by_rows(norm, x)
         return (x, *results) if results else x
-
-    def _by_row(self, scores, shape):
-        """Weights of rows that share a source, `(B, H, R T, S)` -> `(B R, H, T, S)`."""
-        keys = ops.shape(scores)[-1]
-        rows = ops.reshape(ops.transpose(scores, (0, 2, 1, 3)),
-                           (shape[0], shape[1], self.num_heads, keys))
-        return ops.transpose(rows, (0, 2, 1, 3))
 
     def compute_output_shape(self, inputs_shape, encoded_shape=None):
         return inputs_shape

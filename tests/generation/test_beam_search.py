@@ -38,6 +38,41 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(seed, penalty):
             model.log_probability(tokens), abs=1e-5)
 
 
+def _without_an_early_end(model, row, beams, length, penalty):
+    """Beam search in Python, which looks at every step up to the last."""
+    alive, finished = [(0.0, ())], []
+    for _ in range(length):
+        grown = [((*tokens, new), model.log_probability((*tokens, new), row))
+                 for _, tokens in alive for new in range(VOCABULARY)]
+        best = sorted(grown, key=lambda one: -one[1])[:2 * beams]
+        finished += [tokens for tokens, _ in best[:beams] if tokens[-1] == END]
+        alive = [(value, tokens) for tokens, value in best if tokens[-1] != END][:beams]
+
+    def score(tokens):
+        return _score(model, tokens, penalty, row)
+
+    ended = sorted(finished, key=score, reverse=True)[:beams]
+    return [*ended, *sorted((tokens for _, tokens in alive), key=score, reverse=True)][:beams]
+
+
+@pytest.mark.parametrize("beams", [2, 3])
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
+def test_rows_that_end_early_miss_nothing(beams, penalty):
+    limits = np.array([14, 4, 9, 1])
+    ended = 0
+    for seed in range(5):
+        model = Markov(seed, rows=4)
+        model.logits[..., END] += 1.5
+        found = _search(model, beams, 4, 14, length_penalty=penalty, max_lengths=limits)
+        ended += sum((found["lengths"] < limits[:, None] - 2).all(axis=1))
+        for row, limit in enumerate(limits):
+            wanted = _without_an_early_end(model, row, beams, limit, penalty)
+            tokens = [tuple(one[:length]) for one, length in zip(
+                found["token_ids"][row], found["lengths"][row], strict=True)]
+            assert tokens == wanted
+    assert ended > 5, "rows that end long before their limits"
+
+
 @pytest.mark.parametrize("beams", [1, 2, 3])
 @pytest.mark.parametrize("early", [False, True])
 def test_scores_are_those_of_the_model_and_in_order(beams, early):
@@ -129,6 +164,22 @@ def test_coverage_counts_what_the_attention_left_out():
         np.testing.assert_allclose(found["attention"][number, :len(tokens)],
                                    attention[[BEGIN, *tokens[:-1]]], rtol=1e-6)
         assert not found["attention"][number, len(tokens):].any()
+
+
+def test_a_prefix_stands_whatever_may_not_be_repeated():
+    model, prefix = Markov(), np.array([[2, 2, -1]])
+    found = _search(model, 2, length=5, no_repeat=1, prefix=prefix, min_length=3)
+    assert (found["token_ids"][0, :, :2] == 2).all()
+    assert (found["token_ids"][0, :, 2] != 2).all()
+    none = _search(model, 2, length=5, prefix=np.zeros((1, 0), int))
+    np.testing.assert_array_equal(none["token_ids"], _search(model, 2, length=5)["token_ids"])
+
+
+def test_a_cache_of_other_hypotheses_is_refused():
+    model = Markov()
+    with pytest.raises(ValueError, match="A cache of 6 hypotheses is needed"):
+        beam_search(lambda ids, index, cache: (model.step(ids, index, model.cache(6))[0], cache),
+                    ops.zeros((2, 3)), np.full(2, BEGIN), 3, 4, END)
 
 
 @pytest.mark.parametrize("options, message", [

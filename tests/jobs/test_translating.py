@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_attn import finetune, load
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
+from keras_attn.jobs.evaluating import evaluate, evaluate_translations
 from keras_attn.jobs.exporting import export
 from keras_attn.jobs.translating_files import translate_file
 from keras_attn.jobs.translators import SavedTranslator
@@ -69,6 +70,11 @@ def test_it_learns_to_translate(translator, corpus):
     from sacrebleu import corpus_bleu
     told = load(str(workdir)).translate(sources, beam=2)
     assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
+    measured = evaluate_translations(str(workdir), str(corpus / "valid.en"),
+                                     str(corpus / "valid.de"), batch_size=7)
+    for name in ("bleu", "chrf", "bleu_signature", "chrf_signature"):
+        assert measured[name] == results[name]
+    assert measured["examples"] == len(sources) and measured["skipped"] == 0
 
 
 def test_the_same_call_goes_on_and_finds_the_same(translator):
@@ -81,10 +87,10 @@ def test_the_same_call_goes_on_and_finds_the_same(translator):
 def test_a_translation_does_not_depend_on_its_batch(translator, corpus):
     model = load(str(translator[0]))
     texts = [*(corpus / "valid.en").read_text().splitlines()[:9], ""]
-    together = model.translate(texts, nbest=4)
+    together = model.translate(texts, beam=4, nbest=4)
     for size in (1, 4):
-        for one, other in zip(together, model.translate(texts, nbest=4, batch_size=size),
-                              strict=True):
+        alone = model.translate(texts, beam=4, nbest=4, batch_size=size)
+        for one, other in zip(together, alone, strict=True):
             assert [row["text"] for row in one] == [row["text"] for row in other]
             np.testing.assert_allclose([row["score"] for row in one],
                                        [row["score"] for row in other], atol=1e-4)
@@ -169,6 +175,7 @@ def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, caps
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row[0]["text"] for row in told] == lines
     assert len(told[0]) == 2 and told[0][0]["score"] >= told[0][1]["score"]
+    assert told[0][0]["finished"] is True
     assert len(told[0][0]["alignments"]) == len(told[0][0]["tokens"])
 
 
@@ -184,6 +191,38 @@ def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_pat
         translate_file(workdir, str(path), on_bad_text="skip")
         told = capsys.readouterr()
         assert told.out == "Hund\n\n" and "1 left empty" in told.err
+
+
+def test_a_line_is_answered_before_the_next_is_there(translator, capsys, monkeypatch):
+    class Slow(io.BytesIO):
+        blocks = [b"\xef\xbb\xbfred c", b"at\nbig", b" bird\r\n", b"dog"]  # noqa: RUF012
+
+        def read1(self, size):
+            answers.append(capsys.readouterr().out)
+            return self.blocks.pop(0) if self.blocks else b""
+
+    answers = []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Slow()))
+    translate_file(str(translator[0]), "-")
+    answers.append(capsys.readouterr().out)
+    assert answers == ["", "", "rot Katze\n", "groß Vogel\n", "", "Hund\n"]
+
+
+def test_wrong_wishes_are_named(translator, tmp_path):
+    model = load(str(translator[0]))
+    with pytest.raises(UserError, match="nbest=None"):
+        model.translate(["dog"], alignments=True)
+    with pytest.raises(UserError, match="nbest=5"):
+        translate_file(str(translator[0]), "-", beam=4, nbest=5)
+    (tmp_path / "a.en").write_text("dog\ncat\n")
+    (tmp_path / "a.de").write_text("Hund\n\n")
+    with pytest.raises(UserError, match="no target at .*a.de, line 2"):
+        evaluate_translations(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.de"))
+    (tmp_path / "a.en").write_text("dog\n" + "cat " * 40)
+    with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
+        evaluate_translations(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.en"))
+    with pytest.raises(UserError, match="finetune.translate"):
+        evaluate(str(translator[0]), str(tmp_path / "a.en"))
 
 
 @pytest.mark.slow

@@ -236,7 +236,7 @@ def test_a_mask_of_keras_is_no_mask_of_the_cache(step):
     full = layer(x, x, query_mask=ids > 0, value_mask=mask[:, :6], use_causal_mask=True)
     unmasked = layer(x, x, query_mask=ids > 0, use_causal_mask=True)
     tokens, index = keras.Input((step,), dtype="int32"), keras.Input((), dtype="int32")
-    cached = keras.Input((2, 8, 6))
+    cached = keras.Input((2, 8, 3)), keras.Input((2, 8, 3))
     embedded = embedding(tokens)
     output = layer(embedded, embedded, cache=cached, cache_index=index[0])
     model = keras.Model([tokens, cached, index], output)
@@ -246,7 +246,8 @@ def test_a_mask_of_keras_is_no_mask_of_the_cache(step):
         return layer(embedded, embedded, cache=cache, cache_index=index, **masks)
 
     def replay(part, cache, index):
-        return model([ops.convert_to_numpy(x) for x in (part, cache, [index, index])])
+        return model(keras.tree.map_structure(ops.convert_to_numpy,
+                                              [part, cache, np.array([index, index])]))
 
     for function, expected, masks in (
         (decode, full, {"value_mask": mask}), (decode, unmasked, {}), (replay, unmasked, {}),

@@ -113,15 +113,18 @@ def test_decoding_with_cache_and_memory_equals_one_full_pass(norm_first, rows):
     scores = run(layer, wide, {"return_attention_scores": True}, index=1)
     x, mask = (ops.convert_to_tensor(inputs[name]) for name in ("inputs", "encoded_mask"))
     memory = layer.project_memory(ops.convert_to_tensor(inputs["encoded"]))
-    step = compiled(lambda part, cache, index: layer(
-        part, encoded_mask=mask, cache=cache, cache_index=index, memory=memory,
+    step = compiled(lambda part, own, cache, index: layer(
+        part, attention_mask=own, encoded_mask=mask, cache=cache, cache_index=index, memory=memory,
         return_attention_scores=True))
-    cache = layer.make_cache(2 * rows, 4)
+    # Targets of one source side by side, each of which sees its own positions only.
+    cache, parts = layer.make_cache(2, 4 * rows), ops.reshape(x, (2, rows, 4, 6))
+    own = ops.convert_to_tensor(np.tile(np.eye(rows, dtype=bool), (2, 1, 4)))
     for i in range(4):
-        index = ops.convert_to_tensor(i, dtype="int32")
-        part, weights, cache = step(x[:, i:i + 1], cache, index)
-        np.testing.assert_allclose(ops.convert_to_numpy(part)[:, 0], full[:, i], 1e-4, 1e-5)
-        np.testing.assert_allclose(ops.convert_to_numpy(weights)[:, :, 0], scores[:, :, i],
+        index = ops.convert_to_tensor(i * rows, dtype="int32")
+        part, weights, cache = step(parts[:, :, i], own, cache, index)
+        part, weights = ops.convert_to_numpy(part), ops.convert_to_numpy(weights)
+        np.testing.assert_allclose(part.reshape(-1, 6), full[:, i], 1e-4, 1e-5)
+        np.testing.assert_allclose(weights.swapaxes(1, 2).reshape(-1, 2, 5), scores[:, :, i],
                                    1e-4, 1e-6)
 
 

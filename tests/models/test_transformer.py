@@ -101,7 +101,7 @@ def test_the_score_of_a_translation_is_the_models_own_and_its_batch_changes_none
     begin = np.full(3, BEGIN)
     step, cache = _step(model, inputs, 8, 4)
     found = beam_search(step, cache, begin, 4, 8, END, length_penalty=0.0, source_length=7,
-                        return_attention=True)
+                        return_attention=True, reorder=model.reorder_cache)
     found = {name: ops.convert_to_numpy(value) for name, value in found.items()}
     for row in range(3):
         for tokens, length, score in zip(*(found[name][row] for name in (
@@ -115,7 +115,8 @@ def test_the_score_of_a_translation_is_the_models_own_and_its_batch_changes_none
             assert score == pytest.approx(log[np.arange(length), tokens[:length]].sum(), abs=1e-3)
         one = {name: value[row:row + 1] for name, value in inputs.items()}
         step, cache = _step(model, one, 8, 4)
-        alone = beam_search(step, cache, begin[:1], 4, 8, END, length_penalty=0.0)
+        alone = beam_search(step, cache, begin[:1], 4, 8, END, length_penalty=0.0,
+                            reorder=model.reorder_cache)
         np.testing.assert_array_equal(alone["token_ids"][0], found["token_ids"][row])
         np.testing.assert_allclose(alone["scores"][0], found["scores"][row], rtol=1e-4)
     attention = found["attention"][1, 0]
@@ -129,7 +130,8 @@ def test_sampling_greedily_attends_as_one_beam_does():
     step, cache = _step(model, inputs, 8)
     options = {"return_attention": True, "source_length": 7}
     one = sample(step, cache, np.full(3, BEGIN), 8, END, temperature=0, **options)
-    beam = beam_search(step, cache, np.full(3, BEGIN), 1, 8, END, **options)
+    beam = beam_search(step, cache, np.full(3, BEGIN), 1, 8, END, **options,
+                       reorder=model.reorder_cache)
     one, beam = ({name: ops.convert_to_numpy(value) for name, value in found.items()}
                  for found in (one, beam))
     np.testing.assert_array_equal(one["token_ids"], beam["token_ids"][:, 0])

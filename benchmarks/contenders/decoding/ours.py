@@ -32,7 +32,8 @@ def prepare(options):
 
         if beams == 1:
             return sample(step, cache, begin, length, END, temperature=0, min_length=length)
-        return beam_search(step, cache, begin, beams, length, END, min_length=length)
+        return beam_search(step, cache, begin, beams, length, END, min_length=length,
+                           reorder=model.reorder_cache)
 
     def work(count):
         for _ in range(count):

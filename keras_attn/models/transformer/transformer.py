@@ -238,24 +238,38 @@ class Transformer(Losses, keras.Model):
         Args:
             inputs: As for `encode`.
             length: Tokens of a target at most.
-            rows: Targets of each source.
+            rows: Targets R of each source.
 
         Returns:
-            (cache, memory): for each layer the cache of self-attention, of B `rows` targets, and
-            the memory that all targets of a source share. Both go to `decode`, and the cache that
-            it returns to its next call.
+            (cache, memory): what the targets leave for their next tokens, and what they all attend
+            to. Both go to `decode`, and the cache that it returns to its next call.
         """
         encoded = self.encode(inputs)
-        batch = ops.shape(encoded)[0] * rows
-        return ([layer.make_cache(batch, length) for layer in self.decoder_layers],
-                [layer.project_memory(encoded) for layer in self.decoder_layers])
+        batch = ops.shape(encoded)[0]
+        # The targets of a source share one cache, their tokens of a position side by side. At each
+        # position a target attends to what one of them wrote: to change places takes a new table.
+        cache = {"layers": [layer.make_cache(batch, length * rows)
+                            for layer in self.decoder_layers],
+                 "writers": ops.zeros((batch, rows, length), "int32")}
+        return cache, [layer.project_memory(encoded) for layer in self.decoder_layers]
+
+    def reorder_cache(self, cache, targets):
+        """Cache of targets that go on from others of the same source; for `beam_search`.
+
+        Args:
+            cache: Of `start_decoding` or `decode`.
+            targets: Integers `(B R,)`, the one that each goes on from.
+        """
+        _, rows, length = cache["writers"].shape
+        writers = ops.take(ops.reshape(cache["writers"], (-1, length)), targets, axis=0)
+        return {**cache, "writers": ops.reshape(writers, (-1, rows, length))}
 
     def decode(self, target_ids, index, cache, memory, padding_mask=None,
                return_attention_scores=False):
         """Logits of the next tokens, from those given and the ones in the cache.
 
         Args:
-            target_ids: Integers `(B R, T)`, the tokens from position `index` on.
+            target_ids: Integers `(B R, T)`, the tokens from position `index` on; R or T is 1.
             index: Integer scalar.
             cache, memory: Of `start_decoding`.
             padding_mask: Of the source, `(B, S)`, or None.
@@ -265,17 +279,38 @@ class Transformer(Losses, keras.Model):
         Returns:
             `(logits (B R, T, V), cache)`, then the attention if asked for.
         """
-        length = ops.shape(target_ids)[1]
-        x = self._embed(1, target_ids, False, index + ops.arange(length, dtype="int32"))
+        shape, rows = ops.shape(target_ids), cache["writers"].shape[1]
+        if rows > 1 and target_ids.shape[1] != 1:
+            raise ValueError("Several targets of a source are decoded token by token. "
+                             f"Received: target_ids.shape={target_ids.shape}")
+        x = self._embed(1, target_ids, False, index + ops.arange(shape[1], dtype="int32"))
+        # Targets of a source are one row: positions that do not see each other.
+        x = ops.reshape(x, (-1, rows * shape[1], self.hidden_dim))
+        writers, visible = self._own(cache["writers"], index)
         new, scores = [], []
-        for layer, own, source in zip(self.decoder_layers, cache, memory, strict=True):
+        for layer, own, source in zip(self.decoder_layers, cache["layers"], memory, strict=True):
             x, *found = layer(
-                x, encoded_mask=padding_mask, cache=own, cache_index=index, memory=source,
+                x, attention_mask=visible, encoded_mask=padding_mask, cache=own,
+                cache_index=index * rows, memory=source,
                 return_attention_scores=return_attention_scores)
             new.append(found.pop())
             scores += [ops.mean(ops.cast(one, "float32"), axis=1) for one in found]
-        result = self._logits(x), new
-        return (*result, sum(scores) / len(scores)) if return_attention_scores else result
+        logits = self._logits(x)
+        logits = ops.reshape(logits, (*shape, logits.shape[-1]))
+        result = logits, {"layers": new, "writers": writers}
+        if not return_attention_scores:
+            return result
+        return *result, ops.reshape(sum(scores) / len(scores), (*shape, -1))
+
+    def _own(self, writers, index):
+        """Who wrote what targets attend to, with each itself at `index`, and that as a mask."""
+        batch, rows, length = ops.shape(writers)
+        if rows == 1:
+            return writers, None
+        numbers = ops.arange(rows, dtype="int32")
+        own = ops.broadcast_to(numbers[None, :, None], (batch, rows, 1))
+        writers = ops.slice_update(writers, (0, 0, index), own)
+        return writers, ops.reshape(writers[..., None] == numbers, (batch, rows, length * rows))
 
     def _embed(self, side, token_ids, training, position_ids=None):
         table = (self.token_embedding, self.target_embedding)[side]
