@@ -41,7 +41,7 @@ def test_packed_files_and_tables_are_read(tmp_path):
     ([b"a", b"b"], [b"x"], "number of lines.*a.en has 2, .*a.de has 1"),
     ([b"a"], [b"x", b"y", b"z"], "a.en has 1, .*a.de has 3"),
     ([b"a", b"  "], [b"x", b"y"], "no source at .*a.en, line 2"),
-    ([b"a", b"b"], [b"", b"y"], "no target at .*a.en, line 1"),
+    ([b"a", b"b"], [b"", b"y"], "no target at .*a.de, line 1"),
     ([b"a", b"b"], [b"x", b"\xff"], "Text in utf-8.*a.de, line 2"),
 ])
 def test_what_is_wrong_is_said_with_its_line(tmp_path, source, target, message):
