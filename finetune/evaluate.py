@@ -49,14 +49,21 @@ def _evaluate(values):
     from keras_attn.jobs.evaluating import evaluate, evaluate_translations
     from keras_attn.jobs.translators import is_translator
 
-    names = ("source", "data") if is_translator(values.workdir) else ("data", "source")
-    if values[names[0]].value is None or values[names[1]].value is not None:
-        kind = "a translator" if names[0] == "source" else "a model that translates nothing"
-        raise UserError(f"--{names[0]} is needed, without --{names[1]}: {values.workdir} holds "
-                        f"{kind}. Received: {names[0]}={values[names[0]].value}")
-    if names[0] == "source":
-        return evaluate_translations(values.workdir, values.source, values.target,
-                                     values.batch_size, on_bad_text=values.on_bad_text)
+    translates = is_translator(values.workdir)
+    needed = "source" if translates else "data"
+    others = ("data", "label_column") if translates else ("source", "target")
+    given = {name: values[name].value for name in (needed, *others)}
+    if given[needed] is None or any(given[name] is not None for name in others):
+        kind = "a translator" if translates else "a model that translates nothing"
+        raise UserError(
+            f"--{needed} is needed, without {' and '.join(f'--{name}' for name in others)}: "
+            f"{values.workdir} holds {kind}. Received: "
+            + ", ".join(f"{name}={value}" for name, value in given.items()))
+    if translates:
+        return evaluate_translations(
+            values.workdir, values.source, values.target, values.batch_size, format=values.format,
+            source_column=values.text_column, target_column=values.text_pair_column,
+            on_bad_text=values.on_bad_text, encoding=values.encoding)
     return evaluate(values.workdir, values.data, values.batch_size, format=values.format,
                     text=values.text_column, text_pair=values.text_pair_column,
                     label=values.label_column, on_bad_text=values.on_bad_text,

@@ -132,3 +132,15 @@ def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
     with pytest.raises(UserError, match=message) as error:
         command_line.load_config(path)
     assert "mine.py" in str(error.value)
+
+
+def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():
+    code = ("from keras_attn.jobs.command_line import run_command\n"
+            "def main():\n    while True:\n        print('line')\n"
+            "run_command(main, 'usage')\n")
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"line\n"
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait(100) == 141 and b"Traceback" not in said

@@ -6,13 +6,12 @@ import numpy as np
 
 from keras_attn.data import glue
 from keras_attn.data.labels import LabelSet, encode_labels
-from keras_attn.data.parallel import read_parallel
 from keras_attn.data.tables import place
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import check_no_table, evaluate_answers
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
-from keras_attn.jobs.translators import SavedTranslator, Translator
+from keras_attn.jobs.translators import SavedTranslator, Translator, read_sentences
 from keras_attn.training.metrics import metric_names, task_metrics
 from keras_attn.training.translation_metrics import translation_scores
 
@@ -64,15 +63,16 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
 
 
 def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=None,
-                          length_penalty=None, on_bad_text=None):
+                          length_penalty=None, format=None, source_column=None,
+                          target_column=None, on_bad_text=None, encoding=None):
     """Measures a translator on other sentences, as its run did.
 
     Args:
         workdir: Folder of the run of a translator.
         source, target: Aligned files, or a table or TFDS set alone; see `read_parallel`.
         batch_size, beam, length_penalty: See `Translator.translate`.
-        on_bad_text: "error", or "skip" to leave out what cannot be read or is too long; None: as
-            in training.
+        format, source_column, target_column, on_bad_text, encoding: See `config.data`; "skip"
+            leaves out what is too long, too. None: as in training.
 
     Returns:
         Dict of `bleu`, `chrf`, sacrebleu's signatures of both, `examples` and `skipped`.
@@ -81,20 +81,20 @@ def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=N
         UserError: If sentences cannot be read, or their source is too long.
     """
     saved = SavedTranslator(workdir)
-    data, usual = saved.config["data"], saved.config["eval"]
-    on_bad_text = on_bad_text or data["on_bad_text"]
-    texts = read_parallel(
-        source, target, columns=(data["source_column"], data["target_column"]),
-        encoding=data["encoding"], on_bad_text=on_bad_text, split="test")
+    usual = saved.config["eval"]
+    asked = {"format": format, "source_column": source_column, "target_column": target_column,
+             "on_bad_text": on_bad_text, "encoding": encoding}
+    data = saved.config["data"] | {name: value for name, value in asked.items() if value}
+    texts = read_sentences(data, source, target, "test")
     translator = Translator.load(saved)
     rows = translator.encode(texts.sources)
     fits = [translator.fits(row) for row in rows]
-    if not all(fits) and on_bad_text == "error":
+    if not all(fits) and data["on_bad_text"] == "error":
         raise UserError(f"A sentence of at most {translator.length - 1} tokens is needed; "
                         "on_bad_text=skip leaves longer ones out. "
                         f"Received: {texts.where(fits.index(False))}")
-    found = translator.translate_ids(list(itertools.compress(rows, fits)), beam, length_penalty,
-                                     batch_size)
+    found = translator.translate_ids(list(itertools.compress(rows, fits)), beam,
+                                     length_penalty=length_penalty, batch_size=batch_size)
     scores = translation_scores([row[0]["text"] for row in found],
                                 list(itertools.compress(texts.targets, fits)),
                                 lowercase=usual["lowercase"], tokenize=usual["tokenize"])

@@ -138,6 +138,8 @@ def batch_lengths(length, *, jit, packed):
 
     Of packed batches it compiles each number of rows, too.
     """
-    if jit:
-        return None if not packed else (length // 2,) if length >= 2 * SHORTEST_PACKED else ()
-    return range(8, length, 8)
+    if not jit:
+        return range(8, length, 8)
+    if not packed:
+        return None
+    return (length // 2,) if length >= 2 * SHORTEST_PACKED else ()

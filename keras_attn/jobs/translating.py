@@ -7,13 +7,12 @@ import math
 import numpy as np
 
 from keras_attn.data.files import file_sha256
-from keras_attn.data.parallel import read_parallel
 from keras_attn.data.translation import TranslationBatches
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.finetuning_choices import choose_best, rows_drawn
 from keras_attn.jobs.run import Run
-from keras_attn.jobs.translators import SUBWORDS, Translator
+from keras_attn.jobs.translators import SUBWORDS, Translator, read_sentences
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
@@ -105,10 +104,7 @@ def _read(data, split):
             raise UserError(f"data.{split}.source must name the sentences: a file, a glob, or "
                             f"tfds:NAME. Received: data.{split}.source=None")
         return None
-    return read_parallel(
-        given.source, given.target, columns=(data.source_column, data.target_column),
-        format=data.format, header=data.header, encoding=data.encoding,
-        on_bad_text=data.on_bad_text, split=split)
+    return read_sentences(data, given.source, given.target, split)
 
 
 def _choose_subwords(run, texts):

@@ -32,9 +32,7 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
     saved = SavedTranslator(workdir)  # before the output is opened
     with opened(output, (".txt", ".jsonl")) as file:
         translator = Translator.load(saved)
-        beam = translator.beam if beam is None else beam
-        if nbest and nbest > beam:
-            raise UserError(f"--nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0
         for chunk in _chunks(source):
@@ -47,10 +45,10 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
                                     f"Received: line {count + number + 1} of {source}")
                 skipped += bool(fault)
                 rows[number] = row[:0] if fault else row
-            for found in translator.translate_ids(rows, beam, length_penalty, batch_size,
+            for found in translator.translate_ids(rows, beam, nbest, length_penalty, batch_size,
                                                   alignments):
                 cut += not found[0]["finished"]
-                file.write((_json(found[:nbest or 1], with_scores, alignments) if as_json
+                file.write((_json(found, with_scores, alignments) if as_json
                             else found[0]["text"]) + "\n")
             file.flush()
             count += len(chunk)
@@ -70,15 +68,16 @@ def _chunks(source):
 
 def _chunks_as_they_come(stream):
     """Lists of the whole lines that are there: whoever writes one may wait for its answer."""
-    encoding, rest = "utf-8-sig", b""
+    encoding, rest = "utf-8-sig", []
     while block := stream.read1(2**16):
-        *lines, rest = (rest + block).split(b"\n")
-        if lines:
-            yield [_decode(line, "utf-8" if number else encoding)
-                   for number, line in enumerate(lines)]
-            encoding = "utf-8"
+        if b"\n" not in block:
+            rest.append(block)
+            continue
+        *lines, begun = b"".join([*rest, block]).split(b"\n")
+        yield [_decode(line, "utf-8" if number else encoding) for number, line in enumerate(lines)]
+        encoding, rest = "utf-8", [begun] if begun else []
     if rest:
-        yield [_decode(rest, encoding)]
+        yield [_decode(b"".join(rest), encoding)]
 
 
 def _decode(line, encoding):

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_attn.data.parallel import read_parallel
 from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError
 from keras_attn.generation import beam_search
@@ -29,6 +30,14 @@ def is_translator(folder):
     config = tf.io.gfile.join(str(folder), "config.json")
     found = read_if_whole(config) if tf.io.gfile.exists(config) else None
     return isinstance(found, dict) and found.get("kind") == "translation"
+
+
+def read_sentences(data, source, target, split):
+    """`ParallelText` of files, read as the fields of `config.data` tell."""
+    return read_parallel(
+        source, target, columns=(data["source_column"], data["target_column"]),
+        format=data["format"], header=data["header"], encoding=data["encoding"],
+        on_bad_text=data["on_bad_text"], split=split)
 
 
 def most_tokens(lengths, model):
@@ -149,9 +158,7 @@ class Translator:
         """
         if isinstance(texts, str):
             raise UserError(f"A list of texts is needed. Received: {texts!r}")
-        beam = self.beam if beam is None else beam
-        if nbest is not None and not 1 <= nbest <= beam:
-            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        self.choose(beam, nbest, length_penalty, batch_size)
         if alignments and nbest is None:
             raise UserError("Alignments are told with nbest. Received: nbest=None")
         rows = self.encode(texts)
@@ -160,10 +167,10 @@ class Translator:
                 raise UserError(
                     f"A text of at most {self.length - 1} tokens is needed. "
                     f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
-        found = self.translate_ids(rows, beam, length_penalty, batch_size, alignments, stop)
-        if found is None:
-            return None
-        return [row[:nbest] if nbest else row[0]["text"] for row in found]
+        found = self.translate_ids(rows, beam, nbest, length_penalty, batch_size, alignments, stop)
+        if nbest or found is None:
+            return found
+        return [row[0]["text"] for row in found]
 
     def encode(self, texts):
         """Ids of each text."""
@@ -174,15 +181,26 @@ class Translator:
         """Whether a text is short enough, of its ids."""
         return len(row) < self.length
 
-    def translate_ids(self, rows, beam=None, length_penalty=None, batch_size=32, alignments=False,
-                      stop=None):
-        """As `translate`, of what `encode` returned: all hypotheses of each text."""
+    def choose(self, beam=None, nbest=None, length_penalty=None, batch_size=32):
+        """`(beam, length_penalty)`, where they are not given those of the run.
+
+        Raises:
+            UserError: If something is out of range.
+        """
         beam = self.beam if beam is None else beam
         length_penalty = self.length_penalty if length_penalty is None else length_penalty
         if beam < 1 or not 0 <= length_penalty < float("inf") or batch_size < 1:
             raise UserError("beam and batch_size must be at least 1, length_penalty at least 0. "
                             f"Received: beam={beam}, batch_size={batch_size}, "
                             f"length_penalty={length_penalty}")
+        if nbest is not None and not 1 <= nbest <= beam:
+            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        return beam, length_penalty
+
+    def translate_ids(self, rows, beam=None, nbest=None, length_penalty=None, batch_size=32,
+                      alignments=False, stop=None):
+        """As `translate`, of what `encode` returned: a list of dicts for each text."""
+        beam, length_penalty = self.choose(beam, nbest, length_penalty, batch_size)
         found = [None] * len(rows)
         # Neighbours of similar length, without padding that costs time.
         order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
@@ -192,7 +210,7 @@ class Translator:
             chosen = order[start:start + batch_size]
             for number, one in zip(chosen, self._batch(
                     [rows[n] for n in chosen], beam, length_penalty, alignments), strict=True):
-                found[number] = one
+                found[number] = one[:nbest or 1]
         empty = {"text": "", "score": 0.0, "log_probability": 0.0, "finished": True}
         if alignments:
             empty |= {"source_tokens": [], "tokens": [], "attention": np.zeros((0, 0), "float32")}

@@ -195,13 +195,11 @@ def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_pat
 
 def test_a_line_is_answered_before_the_next_is_there(translator, capsys, monkeypatch):
     class Slow(io.BytesIO):
-        blocks = [b"\xef\xbb\xbfred c", b"at\nbig", b" bird\r\n", b"dog"]  # noqa: RUF012
-
         def read1(self, size):
             answers.append(capsys.readouterr().out)
-            return self.blocks.pop(0) if self.blocks else b""
+            return blocks.pop(0) if blocks else b""
 
-    answers = []
+    answers, blocks = [], [b"\xef\xbb\xbfred c", b"at\nbig", b" bird\r\n", b"dog"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Slow()))
     translate_file(str(translator[0]), "-")
     answers.append(capsys.readouterr().out)
