@@ -8,6 +8,6 @@ The loops are `keras.ops.while_loop`: under `tf.function` or `jax.jit` they are 
 """
 
 from keras_attn.generation.beam_search import beam_search
-from keras_attn.generation.sampling import sample, uniform_noise
+from keras_attn.generation.sampling import sample
 
-__all__ = ["beam_search", "sample", "uniform_noise"]
+__all__ = ["beam_search", "sample"]

@@ -35,7 +35,7 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         source_length: S of the attention.
         source_mask: Boolean `(B, S)`, False for padding, which needs no coverage; None: no padding.
         return_attention: Whether to tell what each token attended to.
-        max_lengths: Integers `(B,)`, of each row, at most `max_length`; None: that.
+        max_lengths: Integers `(B,)`, of each row, in [1, `max_length`]; None: the latter.
         min_length, no_repeat: See `constrain`.
         prefix: Integers `(B, P)`; see `constrain`.
         pad_id: Fills up what is after the end.
@@ -55,7 +55,8 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         Wu et al., Google's Neural Machine Translation System, 2016, eq. 14.
     """
     for name, value, least in (("beams", beams, 1), ("max_length", max_length, 1),
-                               ("coverage_penalty", coverage_penalty, 0)):
+                               ("coverage_penalty", coverage_penalty, 0),
+                               ("no_repeat", no_repeat, 0)):
         if value < least:
             raise ValueError(f"{name} must be at least {least}. Received: {name}={value}")
     attends = bool(coverage_penalty or return_attention)
@@ -69,13 +70,9 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat,
                "prefix": None if prefix is None else ops.repeat(prefix, beams, axis=0)}
     search = _Search(step, reorder, rows, beams, max_length, limits, limited, length_penalty,
-                     coverage_penalty, early_stopping, source_length if attends else None,
-                     source_mask, pad_id)
-    state = decode_while(search.goes_on, search.grow, search.start(begin_ids, cache))
-    found = search.result(state)
-    if not return_attention:
-        found.pop("attention", None)
-    return found
+                     coverage_penalty, early_stopping, source_length, source_mask, attends,
+                     return_attention, pad_id)
+    return search.result(decode_while(search.goes_on, search.grow, search.start(begin_ids, cache)))
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class _Search:
         rows: B.
         limits: `(B,)`, tokens of each row.
         limited: What `constrain` takes.
-        source_length: S, or None if no attention is kept.
+        attends: Whether the step tells attention.
         Others: Those of `beam_search`.
     """
 
@@ -102,6 +99,8 @@ class _Search:
     early_stopping: bool
     source_length: object
     source_mask: object
+    attends: bool
+    return_attention: bool
     pad_id: int
 
     def start(self, begin_ids, cache):
@@ -111,13 +110,18 @@ class _Search:
         begin = ops.broadcast_to(begin_ids[:, None, None], (*shape, 1))
         empty = {"ids": ops.concatenate(
             [begin, ops.full((*shape, self.max_length), self.pad_id, "int32")], axis=2)}
-        if self.source_length is not None:
-            empty["attention"] = ops.zeros(
-                (*shape, self.max_length, self.source_length), "float32")
+        if self.coverage_penalty:
+            empty["coverage"] = ops.zeros((*shape, self.source_length), "float32")
+        left = {"cache": cache}
+        if self.return_attention:
+            # It stays where it is; hypotheses take along whose it was, at each position.
+            left["attention"] = ops.zeros(
+                (self.rows, self.max_length, self.beams, self.source_length), "float32")
+            empty["writers"] = ops.zeros((*shape, self.max_length), "int32")
         # One hypothesis to begin with: K alike would stay so.
         first = ops.where(ops.arange(self.beams)[None] == 0, 0.0, none)
         return {
-            "index": ops.zeros((), "int32"), "cache": cache,
+            "index": ops.zeros((), "int32"), **left,
             "alive": {**empty, "log_probabilities": first},
             "finished": {**empty, "log_probabilities": none, "scores": none,
                          "lengths": ops.zeros(shape, "int32")},
@@ -132,7 +136,7 @@ class _Search:
     def grow(self, state):
         """State after another token."""
         index, done = state["index"], state["done"]
-        new, cache = self._continuations(state)
+        new, left = self._continuations(state)
         # An end that is not among the K best is no finished hypothesis: so K = 1 is greedy.
         at_end = new.pop("tokens") == self.limited["end_id"]
         best = new["log_probabilities"]
@@ -146,15 +150,17 @@ class _Search:
         going = {**new, "log_probabilities": ops.where(at_end, IMPOSSIBLE, best),
                  "parents": parents}
         alive = self._best(going, "log_probabilities")
-        cache = (self.reorder or self._take_rows)(cache, self._numbers(alive.pop("parents")))
-        result = {"index": index + 1, "cache": cache,
+        left["cache"] = (self.reorder or self._take_rows)(
+            left["cache"], self._numbers(alive.pop("parents")))
+        result = {"index": index + 1, **left,
                   "alive": self._unless(done, state["alive"], alive),
                   "finished": self._unless(done, state["finished"], finished)}
         over = ops.logical_or(index + 1 >= self.limits, self._is_done(result))
         return {**result, "done": ops.logical_or(done, over)}
 
     def _continuations(self, state):
-        """The 2 K likeliest hypotheses of one more token, best first, and the cache of the old."""
+        """The 2 K likeliest hypotheses of one more token, best first, and what the old ones left.
+        """
         index, alive, beams = state["index"], state["alive"], self.beams
         flat = ops.reshape(alive["ids"], (self.rows * beams, self.max_length + 1))
         logits, cache, *attention = self.step(ops.take(flat, index, axis=1), index, state["cache"])
@@ -173,19 +179,24 @@ class _Search:
         new = self._take(alive, parents)
         new.update(log_probabilities=best, tokens=tokens, parents=parents)
         new["ids"] = ops.slice_update(new["ids"], (0, 0, index + 1), tokens[..., None])
-        if self.source_length is not None:
-            newest = ops.reshape(attention[0], (self.rows, beams, self.source_length))
-            newest = ops.cast(self._take(newest, parents), "float32")
-            new["attention"] = ops.slice_update(new["attention"], (0, 0, index, 0),
-                                                newest[:, :, None])
-        return new, cache
+        left = {"cache": cache}
+        if self.attends:
+            newest = ops.reshape(ops.cast(attention[0], "float32"),
+                                 (self.rows, beams, self.source_length))
+        if self.coverage_penalty:
+            new["coverage"] = new["coverage"] + self._take(newest, parents)
+        if self.return_attention:
+            left["attention"] = ops.slice_update(
+                state["attention"], (0, index, 0, 0), newest[:, None])
+            new["writers"] = ops.slice_update(new["writers"], (0, 0, index), parents[..., None])
+        return new, left
 
     def _scores(self, found, length):
         length = ops.cast(length, "float32")
         scores = found["log_probabilities"] / ((5.0 + length) / 6.0) ** self.length_penalty
         if not self.coverage_penalty:
             return scores
-        missed = ops.log(ops.clip(ops.sum(found["attention"], axis=2), 1e-9, 1.0))
+        missed = ops.log(ops.clip(found["coverage"], 1e-9, 1.0))
         if self.source_mask is not None:
             missed = ops.where(ops.cast(self.source_mask, "bool")[:, None], missed, 0.0)
         return scores + self.coverage_penalty * ops.sum(missed, axis=-1)
@@ -194,13 +205,14 @@ class _Search:
         """Whether no hypothesis of a row can come to a better score than its finished ones."""
         worst = state["finished"]["scores"][:, -1]
         enough = worst > IMPOSSIBLE / 2
+        none = state["alive"]["log_probabilities"][:, 0] <= IMPOSSIBLE / 2
         if self.early_stopping or self.beams == 1:
-            return enough
+            return ops.logical_or(enough, none)
         # Penalties only lower a score, but a longer one may be divided by more.
         longest = self.limits if self.length_penalty > 0 else state["index"]
         hope = state["alive"]["log_probabilities"][:, 0] / (
             (5.0 + ops.cast(longest, "float32")) / 6.0) ** self.length_penalty
-        return ops.logical_and(enough, worst >= hope)
+        return ops.logical_or(none, ops.logical_and(enough, worst >= hope))
 
     def result(self, state):
         """The finished hypotheses, then those that never ended."""
@@ -214,7 +226,19 @@ class _Search:
         order = ops.arange(self.beams, dtype="int32")[None]
         places = ops.where(order < ended, order, self.beams + order - ended)
         found = self._take(_joined(finished, alive), places)
+        found.pop("coverage", None)
+        if self.return_attention:
+            found["attention"] = self._attention(
+                state["attention"], found.pop("writers"), found["lengths"])
         return {"token_ids": found.pop("ids")[:, :, 1:], **found, "finished": order < ended}
+
+    def _attention(self, everyones, writers, lengths):
+        """Of each hypothesis `(B, K, L, S)`, from what the writers of its tokens attended to."""
+        positions = ops.arange(self.max_length, dtype="int32")
+        rows = ops.arange(self.rows, dtype="int32")[:, None, None]
+        numbers = (rows * self.max_length + positions) * self.beams + writers
+        found = ops.take(ops.reshape(everyones, (-1, self.source_length)), numbers, axis=0)
+        return ops.where((positions < lengths[..., None])[..., None], found, 0.0)
 
     def _best(self, nest, name):
         """The K hypotheses of the highest `name`, best first."""

@@ -7,36 +7,28 @@ from keras_attn.generation.constraints import IMPOSSIBLE, constrain
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
-
-def uniform_noise(batch_size, length, seed=0):
-    """Numbers to sample by: of each row of a batch and each position, alike on every backend.
-
-    Returns:
-        float32 `(batch_size, length)` in [0, 1); a row does not depend on how many there are.
-    """
-    bits = [np.random.Philox(np.random.SeedSequence([seed, row])).random_raw(length)
-            for row in range(batch_size)]
-    # 24 bits, as many as float32 holds.
-    numbers = np.reshape(bits, (batch_size, length)) >> np.uint64(40)
-    return (numbers / 2.0**24).astype("float32")
+COLDEST = 1e-6  # temperatures below it are none
 
 
 def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
-           noise=None, seed=0, min_length=0, no_repeat=0, prefix=None, pad_id=0,
+           seed=0, min_length=0, no_repeat=0, prefix=None, pad_id=0,
            return_attention=False, source_length=None):
     """Decodes one sequence a row, the likeliest token or a random one at a time.
 
-    Rows end by themselves; what comes after the end mark is `pad_id`.
+    Rows end by themselves, at the end mark or where no token may follow; what comes after is
+    `pad_id`.
 
     Args:
         step, cache: See `keras_attn.generation`; N is B.
         begin_ids: Integers `(B,)`, what each row begins with; not part of the result.
         max_length: Tokens at most, with the end mark.
         end_id: Of the end mark.
-        temperature: Logits are divided by it; 0: the likeliest token always (greedy).
+        temperature: Logits are divided by it; 0, or less than 1e-6: the likeliest token always
+            (greedy).
         top_k: Only so many of the likeliest tokens may come; None: all.
         top_p: Only the likeliest tokens that together have this probability; None: all.
-        noise: Of `uniform_noise(B, max_length)`; None: made from `seed`, where B is known.
+        seed: Of what is drawn, an integer, also a tensor; a row does not depend on how many there
+            are. Alike on every backend.
         min_length, no_repeat, prefix: See `constrain`; N is B.
         pad_id: Fills up what is after the end.
         return_attention: Whether to return what `step` returns third.
@@ -59,12 +51,10 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             ("top_k", top_k, top_k is None or top_k >= 1),
             ("top_p", top_p, top_p is None or 0 < top_p <= 1),
             ("source_length", source_length, not return_attention or source_length),
-            ("max_length", max_length, max_length >= 1)):
+            ("max_length", max_length, max_length >= 1), ("no_repeat", no_repeat, no_repeat >= 0)):
         if not right:
             raise ValueError(f"{name} is out of range. Received: {name}={value}")
     begin_ids = ops.cast(begin_ids, "int32")
-    if temperature and noise is None:
-        noise = uniform_noise(begin_ids.shape[0], max_length, seed)
     rows = ops.shape(begin_ids)[0]
     ids = ops.concatenate(
         [begin_ids[:, None], ops.full((rows, max_length), pad_id, "int32")], axis=1)
@@ -72,37 +62,42 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         "index": ops.zeros((), "int32"), "ids": ids, "cache": cache,
         "log_probabilities": ops.zeros((rows,), "float32"),
         "lengths": ops.zeros((rows,), "int32"), "finished": ops.zeros((rows,), "bool"),
+        "done": ops.zeros((rows,), "bool"),
     }
     if return_attention:
         state["attention"] = ops.zeros((rows, max_length, source_length), "float32")
 
     def goes_on(state):
         return ops.logical_and(state["index"] < max_length,
-                               ops.logical_not(ops.all(state["finished"])))
+                               ops.logical_not(ops.all(state["done"])))
 
     def body(state):
-        index, ids, finished = state["index"], state["ids"], state["finished"]
+        index, ids = state["index"], state["ids"]
         logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
         logits = ops.cast(logits, "float32")
         limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix)
-        if temperature:
-            chosen = _draw(limited / temperature, ops.take(noise, index, axis=1), top_k, top_p)
+        best, likely = likeliest(limited, 1)
+        if temperature >= COLDEST:
+            chosen = _draw((limited - best) / temperature, uniform_noise(rows, index, seed),
+                           top_k, top_p)
         else:
-            chosen = likeliest(limited, 1)[1][:, 0]
+            chosen = likely[:, 0]
+        over = ops.logical_or(state["done"], best[:, 0] <= IMPOSSIBLE / 2)
         added = (ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
                  - ops.logsumexp(logits, axis=-1))
-        chosen = ops.where(finished, pad_id, chosen)
+        ended = ops.logical_and(chosen == end_id, ops.logical_not(over))
         result = {
             "index": index + 1,
-            "ids": ops.slice_update(ids, (0, index + 1), chosen[:, None]),
+            "ids": ops.slice_update(ids, (0, index + 1), ops.where(over, pad_id, chosen)[:, None]),
             "cache": cache,
-            "log_probabilities": state["log_probabilities"] + ops.where(finished, 0.0, added),
-            "lengths": state["lengths"] + ops.cast(ops.logical_not(finished), "int32"),
-            "finished": ops.logical_or(finished, chosen == end_id),
+            "log_probabilities": state["log_probabilities"] + ops.where(over, 0.0, added),
+            "lengths": state["lengths"] + ops.cast(ops.logical_not(over), "int32"),
+            "finished": ops.logical_or(state["finished"], ended),
+            "done": ops.logical_or(over, ended),
         }
         if return_attention:
-            newest = ops.where(finished[:, None], 0.0, ops.cast(attention[0], "float32"))
+            newest = ops.where(over[:, None], 0.0, ops.cast(attention[0], "float32"))
             result["attention"] = ops.slice_update(state["attention"], (0, index, 0),
                                                    newest[:, None])
         return result
@@ -110,6 +105,46 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
     state = decode_while(goes_on, body, state)
     names = ["lengths", "log_probabilities", "finished"] + ["attention"] * return_attention
     return {"token_ids": state["ids"][:, 1:], **{name: state[name] for name in names}}
+
+
+def uniform_noise(rows, index, seed=0):
+    """Numbers to draw the tokens of a position by: a hash.
+
+    Args:
+        rows: B.
+        index: Integer scalar, the counter that the loop carries.
+        seed: Integer, also a tensor.
+
+    Returns:
+        float32 `(B,)` in [0, 1).
+    """
+    if isinstance(seed, int):
+        seed = np.uint32(seed & 0xFFFFFFFF).astype("int32")
+    bits = _mixed(ops.cast(seed, "int32"))
+    bits = _mixed(bits + ops.arange(rows, dtype="int32"))
+    bits = _mixed(bits + ops.cast(index, "int32"))
+    # 24 bits, as many as float32 holds.
+    return ops.cast(_shifted(bits, 8), "float32") * np.float32(2.0**-24)
+
+
+def _mixed(x):
+    """Each integer as another of 32 bits; the constants are those of C. Wellons' lowbias32.
+
+    Signed, and products wrap around: PyTorch multiplies no unsigned integers.
+    """
+    x = x + _signed(0x9E3779B9)  # else 0 would stay 0
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+        x = ops.bitwise_xor(x, _shifted(x, shift)) * _signed(factor)
+    return x
+
+
+def _shifted(x, places):
+    """Bits moved to the right, and zeros before them."""
+    return ops.bitwise_and(ops.right_shift(x, _signed(places)), _signed((1 << 32 - places) - 1))
+
+
+def _signed(bits):
+    return ops.convert_to_tensor(np.uint32(bits).astype("int32"))
 
 
 def _draw(logits, noise, top_k, top_p):

@@ -166,6 +166,41 @@ def test_coverage_counts_what_the_attention_left_out():
         assert not found["attention"][number, len(tokens):].any()
 
 
+def test_attention_follows_the_tokens_of_every_hypothesis():
+    """What is told of a token is what the step told of the tokens before it."""
+    model = Markov(4, rows=3)
+
+    def step(token_ids, index, cache):
+        logits, cache = model.step(token_ids, index, cache)
+        return logits, cache, ops.stack([
+            ops.cast(x, "float32") for x in (token_ids, cache["row"], token_ids * 0 + index)], 1)
+
+    found = beam_search(step, model.cache(9), np.full(3, BEGIN), 3, 9, END, return_attention=True,
+                        source_length=3, max_lengths=np.array([9, 3, 6]))
+    found = {name: ops.convert_to_numpy(value) for name, value in found.items()}
+    for row in range(3):
+        for tokens, length, attention in zip(*(found[name][row] for name in (
+                "token_ids", "lengths", "attention")), strict=True):
+            wanted = np.stack([[BEGIN, *tokens[:length - 1]], [row] * length, np.arange(length)], 1)
+            np.testing.assert_array_equal(attention[:length], wanted)
+            assert not attention[length:].any()
+
+
+def test_a_search_without_a_way_on_ends():
+    model, prefix, steps = Markov(2), np.array([[2, END]]), []
+
+    def step(token_ids, index, cache):
+        steps.append(index)
+        return model.step(token_ids, index, cache)
+
+    found = beam_search(step, model.cache(4), np.full(1, BEGIN), 4, 50, END, prefix=prefix)
+    found = {name: ops.convert_to_numpy(value)[0] for name, value in found.items()}
+    assert len(steps) < 4, "or traced once"
+    assert found["token_ids"][0, :2].tolist() == [2, END]
+    assert found["finished"].tolist() == [True, False, False, False]
+    assert (found["scores"][1:] < -1e29).all()
+
+
 def test_a_prefix_stands_whatever_may_not_be_repeated():
     model, prefix = Markov(), np.array([[2, 2, -1]])
     found = _search(model, 2, length=5, no_repeat=1, prefix=prefix, min_length=3)
@@ -184,6 +219,7 @@ def test_a_cache_of_other_hypotheses_is_refused():
 
 @pytest.mark.parametrize("options, message", [
     ({"beams": 0}, "beams=0"), ({"max_length": 0}, "max_length=0"),
+    ({"no_repeat": -1}, "no_repeat=-1"),
     ({"coverage_penalty": 0.1}, "source_length"), ({"coverage_penalty": -1}, "coverage_penalty=-1"),
 ])
 def test_wrong_arguments_are_named(options, message):

@@ -1,12 +1,15 @@
 """Sampling against the probabilities of a small language model."""
 
+import keras
 import numpy as np
 import pytest
+import scipy.stats
 from keras import ops
 from layer_checks import compiled
 from markov import BEGIN, END, VOCABULARY, Markov
 
-from keras_attn.generation import sample, uniform_noise
+from keras_attn.generation import sample
+from keras_attn.generation.sampling import _draw, uniform_noise
 
 
 def _sample(model, rows=1, length=6, **options):
@@ -58,19 +61,71 @@ def test_a_seed_gives_the_same_and_another_one_others():
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     np.testing.assert_array_equal(first[:4], _sample(model, 4, seed=1)["token_ids"])
-    noise = uniform_noise(2, 3, seed=5)
-    assert noise.shape == (2, 3) and noise.dtype == np.float32
-    assert (noise >= 0).all() and (noise < 1).all()
+
+
+def _hash(x):
+    """The hash in Python's integers, which have no end."""
+    x = (x + 0x9E3779B9) % 2**32
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+        x = (x ^ x >> shift) * factor % 2**32
+    return x
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**31 - 2, 2**32 - 1])
+def test_noise_is_uniform_and_the_same_everywhere(seed):
+    rows = 20_000
+    found = [ops.convert_to_numpy(uniform_noise(rows, index, seed)) for index in range(3)]
+    for index, one in enumerate(found):
+        expected = [(_hash(_hash(_hash(seed) + row) + index) >> 8) / 2**24 for row in range(50)]
+        np.testing.assert_array_equal(one[:50], np.float32(expected))
+        assert one.dtype == np.float32 and one[0] > 0 and one.min() >= 0 and one.max() < 1
+        assert scipy.stats.kstest(one, "uniform").pvalue > 1e-3
+    other = ops.convert_to_numpy(uniform_noise(rows, 0, seed - 1))
+    pairs = [(found[0], found[1]), (found[0][:-1], found[0][1:]), (found[0], other)]
+    assert all(abs(np.corrcoef(*pair)[0, 1]) < 4 / np.sqrt(rows) for pair in pairs)
+
+
+def test_the_number_of_rows_may_be_unknown():
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("shapes are known elsewhere")
+    import tensorflow as tf
+
+    model = Markov(2)
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int32)])
+    def draw(begin):
+        cache = {name: begin * 0 for name in ("row", "before")}
+        return sample(model.step, cache, begin, 4, END, seed=3)["token_ids"]
+
+    for rows in (1, 5):
+        expected = _sample(model, rows, 4, seed=3)["token_ids"]
+        np.testing.assert_array_equal(draw(np.full(rows, BEGIN, "int32")), expected)
 
 
 def test_the_largest_noise_takes_the_last_token_that_may_come():
-    model = Markov(4)
-    shares = model.logits[0, 0, BEGIN]
-    noise = np.full((1, 1), np.nextafter(np.float32(1), np.float32(0)))
-    token = _sample(model, 1, 1, noise=noise, top_k=2)["token_ids"][0, 0]
-    assert token == np.argsort(-shares)[1]
-    prefix = np.array([[3]])
-    assert _sample(model, 1, 1, noise=noise, prefix=prefix)["token_ids"][0, 0] == 3
+    logits = Markov(4).logits[0, 0, BEGIN][None]
+    noise = ops.convert_to_tensor(np.float32([np.nextafter(np.float32(1), np.float32(0))]))
+    (token,) = ops.convert_to_numpy(_draw(ops.convert_to_tensor(logits), noise, 2, None))
+    assert token == np.argsort(-logits[0])[1]
+    forced = np.where(np.arange(VOCABULARY) == 3, logits, -1e30).astype("float32")
+    (token,) = ops.convert_to_numpy(_draw(ops.convert_to_tensor(forced), noise, None, None))
+    assert token == 3
+
+
+def test_a_row_ends_where_no_token_may_follow():
+    for temperature in (0, 1.0):
+        found = _sample(Markov(1), 3, 8, temperature=temperature, no_repeat=1, min_length=6)
+        assert (found["lengths"] == VOCABULARY - 1).all() and not found["finished"].any()
+        assert (np.sort(found["token_ids"][:, :4]) == np.arange(1, VOCABULARY)).all()
+        assert not found["token_ids"][:, 4:].any()
+
+
+def test_the_coldest_is_greedy():
+    model = Markov(3)
+    greedy = _sample(model, 4, temperature=0)
+    for temperature in (1e-4, 1e-30):
+        for name, value in _sample(model, 4, temperature=temperature).items():
+            np.testing.assert_array_equal(value, greedy[name])
 
 
 def test_compiled_it_draws_the_same():
@@ -85,7 +140,8 @@ def test_compiled_it_draws_the_same():
 
 
 @pytest.mark.parametrize("options", [
-    {"temperature": -1}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"length": 0}])
+    {"temperature": -1}, {"no_repeat": -1}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5},
+    {"length": 0}])
 def test_wrong_arguments_are_named(options):
     (name, value), = options.items()
     name = "max_length" if name == "length" else name
