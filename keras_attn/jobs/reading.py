@@ -19,6 +19,7 @@ from keras_attn.jobs.finetuning_choices import (
     choose_buckets,
     choose_rows,
 )
+from keras_attn.jobs.reading_report import write_reading_report
 from keras_attn.jobs.run import Run
 from keras_attn.models import BertQuestionAnswerer
 from keras_attn.text.vocabulary import train_vocabulary
@@ -65,10 +66,13 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         _write_threshold(run, threshold, new=True)
         run.start(architecture, {}, _hashes(run, questions))
 
+        newest = {}
+
         def metrics(results, logits, _):
             own = windows["validation"]
             answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
                                    data.max_answer)
+            newest["answers"] = answers
             # Only questions without answer tell a threshold.
             known = None if questions["validation"].unanswerable else limit(threshold)
             return {**metrics_of(questions["validation"], answers, known), "loss": results["loss"]}
@@ -84,7 +88,10 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         results = run.train(
             lambda: build_model(run, BertQuestionAnswerer, architecture, "bert_question_answerer"),
             first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
-        _write_threshold(run, results.get("threshold", threshold))
+        threshold = results.get("threshold", threshold)
+        _write_threshold(run, threshold)
+        if config.eval.report and newest:  # not of a dry run, nor without validation questions
+            write_reading_report(run, results, questions, newest["answers"], threshold)
         return results
 
 
@@ -109,7 +116,7 @@ def _read_splits(run):
     for split, own in found.items():
         if own and own.misplaced:
             run.say(f"{own.misplaced:,} answers are not where they should be in data.{split}")
-    return choose_rows(run, found, "passages", stratify=False)
+    return choose_rows(run, found, "passages")
 
 
 def _report(run, questions, windows):

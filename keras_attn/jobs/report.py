@@ -46,10 +46,14 @@ def write_report(run, results, tables, names, encoded, shares, kind):
             beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
             subtitle = f"{len(rows):,} validation rows · {len(names)} " + (
                 "labels, any number a row" if kind == "multilabel" else "classes")
-        _write(run.workdir, subtitle,
-               section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,
-               sections.curves(_records(run.workdir), next(iter(found))), errors,
-               _of_run(run, results, tables))
+        write_page(
+            run.workdir, subtitle,
+            section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,
+            sections.curves(records(run.workdir), next(iter(found))), errors,
+            about_the_run(run, results, {
+                "training rows": f"{len(tables['train']):,}",
+                "validation rows": f"{len(tables['validation']):,}",
+                "rows left out": f"{sum(tables['train'].skipped.values()):,}"}))
         run.say(run.workdir / NAME)
     run.meet()  # a worker that ended before would look lost to the chief
 
@@ -109,7 +113,7 @@ def write_runs_report(workdir, results, names, repeated):
     """
     def row(run):
         name, place = run["run"], f"{urllib.parse.quote(run['run'])}/{NAME}"
-        if tf.io.gfile.exists(workdir / f"{run['run']}/{NAME}"):  # readers write none
+        if tf.io.gfile.exists(workdir / f"{run['run']}/{NAME}"):
             name = tag("a", name, href=place)
         mark = " · best" if run["run"] == results["best_run"] else ""
         return [join(name, mark), f"{run['learning_rate']:g}",
@@ -126,7 +130,7 @@ def write_runs_report(workdir, results, names, repeated):
         foot = [[("standard deviation over seeds", {"colspan": 4}), *deviations]]
         seeds = (f"Means of {len(repeated)} seeds and their 95 % intervals: "
                  f"{', '.join(repeated)}.")
-    _write(
+    write_page(
         workdir, f"{len(results['runs'])} runs",
         section("Results", sections.numbers(means, halves), tag("p", seeds),
                 tag("p", "The validation rows that compare the runs also measure them, which "
@@ -135,14 +139,16 @@ def write_runs_report(workdir, results, names, repeated):
     )
 
 
-def _write(workdir, subtitle, *parts):
+def write_page(workdir, subtitle, *parts):
+    """Writes the report of a folder, of sections."""
     title = posixpath.basename(workdir.path) or workdir.path
     head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
     # One run at a time writes here: what a killed one left unfinished is written over.
     write_whole(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
 
 
-def _records(workdir):
+def records(workdir):
+    """Lines of metrics.jsonl."""
     if not tf.io.gfile.exists(workdir / "metrics.jsonl"):
         return []
     with tf.io.gfile.GFile(workdir / "metrics.jsonl") as file:
@@ -179,15 +185,20 @@ def _notes(run, tables):
     return [tag("p", note, class_="faint") for note in notes]
 
 
-def _of_run(run, results, tables):
+def about_the_run(run, results, counts):
+    """The section of fields and facts.
+
+    Args:
+        run: `Run`.
+        results: As in results.json.
+        counts: Dict of names and strings: of its data.
+    """
     defaults = flatten(DEFAULTS[run.kind]().to_dict())
     changed = [[name, str(value), str(defaults[name])]
                for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
     data = run.resolved["data"]
     facts = {
-        "training rows": f"{len(tables['train']):,}",
-        "validation rows": f"{len(tables['validation']):,}",
-        "rows left out": f"{sum(tables['train'].skipped.values()):,}",
+        **counts,
         "train.seed": run.resolved["train"]["seed"],
         "data.seed": "train.seed" if data["seed"] is None else data["seed"],
         "steps": f"{results['steps']:,}",

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import squad_files
+from small_reports import Reader
 
 import keras_attn
 from keras_attn import finetune, load
@@ -16,6 +17,7 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
 from keras_attn.jobs.exporting import export
 from keras_attn.jobs.predicting import predict_file, predict_texts
+from keras_attn.jobs.reading_report import nearest_sentence
 from keras_attn.training.reading_metrics import reading_metrics
 
 
@@ -71,6 +73,42 @@ def test_evaluating_is_by_the_answers_that_are_given(reader):
     for name in ("f1", "exact", "has_answer_f1", "no_answer_exact"):
         assert found[name] == pytest.approx(wanted[name])
         assert found[name] == pytest.approx(results[name])
+
+
+def test_its_report_tells_the_same_numbers(reader):
+    workdir, results, config = reader
+    read = Reader((workdir / "report.html").read_text(encoding="utf-8"))
+    assert read.numbers == {name: f"{results[name]:.3f}" for name in ("f1", "exact")}
+    questions = read_questions(config.data.train)
+    _, model, nearest, none = read.tables["What it has to beat"]
+    assert model[1:] == list(read.numbers.values())
+    # Every sentence names the person and the place it is asked for, beside other words.
+    sentences = [nearest_sentence(*pair) for pair in zip(
+        questions.questions, questions.texts, strict=True)]
+    wanted = reading_metrics(questions.answers, sentences, np.zeros(36))
+    assert nearest[1:] == [f"{wanted['f1']:.3f}", f"{wanted['exact']:.3f}"]
+    assert none == ["always no answer", "0.333", "0.333"]
+    told = load(str(workdir)).answer(questions.questions, questions.texts)
+    _, *kinds = read.tables["Scores by the word that asks"]
+    for name, own in (("where", "Where"), ("who", "Who")):
+        chosen = [row for row, text in enumerate(questions.questions) if text.startswith(own)]
+        (line,) = [cells for cells in kinds if cells[0] == name]
+        given = [told[row]["answer"] for row in chosen]
+        found = reading_metrics([questions.answers[row] for row in chosen], given,
+                                np.zeros(len(chosen)))
+        assert line[1:] == [str(len(chosen)), f"{np.mean([bool(one) for one in given]):.1%}",
+                            f"{found['f1']:.3f}", f"{found['exact']:.3f}"]
+    wrong = {questions.questions[row] for row, one in enumerate(told)
+             if one["answer"] not in (questions.answers[row] or [""])}
+    assert set(read.quotes[::2]) == wrong
+
+
+def test_the_nearest_sentence_has_most_words_of_the_question():
+    passage = "Ada sells cups. The boats of Ada are sold in Bonn! Bert sells boats."
+    assert nearest_sentence("Where are Ada's boats sold?", passage) == (
+        "The boats of Ada are sold in Bonn!")
+    assert nearest_sentence("Who?", passage) == "Ada sells cups."
+    assert nearest_sentence("Who?", " ") == ""
 
 
 def test_answers_are_parts_of_the_passage(reader):
