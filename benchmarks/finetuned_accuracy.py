@@ -60,7 +60,9 @@ def read(paths):
     from keras_attn.data.tables import read_table
 
     tables = [read_table(path, **options(path)) for path in paths]
-    return tables if len(tables) == 2 else hold_out(tables[0], 0.1, seed=0)
+    if len(tables) == 2:
+        return tables
+    return hold_out(tables[0], 0.1, seed=0, labels=tables[0].labels)
 
 
 def cell(name, files, tables, count, kind):

@@ -163,7 +163,11 @@ def _read_splits(run, task):
     tables = {split: _read(data, task, split) for split in ("train", "validation")}
     # Of all rows: a draw may miss a class.
     labels = _label_set(tables["train"], task, data)
-    tables = choose_rows(run, tables, "texts", stratify=task.kind == "single_label")
+
+    def encoded(train):
+        return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
+
+    tables = choose_rows(run, tables, "texts", encoded if labels else None)
     return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
 
 

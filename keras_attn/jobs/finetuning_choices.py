@@ -44,20 +44,21 @@ def rows_drawn(count, limit, seed):
     return np.sort(np.random.default_rng(seed).permutation(count)[:limit])
 
 
-def choose_rows(run, splits, unit, stratify):
+def choose_rows(run, splits, unit, labels=None):
     """The splits of a run, with validation held out where there is none, and training rows drawn.
 
     Args:
         run: `Run`.
         splits: Dict of `train` and `validation`, a `Table` or `Questions`, or what is false.
         unit: What is held out, for the message.
-        stratify: Whether of each class alike.
+        labels: Function of the training split; see `hold_out`. None: no classes.
     """
     data, train = run.config.data, splits["train"]
     seed = run.config.train.seed if data.seed is None else data.seed
     validation = splits["validation"]
     if not validation and data.holdout:
-        train, validation = hold_out(train, data.holdout, seed, stratify=stratify)
+        train, validation = hold_out(train, data.holdout, seed,
+                                     labels and labels(train))
         run.say(f"held out for validation: {100 * data.holdout:.3g} % of the {unit} (data.holdout)")
     return {"train": train.take(rows_drawn(len(train), data.limit, seed)),
             "validation": validation}

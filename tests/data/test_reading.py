@@ -102,7 +102,7 @@ def test_what_is_no_file_of_squad_is_said(tmp_path, content, message):
 
 def test_parts_are_held_out_by_passage(tmp_path):
     path = squad_files.write(tmp_path / "x.json", *squad_files.made_up(20))
-    train, validation = hold_out(read_questions(path), 0.2, seed=0, stratify=False)
+    train, validation = hold_out(read_questions(path), 0.2, seed=0)
     assert (len(train), len(validation)) == (32, 8)
     assert not set(train.texts) & set(validation.texts)
     assert sorted(train.ids + validation.ids) == sorted(read_questions(path).ids)

@@ -14,6 +14,11 @@ def _table(texts, labels, pairs=None):
     return Table(list(texts), pairs, list(labels), {}, np.arange(len(texts)), [(0, "rows.tsv")])
 
 
+def _held(table, share, seed):
+    """Held out by the labels of the table."""
+    return hold_out(table, share, seed, np.array(table.labels))
+
+
 def _numbered(counts):
     labels = [label for label, count in counts.items() for _ in range(count)]
     return _table([f"text {i}" for i in range(len(labels))], labels)
@@ -22,7 +27,7 @@ def _numbered(counts):
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
 def test_each_class_has_its_share(share):
     counts = {"a": 400, "b": 40, "c": 100}
-    train, held = hold_out(_numbered(counts), share, seed=3)
+    train, held = _held(_numbered(counts), share, 3)
     found = collections.Counter(held.labels)
     assert all(abs(found[name] - share * count) < 1 for name, count in counts.items())
     assert len(held) == round(share * 540)
@@ -31,7 +36,7 @@ def test_each_class_has_its_share(share):
 
 def test_rows_keep_their_order_and_their_place():
     table = _numbered({"a": 30, "b": 30})
-    for part in hold_out(table, 0.3, seed=0):
+    for part in _held(table, 0.3, 0):
         numbers = [int(text.split()[1]) for text in part.texts]
         assert numbers == sorted(numbers) == part.lines.tolist()
         assert part.where(0) == f"rows.tsv, line {numbers[0]}"
@@ -40,7 +45,7 @@ def test_rows_keep_their_order_and_their_place():
 def test_equal_texts_stay_on_one_side():
     table = _table(["same", "other", "same", "more", "same", "last"] * 5, "aababb" * 5)
     for seed in range(20):
-        assert shared_rows(*hold_out(table, 0.4, seed)) == 0
+        assert shared_rows(*_held(table, 0.4, seed)) == 0
 
 
 def test_a_pair_is_equal_only_if_both_texts_are():
@@ -51,25 +56,41 @@ def test_a_pair_is_equal_only_if_both_texts_are():
 
 def test_a_rare_class_is_left_to_train_on():
     for seed in range(20):
-        train, held = hold_out(_numbered({"a": 50, "rare": 1, "two": 2}), 0.5, seed)
+        train, held = _held(_numbered({"a": 50, "rare": 1, "two": 2}), 0.5, seed)
         assert {"a", "rare", "two"} == set(train.labels)
         assert len(held) == round(0.5 * 53)
 
 
 def test_a_seed_is_a_split_and_another_another():
     table = _numbered({"a": 100, "b": 100})
-    first, again, other = (hold_out(table, 0.1, seed)[1].texts for seed in (0, 0, 1))
+    first, again, other = (_held(table, 0.1, seed)[1].texts for seed in (0, 0, 1))
     assert first == again != other
 
 
 def test_numbers_are_no_classes():
     table = _table([f"text {i}" for i in range(50)], [str(i) for i in range(50)])
-    train, held = hold_out(table, 0.2, 0, stratify=False)
+    train, held = hold_out(table, 0.2, 0)
     assert (len(train), len(held)) == (40, 10)
+
+
+def test_each_of_several_labels_has_its_share():
+    random = np.random.default_rng(0)
+    labels = random.random((400, 5)) < [0.02, 0.1, 0.3, 0.5, 0.9]
+    labels[:30] = False  # none at all
+    table = _table([f"text {i}" for i in range(400)], range(400))
+    for seed in range(5):
+        train, held = hold_out(table, 0.25, seed, labels)
+        assert sorted([*train.labels, *held.labels]) == list(range(400))
+        assert abs(len(held) - 100) <= 2
+        found = labels[held.labels].sum(axis=0)
+        assert np.abs(found - 0.25 * labels.sum(axis=0)).max() <= 2
+    assert held.labels != hold_out(table, 0.25, 3, labels)[1].labels
+    same = _table([f"text {i % 8}" for i in range(40)], range(40))
+    assert shared_rows(*hold_out(same, 0.4, 0, np.arange(40)[:, None] % 4 == [0, 1, 3])) == 0
 
 
 @pytest.mark.parametrize(("counts", "share"), [
     ({"a": 1, "b": 1}, 0.5), ({"a": 3, "b": 3}, 0.01), ({"a": 1}, 0.9)])
 def test_what_cannot_be_split_is_said(counts, share):
     with pytest.raises(UserError, match=r"data\.holdout"):
-        hold_out(_numbered(counts), share, 0)
+        _held(_numbered(counts), share, 0)
