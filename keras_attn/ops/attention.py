@@ -157,7 +157,7 @@ def short_self_attention(projected, bias=None, mask=None, dropout=0.0, seed=None
 
 def suits_short(shape, dtype, mask, dropout, seed):
     """Whether `short_self_attention` takes this shape, dtype and mask, and such dropout."""
-    if _BACKEND != "jax" or not _KERNELS.one_gpu() or (dropout and seed is None):
+    if _BACKEND != "jax" or not _KERNELS.has_short_kernel() or (dropout and seed is None):
         return False
     batch, length, _, _, depth = shape
     short = length in SHORT and depth in SHORT and dtype in ("bfloat16", "float16")

@@ -70,7 +70,7 @@ def test_the_layer_takes_it_and_gives_the_same(monkeypatch, use_bias):
         expected = call(**given)
         assert not taken
         with monkeypatch.context() as patch:
-            patch.setattr("keras_attn.ops.kernels.jax.one_gpu", lambda: True)
+            patch.setattr("keras_attn.ops.kernels.jax.has_short_kernel", lambda: True)
             found = call(**given)
         assert taken.pop()
         np.testing.assert_allclose(found, expected, atol=4e-3)
@@ -91,6 +91,6 @@ def test_the_layer_takes_it_and_gives_the_same(monkeypatch, use_bias):
 def test_it_takes_what_fits_one_kernel(monkeypatch, shape, dtype, mask, taken):
     mask = None if mask is None else np.ones(mask, bool)
     assert not attention.suits_short(shape, dtype, mask, 0.0, None)  # this has no GPU
-    monkeypatch.setattr("keras_attn.ops.kernels.jax.one_gpu", lambda: True)
+    monkeypatch.setattr("keras_attn.ops.kernels.jax.has_short_kernel", lambda: True)
     assert attention.suits_short(shape, dtype, mask, 0.0, None) is taken
     assert not attention.suits_short(shape, dtype, mask, 0.1, None)  # no seed to hash

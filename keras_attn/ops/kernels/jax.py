@@ -229,10 +229,22 @@ def keep_products(function):
     return jax.checkpoint(lambda x: function(x), policy=jax.checkpoint_policies.dots_saveable)
 
 
-def one_gpu():
-    """Whether the program runs on one GPU, of a kind that Triton has kernels for."""
+def has_short_kernel():
+    """Whether the kernel of `jax_gpu` can run: on one GPU whose multiprocessors hold enough."""
     devices = jax.devices()
     kind = str(getattr(devices[0], "compute_capability", "0"))
-    kind = kind if kind.replace(".", "", 1).isdigit() else "0"  # AMD's have names
-    # Over several devices the compiler could not divide a kernel.
-    return jax.default_backend() == "gpu" and len(devices) == 1 and float(kind) >= 8.0
+    # Over several devices the compiler could not divide a kernel. `keras.device("cpu")` asks for
+    # none; other kinds than those of an A100, H100 and B200 have less memory in a multiprocessor.
+    chosen = jax.config.jax_default_device
+    return (jax.default_backend() == "gpu" and len(devices) == 1 and kind in ("8.0", "9.0", "10.0")
+            and getattr(chosen, "platform", chosen) != "cpu" and _triton())
+
+
+@functools.cache
+def _triton():
+    """Whether this version of JAX has what the kernel is written in, which is experimental."""
+    try:
+        from jax.experimental.pallas import triton
+    except ImportError:
+        return False
+    return hasattr(triton, "CompilerParams") and hasattr(triton, "dot")
