@@ -47,6 +47,8 @@ def main(_):
                 ratio, share = compare(size, length, dropout)
                 if (size, length) == ("base", 128) and (ratio < TARGET or share < TARGET_SHARE):
                     missed.append(f"dropout {dropout:g}: {ratio:.2f} times, {share:.0%} of peak")
+    if FLAGS.check and not ("base" in FLAGS.sizes and "128" in FLAGS.lengths):
+        missed.append("base at length 128 was not measured")
     if missed:
         print("below the target:", "; ".join(missed))
     sys.exit(bool(missed and FLAGS.check))
