@@ -30,7 +30,8 @@ PAGES = 2**26 // os.sysconf("SC_PAGE_SIZE")
 
 
 def faults(*arguments, **environment):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
     done = subprocess.run([sys.executable, "-c", FAULTS, *arguments], capture_output=True,
                           text=True, check=True, env={**kept, **environment})
     return int(done.stdout)
@@ -43,3 +44,4 @@ def test_a_large_block_is_cleared_once_and_not_for_every_step():
 
 def test_settings_of_the_environment_are_left_alone():
     assert faults("kept", MALLOC_MMAP_THRESHOLD_="1000000") > 30 * PAGES
+    assert faults("kept", GLIBC_TUNABLES="glibc.malloc.arena_max=2") > 30 * PAGES

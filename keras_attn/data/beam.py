@@ -28,6 +28,8 @@ _LOCAL_NAMES = ("local", "direct", "directrunner")
 # would write into a folder that may have another plan by then.
 _GOING_ON = {"user_error": None}
 _STEP = "WriteTask"
+# Of a storage far away; the next try may succeed.
+_PASSING = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError, tf.errors.AbortedError)
 
 
 def make_pipeline(runner, options=""):
@@ -129,6 +131,8 @@ class _WriteTask(beam.DoFn):
         try:
             write_task(self.plan, number, self.tokenizer, self.folder)
         except UserError as error:
+            if isinstance(error.__cause__, _PASSING):
+                raise  # the runner does it again
             # Beam would do it again, and tell of it as a traceback.
             write_json(self.job_file, {"user_error": str(error)})
 

@@ -5,6 +5,7 @@ import importlib
 import keras
 import numpy as np
 
+_INTEGERS = int, np.integer
 _BACKEND = keras.config.backend()
 _KERNELS = importlib.import_module(
     f"keras_attn.ops.kernels.{_BACKEND}") if _BACKEND in ("tensorflow", "jax") else None
@@ -26,11 +27,13 @@ def dropout(x, rate, seed):
         `(...)` in the dtype of x.
     """
     if _KERNELS is None or seed is None:
-        seed = seed & 0xFFFFFFFF if isinstance(seed, int) else seed
+        seed = int(seed) & 0xFFFFFFFF if isinstance(seed, _INTEGERS) else seed
         return keras.random.dropout(x, rate, seed=seed)
     return _KERNELS.dropout(x, rate, hash_key(seed))
 
 
 def hash_key(seed):
     """Two integers of 32 bits from a `SeedGenerator`, or an integer."""
-    return np.array((seed & 0xFFFFFFFF, 0), "uint32") if isinstance(seed, int) else seed.next()
+    if isinstance(seed, _INTEGERS):
+        return np.array((int(seed) & 0xFFFFFFFF, 0), "uint32")
+    return seed.next()

@@ -50,8 +50,10 @@ class _Adam(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None, factor=1.0):
         """Updates the variables with gradients; each is multiplied by `factor` where it is read."""
         self._factor = factor
-        super().apply(grads, trainable_variables)
-        self._factor = 1.0
+        try:
+            super().apply(grads, trainable_variables)
+        finally:
+            self._factor = 1.0
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

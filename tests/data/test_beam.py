@@ -3,6 +3,7 @@
 
 import functools
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 
 import pytest
+import tensorflow as tf
 
 from keras_attn.data import shard_writer
 from keras_attn.data.shards import is_prepared
@@ -225,6 +227,26 @@ def test_workers_that_write_elsewhere_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(beam, "write_task", lambda *arguments: None)
     with pytest.raises(UserError, match="must see the folder.*shards, where"):
         run_beam(source, tmp_path / "shards")
+
+
+@needs_beam
+def test_what_may_pass_is_left_to_the_runner(tmp_path, monkeypatch):
+    from keras_attn.data import beam
+
+    def write_task(*arguments):
+        try:
+            raise tf.errors.UnavailableError(None, None, "busy")
+        except tf.errors.OpError as error:
+            raise UserError("The folder must be writable") from error
+
+    job_file = tmp_path / "beam-1.json"
+    job_file.write_text('{"user_error": null}')
+    step = beam._WriteTask({}, TOKENIZER.vocabulary, True, str(tmp_path), str(job_file))
+    step.setup()
+    monkeypatch.setattr(beam, "write_task", write_task)
+    with pytest.raises(UserError):
+        step.process(0)
+    assert json.loads(job_file.read_text()) == {"user_error": None}, "the job goes on"
 
 
 @needs_beam

@@ -40,6 +40,10 @@ def _correlation(one, other):
     return np.corrcoef(one.ravel(), other.ravel())[0, 1] * np.sqrt(one.size)
 
 
+def test_integers_of_numpy_are_seeds():
+    np.testing.assert_array_equal(_mask(np.int64(7)), _mask(7))
+
+
 def test_neighbours_rows_and_columns_do_not_depend_on_one_another():
     mask = _mask(5).astype(float)
     for shift in (1, 2, 3, 4, 7, 8, 16, 31, 32, 64, 128, 256, 512):
