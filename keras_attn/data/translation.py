@@ -23,8 +23,8 @@ class TranslationBatches:
             not depend on it.
         seed: Of the order.
         shuffle: Whether the order is random.
-        few_shapes: Whether lengths are powers of two, both sides have the same and all batches of
-            it as many rows, for XLA, which compiles each shape.
+        few_shapes: Whether lengths are powers of two and halfway between, both sides have the same
+            and all batches of it as many rows, for XLA, which compiles each shape.
 
     Attributes:
         batch_size: `multiple`, by which `distributed_batches` divides a batch.
@@ -46,8 +46,10 @@ class TranslationBatches:
         lengths = np.array([max(len(a), len(b)) + 1 for a, b in zip(sources, targets, strict=True)])
         self._few_shapes = few_shapes
         self._lengths = -(-lengths // STEP) * STEP
-        if few_shapes:
-            self._lengths = 2 ** np.ceil(np.log2(self._lengths)).astype(np.int64)
+        if few_shapes:  # 4, 8, 12, 16, 24, 32, 48, 64, …
+            power = 2 ** np.ceil(np.log2(self._lengths)).astype(np.int64)
+            between = 3 * power // 4
+            self._lengths = np.where(self._lengths <= between, between, power)
         values, counts = np.unique(self._lengths, return_counts=True)
         rows = np.maximum(batch_tokens // values, 1)
         numbers = -(-counts // rows)

@@ -58,7 +58,7 @@ def test_batches_hold_the_same_pairs_whatever_their_multiple():
         np.testing.assert_array_equal(one.numbers(i), other.numbers(i))
 
 
-def test_few_shapes_hold_the_same_pairs_in_powers_of_two():
+def test_few_shapes_hold_the_same_pairs():
     batches = _batches(few_shapes=True, multiple=2)
     shapes, weights = {}, 0
     for i in range(batches.num_batches):
@@ -67,7 +67,10 @@ def test_few_shapes_hold_the_same_pairs_in_powers_of_two():
         assert batch["target_ids"].shape == (rows, width) and rows % 2 == 0
         assert shapes.setdefault(width, rows) == rows
         weights += batch["sample_weight"].sum()
-    assert set(shapes) <= {4, 8, 16, 32}
+    assert set(shapes) <= {4, 8, 12, 16, 24, 32}
+    longest = {max(map(len, pair)) + 1 for pair in zip(*_pairs(), strict=True)}
+    assert set(shapes) == {min(size for size in (4, 8, 12, 16, 24, 32) if size >= length)
+                           for length in longest}
     assert weights == sum(len(target) + 1 for target in _pairs()[1])
 
 
