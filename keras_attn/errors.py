@@ -1,6 +1,7 @@
 """The error that the command line prints as one line."""
 
 import difflib
+import sys
 
 
 class UserError(ValueError):
@@ -13,6 +14,11 @@ class UserError(ValueError):
 
 class DivergedError(UserError):
     """A loss or gradient that is not finite."""
+
+
+def warn(line):
+    """Says a line where no results are written."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def first_line(error):

@@ -7,7 +7,7 @@ from keras_attn.convert.stored import StoredBert, check_numbers, resolved, shape
 from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK as READING
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, warn
 from keras_attn.models import (
     BertClassifier,
     BertEncoder,
@@ -32,7 +32,7 @@ def prefix_of(kind):
     return f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
 
 
-def read(folder, log=print):
+def read(folder, log=warn):
     """Reads a workdir; the best or newest whole checkpoint when its weights are used.
 
     Returns:

@@ -14,7 +14,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, first_line, warn
 from keras_attn.npz import parse_npz
 from keras_attn.training.step import is_seed
 from keras_attn.whole_files import whole
@@ -97,7 +97,7 @@ class Checkpoints:
         log: Called with a line of text for each warning.
     """
 
-    def __init__(self, folder, keep=2, log=print, regular=1):
+    def __init__(self, folder, keep=2, log=warn, regular=1):
         self.folder = folder
         self.keep = max(1, keep)
         self.regular = regular
