@@ -25,11 +25,12 @@ flags.DEFINE_integer("turns", 7, "How often each is timed.")
 flags.DEFINE_float("seconds", 4.0, "Of one timing, about.")
 flags.DEFINE_bool("check", False, "Exit with 1 if ours is not twice as fast as the faster other.")
 
-OURS, OURS_XLA = "keras-attn", "keras-attn, XLA"
+OURS = "keras-attn", "keras-attn, XLA"
 LIBRARIES = {  # environment, module, whether the target counts it
-    OURS: (None, "ours", False), OURS_XLA: (None, "ours", False),
+    **dict.fromkeys(OURS, (None, "ours", False)),
     "transformers, Marian": ("transformers", "hugging_face", True),
     "KerasHub, BART": ("keras-hub", "keras_hub", True),
+    "KerasHub, BART, XLA": ("keras-hub", "keras_hub", True),
     "CTranslate2": ("transformers", "ctranslate2", False),
 }
 TARGET = 2.0
@@ -56,7 +57,7 @@ def compare(beams, length):
         if python := python_of(name, FLAGS.environments, folder):
             contenders.append(Contender(
                 name, python, f"benchmarks.contenders.decoding.{module}",
-                {**options, "xla": name == OURS_XLA}))
+                {**options, "xla": name.endswith("XLA")}))
     with running(contenders):
         found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
     print(f"\n{FLAGS.rows} rows, {FLAGS.source} source tokens, {length} target tokens, "
@@ -67,7 +68,7 @@ def compare(beams, length):
     others = [name for name, (_, _, counts) in LIBRARIES.items() if counts and name in found]
     if not others:
         return None
-    own = min((OURS, OURS_XLA), key=lambda name: statistics.median(found[name]))
+    own = min(OURS, key=lambda name: statistics.median(found[name]))
     other = min(others, key=lambda name: statistics.median(found[name]))
     ratios = [b / a for a, b in zip(found[own], found[other], strict=True)]
     print(f"{own} is {spread(ratios, 2)} times as fast as {other}")

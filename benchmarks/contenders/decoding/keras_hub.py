@@ -18,7 +18,7 @@ def prepare(options):
     model = keras_hub.models.BartSeq2SeqLM(backbone=backbone, preprocessor=None)
     sampler = "greedy" if options["beams"] == 1 else keras_hub.samplers.BeamSampler(
         num_beams=options["beams"])
-    model.compile(sampler=sampler, jit_compile=False)
+    model.compile(sampler=sampler, jit_compile=options["xla"])
     target = np.zeros((rows, length + 1), "int32")
     target[:, 0] = BEGIN
     inputs = {
