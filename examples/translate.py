@@ -10,6 +10,7 @@ import os
 
 from absl import flags
 
+from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
@@ -39,6 +40,9 @@ def split_lines(side):
     """Writes the lines of a side to two files, the last of them for validation."""
     with open(FLAGS[side].value, encoding="utf-8", newline="\n") as file:
         lines = file.readlines()
+    if len(lines) < 10:
+        raise UserError("At least 10 lines are needed. "
+                        f"Received: {len(lines)} in {FLAGS[side].value}")
     first = len(lines) - min(500, len(lines) // 10)
     os.makedirs(FLAGS.workdir, exist_ok=True)
     paths = [f"{FLAGS.workdir}/{name}.{side}" for name in ("train", "validation")]

@@ -16,7 +16,7 @@ class ParallelText:
 
     Attributes:
         sources, targets: Strings.
-        places: (file, line) of each.
+        places: Of each the (file, line) of both sides.
         skipped: How many were left out, by reason.
         files: Names.
     """
@@ -40,9 +40,9 @@ class ParallelText:
         """Both sides, one by one."""
         return zip(self.sources, self.targets, strict=True)
 
-    def where(self, row):
-        """Where a sentence stands, for messages."""
-        return place(*self.places[row])
+    def where(self, row, side=0):
+        """Where the source, or with 1 the target, of a pair stands, for messages."""
+        return place(*self.places[row][side])
 
 
 def read_parallel(source, target=None, *, columns=("source", "target"), format=None, header=None,
@@ -71,14 +71,14 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
                             header=header, encoding=encoding, on_bad_text=on_bad_text, split=split)
         found = ((row.text, row.text_pair, *2 * [(row.file, row.line)]) for row in rows)
     else:
-        rows = None
-        found = _aligned(find_files(source), find_files(target), encoding, on_bad_text, skipped)
+        rows, names = None, [find_files(source), find_files(target)]
+        found = _aligned(*names, encoding, on_bad_text, skipped)
     sources, targets, places = [], [], []
     for text, translation, *where in found:
         if text.strip() and translation.strip():
             sources.append(text)
             targets.append(translation)
-            places.append(where[0])
+            places.append(where)
             continue
         side = 1 if text.strip() else 0
         if on_bad_text == "error":
@@ -89,9 +89,9 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
     if not sources:
         raise UserError(f"At least one sentence is needed. Received: {source}")
     skipped.update(rows.skipped if rows else {})
-    files = tuple(dict.fromkeys(file for file, _ in places))
+    files = tuple(dict.fromkeys(file for (file, _), _ in places))
     if target is not None:
-        files = tuple(find_files(source)) + tuple(find_files(target))
+        files = tuple(itertools.chain(*names))
     return ParallelText(sources, targets, places, dict(skipped), files)
 
 

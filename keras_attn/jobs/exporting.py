@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_attn.errors import UserError, first_line
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.loading import load_predictor
-from keras_attn.jobs.translators import SavedTranslator, Translator, is_translator
+from keras_attn.jobs.translators import Translator, is_translator
 
 
 def export(workdir, output, pairs=None, beam=None, length_penalty=None):
@@ -66,11 +66,7 @@ def _module(workdir, pairs, beam, length_penalty):
         return Exported(load_predictor(workdir), pairs)
     if pairs is not None:
         raise UserError(f"A translator takes single texts. Received: pairs={pairs}")
-    saved = SavedTranslator(workdir)
-    usual = saved.config["eval"]
-    return ExportedTranslator(
-        Translator.load(saved), usual["beam"] if beam is None else beam,
-        usual["length_penalty"] if length_penalty is None else length_penalty)
+    return ExportedTranslator(Translator.load(workdir), beam, length_penalty)
 
 
 class Exported(tf.Module):

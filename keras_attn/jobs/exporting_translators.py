@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from keras_attn.errors import UserError
 from keras_attn.jobs.translators import STEP, most_tokens, search_length
 from keras_attn.text.subwords import END_ID, PAD_ID, UNKNOWN_ID
 
@@ -20,13 +19,11 @@ class ExportedTranslator(tf.Module):
 
     labels = None
 
-    def __init__(self, translator, beam=4, length_penalty=0.6):
+    def __init__(self, translator, beam=None, length_penalty=None):
         import tensorflow_text as tf_text
 
         super().__init__()
-        if beam < 1 or not 0 <= length_penalty < float("inf"):
-            raise UserError("beam must be at least 1, length_penalty at least 0. Received: "
-                            f"beam={beam}, length_penalty={length_penalty}")
+        beam, length_penalty = translator.choose(beam, None, length_penalty)
         self._translator, self._options = translator, (beam, float(length_penalty), False)
         self._tokenizer = tf_text.SentencepieceTokenizer(translator.subwords.model, tf.int32)
         # Where a SavedModel looks for what its functions use.

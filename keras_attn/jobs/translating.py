@@ -12,7 +12,7 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.finetuning_choices import choose_best, rows_drawn
 from keras_attn.jobs.run import Run
-from keras_attn.jobs.translators import SUBWORDS, Translator, read_sentences
+from keras_attn.jobs.translators import SUBWORDS, Translator, encode_pairs, read_sentences
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
@@ -55,6 +55,8 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
         ids, texts = _encode(run, texts, subwords)
         architecture = _architecture(run, subwords.vocabulary_size)
         run.start(architecture, {}, _hashes(run, texts))
+        for name, (_, signature) in (signatures or {}).items():
+            run.say(f"{name}: {signature}")
         validation, translator = texts["validation"], None
         del texts  # those of training are ids now
 
@@ -128,34 +130,18 @@ def _choose_subwords(run, texts):
 
 
 def _encode(run, texts, subwords):
-    """Token ids of both sides of each split, and the texts without those that are too long."""
+    """Token ids of both sides of each split, and the texts without those that are left out."""
     data, ids, kept = run.config.data, {}, {}
     for split, own in texts.items():
         ids[split] = kept[split] = None
         if own is None:
             continue
-        sides = []
-        for side in (own.sources, own.targets):
-            flat, ends = subwords.encode(side)
-            sides.append(np.split(flat, ends[:-1]))
-        lengths = np.array([max(map(len, pair)) + 1 for pair in zip(*sides, strict=True)])
-        long = np.flatnonzero(lengths > data.length)
-        if len(long) and data.on_bad_text == "error":
-            raise UserError(
-                f"A sentence of at most {data.length - 1} tokens is needed; on_bad_text=skip "
-                f"leaves longer ones out. Received: {lengths[long[0]] - 1} in the "
-                f"{'source' if len(sides[0][long[0]]) >= data.length else 'target'} of "
-                f"{own.where(long[0])}")
-        rows = np.flatnonzero(lengths <= data.length)
-        if not len(rows):
-            raise UserError("At least one sentence of at most data.length tokens is needed. "
-                            f"Received: data.length={data.length}")
-        ids[split] = [[side[row] for row in rows] for side in sides]
-        kept[split] = own.take(rows)
-        skipped = {**own.skipped, **({"too long": len(long)} if len(long) else {})}
-        told = "".join(f" · {count:,} left out: {reason}" for reason, count in skipped.items())
-        run.say(f"{len(rows):,} {'training' if split == 'train' else split} sentences · "
-                f"{np.mean(lengths[rows]):.1f} tokens on the longer side{told}")
+        ids[split], own = encode_pairs(own, subwords, data.length, data.on_bad_text)
+        kept[split] = own
+        told = "".join(f" · {count:,} left out: {reason}" for reason, count in own.skipped.items())
+        longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
+        run.say(f"{len(own):,} {'training' if split == 'train' else split} sentences · "
+                f"{longer:.1f} tokens on the longer side{told}")
     if not kept["validation"]:
         run.say("no validation sentences: the results will hold no metrics")
     elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):

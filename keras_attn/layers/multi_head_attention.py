@@ -314,7 +314,8 @@ class MultiHeadAttention(keras.layers.Layer):
             `memory`.
         """
         heads = self._project({"key": value if key is None else key, "value": value})
-        return heads["key"], heads["value"]
+        # Outside of a call Keras casts no weights.
+        return tuple(ops.cast(heads[name], self.compute_dtype) for name in ("key", "value"))
 
     def _project(self, sources):
         """Heads of each input by name; what is one tensor goes through one product."""

@@ -1,6 +1,6 @@
 """BLEU and chrF, by sacrebleu."""
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 
 
 def translation_scores(translations, references, lowercase=False, tokenize="13a"):
@@ -27,9 +27,13 @@ def translation_scores(translations, references, lowercase=False, tokenize="13a"
     if tokenize not in BLEU.TOKENIZERS:
         raise UserError(f"eval.tokenize must be one of {', '.join(BLEU.TOKENIZERS)}. "
                         f"Received: eval.tokenize={tokenize}")
+    try:
+        bleu = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
+    except (RuntimeError, ImportError) as error:  # of packages that a tokenizer needs
+        raise UserError("eval.tokenize must work here. Received: "
+                        f"eval.tokenize={tokenize} ({first_line(error)})") from error
     found = {}
-    for name, metric in (("bleu", BLEU(lowercase=lowercase, tokenize=tokenize, force=True)),
-                         ("chrf", CHRF(lowercase=lowercase))):
+    for name, metric in (("bleu", bleu), ("chrf", CHRF(lowercase=lowercase))):
         score = metric.corpus_score(translations, [references]).score
         found[name] = float(score), str(metric.get_signature())
     return found

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import subprocess
 import sys
 
 import numpy as np
@@ -75,3 +77,46 @@ def test_the_demo_prints_what_its_runs_found(tmp_path):
         assert float(shown[1]) == pytest.approx(np.mean(accuracies), abs=6e-4)
         assert float(shown[2]) == pytest.approx(half, abs=1e-3)
     assert re.search(r"^bag of bigrams, logistic regression +0\.\d+ +± ", out, re.M)
+
+
+def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
+    pairs = [("red", "rot"), ("cat", "Katze"), ("big", "groß"), ("dog", "Hund"), ("sees", "sieht")]
+    order = np.random.default_rng(0).integers(0, len(pairs), (600, 3))
+    for side, name in enumerate(("a.en", "a.de")):
+        (tmp_path / name).write_text("".join(
+            " ".join(pairs[one][side] for one in row) + "\n" for row in order))
+    small = config_flags(**{
+        "model.size": "tiny", "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2,
+        "model.intermediate_dim": 64, "model.dropout": 0.0, "data.vocab_size": 60,
+        "data.length": 32, "train.batch_tokens": 512, "train.epochs": 30.0, "checkpoint.every": 20,
+        "checkpoint.average": 2, "eval.every": 0,
+        **{f"data.{split}.{side}": tmp_path / name for split in ("train", "validation")
+           for side, name in (("source", "a.en"), ("target", "a.de"))}})
+    run("finetune", "--config=configs/multi30k.py", f"--workdir={tmp_path / 'run'}", *small)
+    assert results(tmp_path / "run")["bleu"] > 80
+    translate = [sys.executable, "-m", "finetune.translate", f"--workdir={tmp_path / 'run'}"]
+    lines = b"red cat\n\nbig dog sees\n"
+    done = subprocess.run(translate, cwd=ROOT, input=lines, capture_output=True, check=True)
+    assert done.stdout.decode() == "rot Katze\n\ngroß Hund sieht\n"
+    assert b"3 lines translated" in done.stderr
+    done = subprocess.run([*translate, "--nbest=2", "--beam=3", "--scores"], cwd=ROOT, input=lines,
+                          capture_output=True, check=True)
+    assert [len(json.loads(line)) for line in done.stdout.decode().splitlines()] == [2, 1, 2]
+    # Who reads one line of many leaves no traceback.
+    command = f"{shlex.join(translate)} < {shlex.quote(str(tmp_path / 'a.en'))} | head -1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True)
+    assert done.stdout.count(b"\n") == 1 and b"Traceback" not in done.stderr
+    out, _ = run("finetune.evaluate", f"--workdir={tmp_path / 'run'}",
+                 f"--source={tmp_path / 'a.en'}", f"--target={tmp_path / 'a.de'}", "--output=-")
+    assert json.loads(out)["bleu"] == results(tmp_path / "run")["bleu"]
+    run("finetune.export", f"--workdir={tmp_path / 'run'}", f"--output={tmp_path / '1'}")
+    out = run_program([sys.executable, "-c", f"""
+import tensorflow as tf, tensorflow_text
+print(tf.saved_model.load({str(tmp_path / "1")!r}).serve(
+    tf.constant(["red cat"]))["translation"].numpy()[0].decode())
+"""], ROOT)
+    assert out.splitlines()[-1] == "rot Katze"
+    example = [sys.executable, "examples/translate.py", f"--source={tmp_path / 'a.en'}",
+               f"--target={tmp_path / 'a.de'}", f"--workdir={tmp_path / 'example'}",
+               "--minutes=0.1", "--text=red cat"]
+    assert "\nred cat\n" in run_program(example, ROOT)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -140,6 +141,53 @@ def test_a_saved_model_translates_alike(translator, corpus, tmp_path):
         export(str(translator[0]), str(tmp_path / "pairs"), pairs=True)
 
 
+@pytest.fixture(scope="module")
+def patient(corpus):
+    """The workdir of a run with sines for positions that ends early, and its results."""
+    config = _config(corpus, **{
+        "data.length": 64, "model.positions": "sinusoidal", "train.steps": 60, "eval.every": 4,
+        "eval.metric": "bleu", "eval.patience": 2, "train.learning_rate": 1e-9})
+    return corpus / "patient", finetune(config, workdir=str(corpus / "patient"))
+
+
+def test_a_run_ends_when_bleu_grows_no_more(patient):
+    workdir, results = patient
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    scores = [line["validation_bleu"] for line in lines if "validation_bleu" in line]
+    assert results["steps"] < 60 and len(scores) == results["steps"] // 4
+    assert max(scores[-2:]) <= max(scores[:-2]) == results["bleu"]
+
+
+def test_a_saved_model_searches_as_far_as_its_longest_text_needs(patient, tmp_path):
+    export(str(patient[0]), str(tmp_path / "served"), beam=3, length_penalty=0.2)
+    saved = tf.saved_model.load(str(tmp_path / "served"))
+    for words in (1, 9, 30):  # 32, 64 and 128 steps
+        texts = ["cat " * words, "dog", ""]
+        found = saved.serve(tf.constant(texts))
+        wanted = load(str(patient[0])).translate(texts, beam=3, length_penalty=0.2, nbest=1)
+        assert [one.decode() for one in found["translation"].numpy()] == [
+            row[0]["text"] for row in wanted]
+        np.testing.assert_allclose(found["score"], [row[0]["score"] for row in wanted], atol=1e-5)
+
+
+def test_a_set_of_tfds_is_learned_from(tmp_path):
+    import tensorflow_datasets as tfds
+
+    columns = {split: tf.data.Dataset.from_tensor_slices(
+        {"en": ["red cat", "dog"] * 20, "de": ["rot Katze", "Hund"] * 20})
+        for split in ("train", "validation")}
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="two_tongues", version="1.0.0", data_dir=tmp_path / "tfds", split_datasets=columns,
+        features=tfds.features.FeaturesDict({"en": tf.string, "de": tf.string}))
+    tfds.core.add_data_dir(str(tmp_path / "tfds"))
+    results = finetune(_config(tmp_path, **{
+        "data.train.source": "tfds:two_tongues", "data.train.target": None,
+        "data.validation.source": "tfds:two_tongues", "data.validation.target": None,
+        "data.source_column": "en", "data.target_column": "de", "data.vocab_size": 40}),
+        workdir=str(tmp_path / "run"))
+    assert results["steps"] == 4 and 0 <= results["bleu"] <= 100
+
+
 def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
     import tensorflow_text as tf_text
 
@@ -216,11 +264,53 @@ def test_wrong_wishes_are_named(translator, tmp_path):
     (tmp_path / "a.de").write_text("Hund\n\n")
     with pytest.raises(UserError, match="no target at .*a.de, line 2"):
         evaluate_translations(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.de"))
+    (tmp_path / "b.en").write_text("cat " * 40)
     (tmp_path / "a.en").write_text("dog\n" + "cat " * 40)
     with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
         evaluate_translations(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.en"))
+    with pytest.raises(UserError, match="At least one sentence"):
+        evaluate_translations(str(translator[0]), *2 * [str(tmp_path / "b.en")],
+                              on_bad_text="skip")
+    for wrong in ("a\udcff", None):
+        with pytest.raises(UserError, match="Texts are needed.*as text 2"):
+            model.translate(["dog", wrong])
     with pytest.raises(UserError, match="finetune.translate"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"))
+
+
+def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus, tmp_path, capsys):
+    sources, targets = ["dog", "cat " * 40, "\u200b", "red", "big"], [
+        "Hund", "Katze", "rot", "\u200b", "groß " * 40]
+    paths = [tmp_path / "x.en", tmp_path / "x.de"]
+    for path, lines in zip(paths, (sources, targets), strict=True):
+        path.write_text("\n".join(lines))
+    found = evaluate_translations(str(translator[0]), *map(str, paths), on_bad_text="skip")
+    assert (found["examples"], found["skipped"]) == (1, 4) and found["chrf"] == 100
+    fields = {"data.vocab": str(translator[0] / "subwords.model"), "train.steps": 1,
+              "data.validation.source": str(paths[0]), "data.validation.target": str(paths[1])}
+    for wrong in (1, 2, 3, 4):
+        for path, lines in zip(paths, (sources, targets), strict=True):
+            path.write_text("\n".join(["dog", lines[wrong]]))
+        with pytest.raises(UserError, match=r"A sentence of at .*x\.(en|de), line 2") as error:
+            finetune(_config(corpus, **fields), workdir=str(tmp_path / "run"))
+        assert ("x.de" in str(error.value)) == (wrong > 2)
+    for path, lines in zip(paths, (sources, targets), strict=True):
+        path.write_text("\n".join(lines))
+    capsys.readouterr()
+    finetune(_config(corpus, **fields, **{"data.on_bad_text": "skip"}),
+             workdir=str(tmp_path / "run"))
+    said = capsys.readouterr().out
+    assert "1 validation sentences" in said
+    assert "2 left out: too long · 2 left out: empty" in said
+
+
+def test_warnings_are_no_translations(translator, tmp_path, capsys):
+    shutil.copytree(translator[0], tmp_path / "run")
+    (tmp_path / "run/checkpoints/index.json").write_text("{")
+    (tmp_path / "in.txt").write_text("dog\n")
+    translate_file(str(tmp_path / "run"), str(tmp_path / "in.txt"))
+    told = capsys.readouterr()
+    assert told.out == "Hund\n" and "warning" in told.err
 
 
 @pytest.mark.slow
@@ -241,7 +331,7 @@ def test_a_translator_starts_from_another(translator, corpus, tmp_path):
 @pytest.mark.parametrize("fields, message", [
     ({"data.train.source": None}, "data.train.source must name"),
     ({"data.train.target": "nowhere"}, "nowhere"),
-    ({"data.length": 3}, "A sentence of at most 2 tokens.*of .*train.en, line"),
+    ({"data.length": 3}, "A sentence of at most 2 tokens.*at .*train.en, line"),
     ({"model.size": "huge"}, "tiny, base, big"),
     ({"model.num_heads": 5}, "num_heads=5"),
     ({"data.subwords": "words"}, "bpe, unigram"),

@@ -35,9 +35,10 @@ OPTIONS = [{}, {"norm_first": True}, {"positions": "learned", "tie_embeddings": 
            {"target_vocabulary_size": 13}]
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [*OPTIONS, {"dtype": "mixed_bfloat16"}])
 def test_decoding_step_by_step_gives_the_logits_of_one_pass(options):
     model, batch = _model(**options), _batch()
+    close = 0.06 if "dtype" in options else 1e-4  # bfloat16 has 8 bits
     outputs = model({name: ops.convert_to_tensor(batch[name]) for name in model.INPUTS})
     wanted = ops.convert_to_numpy(outputs["logits"])
     assert wanted.shape == (3, 6, options.get("target_vocabulary_size", 11))
@@ -48,7 +49,9 @@ def test_decoding_step_by_step_gives_the_logits_of_one_pass(options):
     for i in range(6):
         logits, cache = step(ops.convert_to_tensor(batch["target_ids"][:, i:i + 1]),
                              ops.convert_to_tensor(i, dtype="int32"), cache)
-        np.testing.assert_allclose(ops.convert_to_numpy(logits)[:, 0], wanted[:, i], 1e-4, 1e-4)
+        np.testing.assert_allclose(ops.convert_to_numpy(logits)[:, 0], wanted[:, i], close, close)
+    assert {str(x.dtype) for x in keras.tree.flatten((cache["layers"], memory))} == {
+        str(ops.zeros((), model.compute_dtype).dtype)}
 
 
 def test_a_token_changes_no_logits_at_or_before_it_and_padding_none():
@@ -122,6 +125,21 @@ def test_the_score_of_a_translation_is_the_models_own_and_its_batch_changes_none
     attention = found["attention"][1, 0]
     assert not attention[:, 4:].any(), "padding is not attended to"
     np.testing.assert_allclose(attention[:found["lengths"][1, 0]].sum(-1), 1.0, rtol=1e-5)
+
+
+def test_a_compiled_search_finds_the_same():
+    model, batch = _model(), _batch()
+    inputs = {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}
+
+    def search(token_ids, padding_mask):
+        step, cache = _step(model, {"token_ids": token_ids, "padding_mask": padding_mask}, 8, 3)
+        return beam_search(step, cache, np.full(3, BEGIN), 3, 8, END, source_length=7,
+                           return_attention=True, reorder=model.reorder_cache)
+
+    wanted = search(**inputs)
+    for name, value in compiled(search)(*inputs.values()).items():
+        np.testing.assert_allclose(ops.convert_to_numpy(value),
+                                   ops.convert_to_numpy(wanted[name]), 1e-4, 1e-5, err_msg=name)
 
 
 def test_sampling_greedily_attends_as_one_beam_does():

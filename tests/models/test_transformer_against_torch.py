@@ -98,5 +98,5 @@ def test_logits_loss_and_gradients_are_those_of_torch(order):
     np.testing.assert_allclose(float(loss([ops.convert_to_tensor(a) for a in arrays])),
                                GOLDEN[f"{order}/loss"], rtol=1e-5)
     for path, gradient in zip(paths, gradients(loss, arrays), strict=True):
-        np.testing.assert_allclose(gradient, _theirs("gradients", order, names[path]), rtol=1e-4,
+        np.testing.assert_allclose(gradient, _theirs("gradients", order, names[path]), rtol=1e-5,
                                    atol=1e-5, err_msg=path)
