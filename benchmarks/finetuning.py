@@ -46,7 +46,7 @@ flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` 
 flags.DEFINE_integer("turns", 14, "Parts of the epoch that are timed in turn.")
 flags.DEFINE_float("seconds", 8.0, "Of the try of a mode, about.")
 flags.DEFINE_bool("check", False, f"Exit with 1 if ours is not {TARGET:g} times as fast as the "
-                  "fastest other.")
+                  "fastest other, less accurate, or a library is missing.")
 
 
 def main(_):

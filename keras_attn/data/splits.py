@@ -80,13 +80,15 @@ def _of_each_label(labels, share, seed):
     shares = np.array([1 - share, share])
     wanted, rows = shares[:, None] * labels.sum(axis=0), shares * len(labels)
     held = np.zeros(len(labels), bool)
-    while (counts := labels[left].sum(axis=0)).any():
+    counts = labels.sum(axis=0)
+    while counts.any():
         rarest = int(np.argmin(np.where(counts > 0, counts, len(labels) + 1)))
         for row in np.flatnonzero(left & labels[:, rarest]):
             # Where most of that label are wanted yet, or else most rows.
             side = max((0, 1), key=lambda side: (wanted[side, rarest], rows[side]))
             held[row], left[row] = side, False
             wanted[side] -= labels[row]
+            counts -= labels[row]
             rows[side] -= 1
     held[np.flatnonzero(left)[:max(0, round(rows[1]))]] = True
     return held[np.argsort(order)]

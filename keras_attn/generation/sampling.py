@@ -47,7 +47,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         `top_p`: Holtzman et al., The Curious Case of Neural Text Degeneration, 2020.
     """
     for name, value, right in (
-            ("temperature", temperature, temperature >= 0),
+            ("temperature", temperature, 0 <= temperature < float("inf")),
             ("top_k", top_k, top_k is None or top_k >= 1),
             ("top_p", top_p, top_p is None or 0 < top_p <= 1),
             ("source_length", source_length, not return_attention or source_length),
@@ -79,8 +79,9 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
                             no_repeat=no_repeat, prefix=prefix)
         best, likely = likeliest(limited, 1)
         if temperature >= COLDEST:
-            chosen = _draw((limited - best) / temperature, uniform_noise(rows, index, seed),
-                           top_k, top_p)
+            warmed = ops.where(limited <= IMPOSSIBLE / 2, IMPOSSIBLE,
+                               (limited - best) / temperature)
+            chosen = _draw(warmed, uniform_noise(rows, index, seed), top_k, top_p)
         else:
             chosen = likely[:, 0]
         over = ops.logical_or(state["done"], best[:, 0] <= IMPOSSIBLE / 2)
@@ -121,8 +122,9 @@ def uniform_noise(rows, index, seed=0):
     if isinstance(seed, int):
         seed = np.uint32(seed & 0xFFFFFFFF).astype("int32")
     bits = _mixed(ops.cast(seed, "int32"))
-    bits = _mixed(bits + ops.arange(rows, dtype="int32"))
-    bits = _mixed(bits + ops.cast(index, "int32"))
+    row = _mixed(bits + ops.arange(rows, dtype="int32"))
+    # The row twice: else those whose hashes are near would draw the same, some positions later.
+    bits = _mixed(_mixed(row + ops.cast(index, "int32")) + row)
     # 24 bits, as many as float32 holds.
     return ops.cast(_shifted(bits, 8), "float32") * np.float32(2.0**-24)
 

@@ -11,12 +11,7 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.answering import check_no_table, evaluate_answers
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
-from keras_attn.jobs.translators import (
-    SavedTranslator,
-    Translator,
-    encode_pairs,
-    read_sentences,
-)
+from keras_attn.jobs.translators import SavedTranslator, Translator, read_sentences
 from keras_attn.training.metrics import metric_names, task_metrics
 from keras_attn.training.translation_metrics import translation_scores
 
@@ -83,7 +78,7 @@ def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=N
         Dict of `bleu`, `chrf`, sacrebleu's signatures of both, `examples` and `skipped`.
 
     Raises:
-        UserError: If sentences cannot be read, or are too long.
+        UserError: If sentences cannot be read, or their source is too long.
     """
     saved = SavedTranslator(workdir)
     usual = saved.config["eval"]
@@ -92,15 +87,22 @@ def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=N
     data = saved.config["data"] | {name: value for name, value in asked.items() if value}
     texts = read_sentences(data, source, target, "test")
     translator = Translator.load(saved)
-    (sources, _), texts = encode_pairs(
-        texts, translator.subwords, translator.length, data["on_bad_text"])
-    found = translator.translate_ids(sources, beam, length_penalty=length_penalty,
-                                     batch_size=batch_size)
-    scores = translation_scores([row[0]["text"] for row in found], texts.targets,
+    # By the source alone: what is scored must not depend on how a model cuts the references.
+    rows = translator.encode(texts.sources)
+    fits = [translator.fits(row) for row in rows]
+    if not any(fits) or (not all(fits) and data["on_bad_text"] == "error"):
+        raise UserError(f"Sentences of at most {translator.length - 1} tokens are needed; "
+                        "on_bad_text=skip leaves longer ones out. "
+                        f"Received: {texts.where(fits.index(False))}")
+    found = translator.translate_ids(list(itertools.compress(rows, fits)), beam,
+                                     length_penalty=length_penalty, batch_size=batch_size)
+    scores = translation_scores([row[0]["text"] for row in found],
+                                list(itertools.compress(texts.targets, fits)),
                                 lowercase=usual["lowercase"], tokenize=usual["tokenize"])
     return {**{name: score for name, (score, _) in scores.items()},
             **{f"{name}_signature": signature for name, (_, signature) in scores.items()},
-            "examples": len(found), "skipped": sum(texts.skipped.values())}
+            "examples": len(found),
+            "skipped": sum(texts.skipped.values()) + len(rows) - len(found)}
 
 
 def _places(rows):

@@ -33,14 +33,15 @@ def write_reading_report(run, results, questions, answers, threshold):
         given = ["" if threshold is not None and margin < 0 else answer.spans[0].text
                  for answer, margin in zip(answers, sure, strict=True)]
         scores = question_scores(rows.answers, given)
+        sure = sure if threshold is None else np.abs(sure)
         notes = [tag("p", "The validation questions also chose the weights or the threshold of no "
                           "answer, which flatters: give finetune.evaluate other ones.",
                      class_="faint")]
         chose = rows.unanswerable or run.config.eval.metric or run.config.eval.patience
         counts = {"training questions": f"{len(questions['train']):,}",
                   "validation questions": f"{len(rows):,}",
-                  "answers that are not where they should be":
-                      f"{sum(own.misplaced for own in questions.values()):,}"}
+                  "answers of the training file that are not where they should be":
+                      f"{questions['train'].misplaced:,}"}
         write_page(
             run.workdir,
             f"{len(rows):,} validation questions · {rows.unanswerable:,} without answer",
@@ -95,7 +96,7 @@ def _kinds(rows, given, scores):
 def _errors(rows, answers, given, exact, sure):
     """The questions of which the model is most sure and wrong."""
     wrong = np.flatnonzero(exact == 0)
-    worst = wrong[np.argsort(-np.abs(sure[wrong]), kind="stable")][:MOST_ROWS]
+    worst = wrong[np.argsort(-sure[wrong], kind="stable")][:MOST_ROWS]
     items = []
     for row in worst:
         span, right = answers[row].spans[0], list(dict.fromkeys(rows.answers[row]))
@@ -108,7 +109,7 @@ def _errors(rows, answers, given, exact, sure):
                          tag("blockquote", cut(rows.questions[row]), dir="auto"),
                          tag("blockquote", _around(rows.texts[row], *place), dir="auto")))
     line = f"{len(wrong):,} of {len(rows):,} answers are not exactly one of the right ones" + (
-        f"; the {len(items)} farthest from the other decision, to answer or not, are here."
+        f"; the {len(items)} of which the model is most sure are here."
         if len(wrong) > len(items) else ".")
     return section("Most sure, and wrong", tag("p", line, class_="faint"),
                    tag("ol", items, class_="rows"))

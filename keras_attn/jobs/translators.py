@@ -80,8 +80,8 @@ def encode_pairs(texts, subwords, length, on_bad_text):
         left &= ~wrong.any(axis=0)
     rows = np.flatnonzero(left)
     if not len(rows):
-        raise UserError("At least one sentence of at most data.length tokens is needed. "
-                        f"Received: data.length={length}")
+        raise UserError("At least one pair of 1 to data.length - 1 tokens on both sides is "
+                        f"needed. Received: data.length={length}")
     texts = dataclasses.replace(texts.take(rows), skipped=dict(+skipped))
     return [[side[row] for row in rows] for side in sides], texts
 
@@ -209,7 +209,7 @@ class Translator:
             raise UserError("Alignments are told with nbest. Received: nbest=None")
         for number, text in enumerate(texts):
             if not isinstance(text, str) or not is_text(text):
-                raise UserError(f"Texts are needed. Received: {text!a} as text {number + 1}")
+                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {number + 1}")
         rows = self.encode(texts)
         for number, row in enumerate(rows):
             if not self.fits(row):

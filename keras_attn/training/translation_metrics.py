@@ -29,7 +29,7 @@ def translation_scores(translations, references, lowercase=False, tokenize="13a"
                         f"Received: eval.tokenize={tokenize}")
     try:
         bleu = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
-    except (RuntimeError, ImportError) as error:  # of packages that a tokenizer needs
+    except (RuntimeError, ImportError, OSError) as error:  # of what a tokenizer needs
         raise UserError("eval.tokenize must work here. Received: "
                         f"eval.tokenize={tokenize} ({first_line(error)})") from error
     found = {}

@@ -76,7 +76,8 @@ def test_noise_is_uniform_and_the_same_everywhere(seed):
     rows = 20_000
     found = [ops.convert_to_numpy(uniform_noise(rows, index, seed)) for index in range(3)]
     for index, one in enumerate(found):
-        expected = [(_hash(_hash(_hash(seed) + row) + index) >> 8) / 2**24 for row in range(50)]
+        hashes = [_hash(_hash(seed) + row) for row in range(50)]
+        expected = [(_hash(_hash(row + index) + row) >> 8) / 2**24 for row in hashes]
         np.testing.assert_array_equal(one[:50], np.float32(expected))
         assert one.dtype == np.float32 and one[0] > 0 and one.min() >= 0 and one.max() < 1
         assert scipy.stats.kstest(one, "uniform").pvalue > 1e-3
@@ -120,6 +121,11 @@ def test_a_row_ends_where_no_token_may_follow():
         assert not found["token_ids"][:, 4:].any()
 
 
+def test_the_hottest_draws_nothing_that_may_not_come():
+    found = _sample(Markov(3), 200, 4, temperature=1e30, min_length=3, prefix=np.full((200, 1), 2))
+    assert (found["token_ids"][:, 0] == 2).all() and (found["token_ids"][:, :3] != END).all()
+
+
 def test_the_coldest_is_greedy():
     model = Markov(3)
     greedy = _sample(model, 4, temperature=0)
@@ -140,8 +146,8 @@ def test_compiled_it_draws_the_same():
 
 
 @pytest.mark.parametrize("options", [
-    {"temperature": -1}, {"no_repeat": -1}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5},
-    {"length": 0}])
+    {"temperature": -1}, {"temperature": float("inf")}, {"no_repeat": -1}, {"top_k": 0},
+    {"top_p": 0.0}, {"top_p": 1.5}, {"length": 0}])
 def test_wrong_arguments_are_named(options):
     (name, value), = options.items()
     name = "max_length" if name == "length" else name

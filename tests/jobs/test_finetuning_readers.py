@@ -11,13 +11,14 @@ from small_reports import Reader
 
 import keras_attn
 from keras_attn import finetune, load
-from keras_attn.data.reading import read_questions
+from keras_attn.data.answers import Answer, Span
+from keras_attn.data.reading import Questions, read_questions
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
 from keras_attn.jobs.exporting import export
 from keras_attn.jobs.predicting import predict_file, predict_texts
-from keras_attn.jobs.reading_report import nearest_sentence
+from keras_attn.jobs.reading_report import _errors, nearest_sentence
 from keras_attn.training.reading_metrics import reading_metrics
 
 
@@ -101,6 +102,18 @@ def test_its_report_tells_the_same_numbers(reader):
     wrong = {questions.questions[row] for row, one in enumerate(told)
              if one["answer"] not in (questions.answers[row] or [""])}
     assert set(read.quotes[::2]) == wrong
+
+
+def test_the_worst_answers_come_first():
+    count = 25
+    rows = Questions([f"id {n}" for n in range(count)], [f"question {n}?" for n in range(count)],
+                     ["a passage of words"] * count, [["words"]] * count, [(13, 18)] * count)
+    # Of those that are wrong the last ones have the least of "no answer".
+    answers = [Answer([Span("passage", 1.0, 2, 9)], 20.0 - 2 * n) for n in range(count)]
+    sure = np.array([-answer.no_answer for answer in answers])
+    page = Reader(_errors(rows, answers, ["passage"] * count, np.zeros(count), sure))
+    assert page.quotes[::2] == [f"question {n}?" for n in range(count)][:4:-1]
+    assert page.quotes[1] == "a passage of words"
 
 
 def test_the_nearest_sentence_has_most_words_of_the_question():
