@@ -379,6 +379,7 @@ def strange_bytes(path, draw, first=200):
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_path):
     draw, refusals = random.Random(0), 0
     golden = GOLDEN / "hugging_face"

@@ -45,6 +45,7 @@ def test_it_counts_what_the_run_then_takes(texts, tmp_path, end, capsys):
     assert "steps" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_needs_no_workdir_and_cleans_up_after_mistakes(texts, tmp_path, labelled, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert pretrain(_config(texts), dry_run=True)["steps"] == 20
