@@ -59,8 +59,7 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
                                ("no_repeat", no_repeat, 0)):
         if value < least:
             raise ValueError(f"{name} must be at least {least}. Received: {name}={value}")
-    attends = bool(coverage_penalty or return_attention)
-    if attends and source_length is None:
+    if (coverage_penalty or return_attention) and source_length is None:
         raise ValueError("Attention needs source_length. Received: source_length=None")
     begin_ids = ops.cast(begin_ids, "int32")
     rows = begin_ids.shape[0] if begin_ids.shape[0] is not None else ops.shape(begin_ids)[0]
@@ -70,7 +69,7 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat,
                "prefix": None if prefix is None else ops.repeat(prefix, beams, axis=0)}
     search = _Search(step, reorder, rows, beams, max_length, limits, limited, length_penalty,
-                     coverage_penalty, early_stopping, source_length, source_mask, attends,
+                     coverage_penalty, early_stopping, source_length, source_mask,
                      return_attention, pad_id)
     return search.result(decode_while(search.goes_on, search.grow, search.start(begin_ids, cache)))
 
@@ -83,7 +82,6 @@ class _Search:
         rows: B.
         limits: `(B,)`, tokens of each row.
         limited: What `constrain` takes.
-        attends: Whether the step tells attention.
         Others: Those of `beam_search`.
     """
 
@@ -99,7 +97,6 @@ class _Search:
     early_stopping: bool
     source_length: object
     source_mask: object
-    attends: bool
     return_attention: bool
     pad_id: int
 
@@ -180,7 +177,7 @@ class _Search:
         new.update(log_probabilities=best, tokens=tokens, parents=parents)
         new["ids"] = ops.slice_update(new["ids"], (0, 0, index + 1), tokens[..., None])
         left = {"cache": cache}
-        if self.attends:
+        if self.coverage_penalty or self.return_attention:
             newest = ops.reshape(ops.cast(attention[0], "float32"),
                                  (self.rows, beams, self.source_length))
         if self.coverage_penalty:

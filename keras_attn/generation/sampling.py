@@ -77,12 +77,13 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         logits = ops.cast(logits, "float32")
         limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix)
-        best, likely = likeliest(limited, 1)
         if temperature >= COLDEST:
+            best = ops.max(limited, axis=-1, keepdims=True)
             warmed = ops.where(limited <= IMPOSSIBLE / 2, IMPOSSIBLE,
                                (limited - best) / temperature)
             chosen = _draw(warmed, uniform_noise(rows, index, seed), top_k, top_p)
         else:
+            best, likely = likeliest(limited, 1)
             chosen = likely[:, 0]
         over = ops.logical_or(state["done"], best[:, 0] <= IMPOSSIBLE / 2)
         added = (ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]

@@ -57,8 +57,7 @@ def choose_rows(run, splits, unit, labels=None):
     seed = run.config.train.seed if data.seed is None else data.seed
     validation = splits["validation"]
     if not validation and data.holdout:
-        train, validation = hold_out(train, data.holdout, seed,
-                                     labels and labels(train))
+        train, validation = hold_out(train, data.holdout, seed, labels and labels(train))
         run.say(f"held out for validation: {100 * data.holdout:.3g} % of the {unit} (data.holdout)")
     return {"train": train.take(rows_drawn(len(train), data.limit, seed)),
             "validation": validation}

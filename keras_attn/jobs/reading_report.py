@@ -9,7 +9,6 @@ from keras_attn.text.sentences import split_sentences
 from keras_attn.training.reading_metrics import METRICS, normalized, question_scores
 
 ASKED = ("what", "who", "whom", "whose", "when", "where", "which", "why", "how")
-MOST_ROWS = 20
 AROUND = 120  # characters shown on each side of an answer
 
 
@@ -96,7 +95,7 @@ def _kinds(rows, given, scores):
 def _errors(rows, answers, given, exact, sure):
     """The questions of which the model is most sure and wrong."""
     wrong = np.flatnonzero(exact == 0)
-    worst = wrong[np.argsort(-sure[wrong], kind="stable")][:MOST_ROWS]
+    worst = wrong[np.argsort(-sure[wrong], kind="stable")][:sections.MOST_ROWS]
     items = []
     for row in worst:
         span, right = answers[row].spans[0], list(dict.fromkeys(rows.answers[row]))

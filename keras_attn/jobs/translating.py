@@ -1,5 +1,7 @@
 """Training a translator: parallel text in, a workdir that translates out."""
 
+import collections
+import dataclasses
 import hashlib
 import itertools
 import math
@@ -12,7 +14,7 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.finetuning_choices import choose_best, rows_drawn
 from keras_attn.jobs.run import Run
-from keras_attn.jobs.translators import SUBWORDS, Translator, encode_pairs, read_sentences
+from keras_attn.jobs.translators import SUBWORDS, Translator, read_sentences
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
@@ -136,7 +138,7 @@ def _encode(run, texts, subwords):
         ids[split] = kept[split] = None
         if own is None:
             continue
-        ids[split], own = encode_pairs(own, subwords, data.length, data.on_bad_text)
+        ids[split], own = _encode_pairs(own, subwords, data.length, data.on_bad_text)
         kept[split] = own
         told = "".join(f" · {count:,} left out: {reason}" for reason, count in own.skipped.items())
         longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
@@ -147,6 +149,34 @@ def _encode(run, texts, subwords):
     elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):
         run.say(f"warning: {len(shared):,} of the validation sentences are training sentences, too")
     return ids, kept
+
+
+def _encode_pairs(texts, subwords, length, on_bad_text):
+    """Token ids of both sides, two lists, without pairs that cannot be learned; and the texts left.
+    """
+    sides = []
+    for side in (texts.sources, texts.targets):
+        flat, ends = subwords.encode(side)
+        sides.append(np.split(flat, ends[:-1]))
+    lengths = np.array([[len(row) for row in side] for side in sides])
+    skipped, left = collections.Counter(texts.skipped), np.ones(len(texts), bool)
+    for fault, wrong, needed in (
+            ("too long", lengths >= length, f"at most {length - 1} tokens"),
+            ("empty", lengths == 0, "at least one token")):
+        faulty = wrong.any(axis=0)
+        if faulty.any() and on_bad_text == "error":
+            row = int(np.argmax(faulty))
+            side = int(np.argmax(wrong[:, row]))
+            raise UserError(f"A sentence of {needed} is needed; on_bad_text=skip leaves others "
+                            f"out. Received: {lengths[side, row]} at {texts.where(row, side)}")
+        skipped[fault] += int(np.sum(left & faulty))
+        left &= ~faulty
+    rows = np.flatnonzero(left)
+    if not len(rows):
+        raise UserError("At least one pair of 1 to data.length - 1 tokens on both sides is "
+                        f"needed. Received: data.length={length}")
+    texts = dataclasses.replace(texts.take(rows), skipped=dict(+skipped))
+    return [[side[row] for row in rows] for side in sides], texts
 
 
 def _architecture(run, vocabulary_size):

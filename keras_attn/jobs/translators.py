@@ -1,7 +1,5 @@
 """Trained translators: text in, translations out."""
 
-import collections
-import dataclasses
 import functools
 
 import numpy as np
@@ -41,49 +39,6 @@ def read_sentences(data, source, target, split):
         source, target, columns=(data["source_column"], data["target_column"]),
         format=data["format"], header=data["header"], encoding=data["encoding"],
         on_bad_text=data["on_bad_text"], split=split)
-
-
-def encode_pairs(texts, subwords, length, on_bad_text):
-    """Token ids of parallel text, without the pairs that cannot be learned.
-
-    Args:
-        texts: `ParallelText`.
-        subwords: `Subwords`.
-        length: Tokens of a sentence at most, with its end mark.
-        on_bad_text: "error", or "skip" to leave out and count what is too long or of which no
-            piece is left.
-
-    Returns:
-        (`[sources, targets]`, lists of int32 arrays; the `ParallelText` that stays).
-
-    Raises:
-        UserError: For such a pair, with its place; or if none is left.
-    """
-    sides = []
-    for side in (texts.sources, texts.targets):
-        flat, ends = subwords.encode(side)
-        sides.append(np.split(flat, ends[:-1]))
-    lengths = np.array([[len(row) for row in side] for side in sides])
-    faults = {"too long": lengths >= length, "empty": lengths == 0}
-    for fault, wrong in faults.items():
-        if wrong.any() and on_bad_text == "error":
-            row = int(np.argmax(wrong.any(axis=0)))
-            side = int(np.argmax(wrong[:, row]))
-            needed = (f"at most {length - 1} tokens" if fault == "too long"
-                      else "at least one token")
-            raise UserError(f"A sentence of {needed} is needed; on_bad_text=skip leaves others "
-                            f"out. Received: {lengths[side, row]} at {texts.where(row, side)}")
-    skipped = collections.Counter(texts.skipped)
-    left = np.ones(len(texts), bool)
-    for fault, wrong in faults.items():
-        skipped[fault] += int(np.sum(left & wrong.any(axis=0)))
-        left &= ~wrong.any(axis=0)
-    rows = np.flatnonzero(left)
-    if not len(rows):
-        raise UserError("At least one pair of 1 to data.length - 1 tokens on both sides is "
-                        f"needed. Received: data.length={length}")
-    texts = dataclasses.replace(texts.take(rows), skipped=dict(+skipped))
-    return [[side[row] for row in rows] for side in sides], texts
 
 
 def most_tokens(lengths, model):

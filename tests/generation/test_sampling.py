@@ -88,7 +88,7 @@ def test_noise_is_uniform_and_the_same_everywhere(seed):
 
 def test_the_number_of_rows_may_be_unknown():
     if keras.backend.backend() != "tensorflow":
-        pytest.skip("shapes are known elsewhere")
+        pytest.skip("only TensorFlow traces functions of unknown shapes")
     import tensorflow as tf
 
     model = Markov(2)
