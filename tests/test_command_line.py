@@ -108,6 +108,11 @@ def test_every_field_without_default_can_be_set_and_unset(defaults):
     assert {found[name] for name in empty} == {None}
 
 
+def test_none_in_place_of_a_text_is_a_text():
+    found = _parsed("translation_defaults", "--config.eval.tokenize=none")
+    assert found["eval.tokenize"] == "none"
+
+
 def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negated():
     found = _parsed("pretraining_defaults", "--config.train.steps", "12", "--config.train.jit",
                     "--config.data.train=a=b,c", "--config.train.learning_rate=3e-4")

@@ -244,7 +244,9 @@ def _check_fields(arguments, config):
             if path not in known and not _negated(path, known):
                 raise UserError(f"A field of the config is needed. Received: --{name}"
                                 + nearest(path, known, prefix="--config."))
-            if has_value and value in NO_VALUE:
+            # "none" in place of a text is a text: sacrebleu has a tokenizer of this name.
+            is_text = value == "none" and isinstance(known.get(path), str)
+            if has_value and value in NO_VALUE and not is_text:
                 unset.append(path)
                 continue
         kept.append(argument)
