@@ -1,22 +1,15 @@
 """Multi-head attention."""
 
-import itertools
-
 import keras
 from keras import ops
 
-from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
-from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.heads import Heads, head_mask, linear
+from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
+from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
 from keras_attn.ops.attention import short_self_attention, suits_short
-from keras_attn.ops.products import by_rows
-
-# Which inputs share a kernel, and so a matrix product where they are one tensor.
-_FUSED = {
-    "qkv": (("query", "key", "value"),),
-    "kv": (("query",), ("key", "value")),
-    None: (("query",), ("key",), ("value",)),
-}
+from keras_attn.ops.masks import causal_offset
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -42,6 +35,10 @@ class MultiHeadAttention(keras.layers.Layer):
             result does not depend on it, the weights' shapes do.
         causal_align: Where `use_causal_mask` puts the diagonal: `"end"` (query
             i sees keys up to `i + S - T`) or `"start"` (up to i).
+        position: None, or a layer that tells distances: `RotaryEmbedding`, which
+            turns queries and keys, or one whose output is added to the
+            logits, such as `AlibiBias` or `RelativePositionBias`. The last query is
+            where the last key is, or with `causal_align="start"` the first where the first is.
         initial_shifts: None, or H integers: head h starts by looking that many
             positions ahead, where the inputs hold `NeighbourPositions`.
         kernel_initializer, bias_initializer: Initializers.
@@ -81,6 +78,19 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import MultiHeadAttention
+    >>> layer = MultiHeadAttention(1, 1, kernel_initializer="ones")
+    >>> x = np.array([[[1.0], [2.0], [2.0]]])
+    >>> _, weights = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+    >>> print(ops.convert_to_numpy(weights)[0, 0].round(3))
+    [[1.    0.    0.   ]
+     [0.119 0.881 0.   ]
+     [0.063 0.468 0.468]]
     """
 
     def __init__(
@@ -93,6 +103,7 @@ class MultiHeadAttention(keras.layers.Layer):
         use_bias=True,
         fused="qkv",
         causal_align="end",
+        position=None,
         initial_shifts=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
@@ -100,112 +111,37 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        sizes = {"num_heads": num_heads, "key_dim": key_dim}
-        sizes |= {"value_dim": value_dim, "output_dim": output_dim}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
-        if fused not in _FUSED:
-            raise ValueError(f"fused must be 'qkv', 'kv' or None. Received: fused={fused!r}")
         if causal_align not in ("end", "start"):
             raise ValueError(
                 f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}"
             )
+        self.heads = Heads(num_heads, key_dim, value_dim, output_dim, use_bias, fused,
+                           kernel_initializer, bias_initializer, initial_shifts, seed)
         self.num_heads = num_heads
         self.key_dim = key_dim
-        self.value_dim = key_dim if value_dim is None else value_dim
+        self.value_dim = self.heads.value_dim
         self.output_dim = output_dim
         self.dropout = dropout
-        self.use_bias = use_bias
-        self.fused = fused
-        if initial_shifts is not None and len(initial_shifts) != num_heads:
-            raise ValueError(
-                "initial_shifts must be one integer a head. "
-                f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}"
-            )
         self.causal_align = causal_align
-        self.initial_shifts = None if initial_shifts is None else list(initial_shifts)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        if isinstance(position, dict):
+            position = keras.saving.deserialize_keras_object(position)
+        self.position = position
         self.seed = seed
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        key_shape = value_shape if key_shape is None else key_shape
-        depths = {"query": query_shape[-1], "key": key_shape[-1], "value": value_shape[-1]}
-        self._widths = {
-            "query": self.num_heads * self.key_dim,
-            "key": self.num_heads * self.key_dim,
-            "value": self.num_heads * self.value_dim,
-        }
-        *kernel_seeds, output_seed, dropout_seed = split_seed(self.seed, 5)
-        seeds = dict(zip(depths, kernel_seeds, strict=True))
-        self.kernels, self._biases = [], []
-        for members in _FUSED[self.fused]:
-            if len({depths[m] for m in members}) > 1:
-                raise ValueError(
-                    f"fused={self.fused!r} needs {', '.join(members)} of one depth; fused='kv' "
-                    "lets the query differ, fused=None all three. Received: "
-                    f"query_shape={query_shape}, value_shape={value_shape}, key_shape={key_shape}"
-                )
-            self._add_projection("_".join(members), depths[members[0]], members, seeds)
-        heads = self.num_heads * self.value_dim
-        output_dim = self.output_dim or query_shape[-1]
-        self.output_kernel = self.add_weight(
-            name="output_kernel",
-            shape=(heads, output_dim),
-            initializer=seeded_initializer(self.kernel_initializer, output_seed),
-        )
-        self.output_bias = None
-        if self.use_bias:
-            self.output_bias = self.add_weight(
-                name="output_bias", shape=(output_dim,), initializer=self.bias_initializer
-            )
-        self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self.heads.build(self, query_shape, value_shape, key_shape)
+        self.output_kernel, self.output_bias = self.heads.output_kernel, self.heads.output_bias
+        if self.position is not None and not self.position.built:
+            self.position.build((None, self.num_heads, None, self.key_dim))
+        self.seed_generator = dropout_generator(
+            self.dropout, split_seed(self.seed, 5)[-1], "dropout")
         self.built = True
 
-    def _add_projection(self, name, depth, members, seeds):
-        initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
-        widths = [self._widths[m] for m in members]
-
-        shifted = self._shifted_kernels(depth)
-
-        # Each part starts as it would alone: Glorot's limit depends on the shape.
-        def initializer(shape, dtype=None):
-            parts = []
-            for member, init, width in zip(members, initializers, widths, strict=True):
-                part = init((shape[0], width), dtype=dtype)
-                if member in shifted:
-                    part = RANDOM_SHARE * part + ops.cast(shifted[member], part.dtype)
-                parts.append(part)
-            return ops.concatenate(parts, axis=-1)
-
-        kernel = self.add_weight(
-            name=f"{name}_kernel", shape=(depth, sum(widths)),
-            initializer=seeded_initializer(initializer, None),
-        )
-        self.kernels.append(kernel)
-        bias = None
-        if self.use_bias:
-            bias = self.add_weight(
-                name=f"{name}_bias", shape=(sum(widths),), initializer=self.bias_initializer
-            )
-        self._biases.append(bias)
-
-    def _shifted_kernels(self, depth):
-        if self.initial_shifts is None:
-            return {}
-        kernels = neighbour_kernels(depth, self.key_dim, self.initial_shifts, self.seed)
-        return dict(zip(("query", "key"), kernels, strict=True))
-
     def __call__(self, *args, **kwargs):
-        given = len(args) > 4 or kwargs.get("value_mask") is not None
-        if kwargs.get("cache") is not None and not given:
-            # Else Keras would pass the mask of the new values, of another length than the cache.
-            kwargs["value_mask"] = True
-        return super().__call__(*args, **kwargs)
+        return super().__call__(*args, **keep_value_mask(args, kwargs))
 
     def call(
         self,
@@ -222,43 +158,42 @@ class MultiHeadAttention(keras.layers.Layer):
         memory=None,
         training=None,
     ):
-        if (cache is None) != (cache_index is None):
-            raise ValueError(
-                "cache and cache_index go together. "
-                f"Received: cache={cache}, cache_index={cache_index}"
-            )
+        check_cache(cache, cache_index)
         if memory is not None and cache is not None:
             raise ValueError("memory and cache exclude each other. Received: both")
         key = value if key is None else key
         causal = self.causal_align if use_causal_mask else None
         dropout = self.dropout if training else 0.0
-        mask = self._head_mask(attention_mask)
+        mask = head_mask(as_mask(attention_mask, "attention_mask"))
         if value_mask is not None and value_mask is not True:
             value_mask = as_mask(value_mask, "value_mask")
             _check_length(value_mask, cache)
             mask = combine_masks(mask, value_mask[:, None, None, :])
-        plain = causal is None and cache is None and query_mask is None and memory is None
+        plain = all(x is None for x in (self.position, causal, cache, query_mask, memory))
         if plain and not return_attention_scores and query is key and query is value:
-            shape = self._packed_shape(query)
+            shape = self.heads.packed_shape(query)
             if shape and suits_short(shape, self.compute_dtype, mask, dropout,
                                      self.seed_generator):
-                packed = ops.reshape(_linear(query, self.kernels[0], None), shape)
-                bias = self._biases[0]
+                packed = ops.reshape(linear(query, self.heads.kernels[0], None), shape)
+                bias = self.heads.biases[0]
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
                 heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
-                return self._output(heads)
+                return self.heads.output_of_rows(heads)
         sources = {"query": query}
         if memory is None:
             sources |= {"key": key, "value": value}
-        heads = self._project(sources)
-        query = heads["query"]
+        heads = self.heads.project(**sources)
         if memory is None:
-            key, value = heads["key"], heads["value"]
+            key, value = self._turned(heads["key"], cache_index), heads["value"]
         else:
             key, value = memory
+        start = cache_index
+        if start is None:
+            start = causal_offset(ops.shape(query)[1], ops.shape(key)[2], self.causal_align)
+        query = self._turned(heads["query"], start)
         if cache is not None:
             causal = None
-            key, value, cache = self._update_cache(cache, cache_index, key, value)
+            (key, value), cache = write_cache(cache, cache_index, (key, value), axis=2)
             visible = causal_mask(
                 ops.shape(query)[2], ops.shape(key)[2], align="start", offset=cache_index
             )
@@ -270,6 +205,7 @@ class MultiHeadAttention(keras.layers.Layer):
             key,
             value,
             mask=mask,
+            bias=self._bias(query, key, start),
             causal=causal,
             dropout=dropout,
             seed=self.seed_generator,
@@ -279,7 +215,7 @@ class MultiHeadAttention(keras.layers.Layer):
         heads, *results = attended if return_attention_scores else (attended,)
         if cache is not None:
             results.append(cache)
-        output = self._output(ops.transpose(heads, (0, 2, 1, 3)))
+        output = self.heads.output(heads)
         return (output, *results) if results else output
 
     def make_cache(self, batch_size, length, dtype=None):
@@ -288,20 +224,7 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             (keys, values): zeros `(B, H, length, key_dim)` and `(B, H, length, value_dim)`.
         """
-        return tuple(ops.zeros((batch_size, self.num_heads, length, depth),
-                               dtype or self.compute_dtype)
-                     for depth in (self.key_dim, self.value_dim))
-
-    def _update_cache(self, cache, cache_index, key, value):
-        end = cache_index + key.shape[2] if key.shape[2] is not None else cache_index
-        length = cache[0].shape[2]
-        if isinstance(end, int) and length is not None and end > length:
-            raise ValueError(f"cache must hold the positions up to {end}. "
-                             f"Received: a cache of length {length}")
-        keys, values = cache = tuple(
-            ops.slice_update(old, (0, 0, cache_index, 0), ops.cast(new, old.dtype))
-            for old, new in zip(cache, (key, value), strict=True))
-        return ops.cast(keys, key.dtype), ops.cast(values, value.dtype), cache
+        return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
     def project_memory(self, value, key=None):
         """Keys and values of all heads, to be attended to again and again.
@@ -313,56 +236,24 @@ class MultiHeadAttention(keras.layers.Layer):
             (keys, values): `(B, H, S, key_dim)` and `(B, H, S, value_dim)`, what a call takes as
             `memory`.
         """
-        heads = self._project({"key": value if key is None else key, "value": value})
+        heads = self.heads.project(key=value if key is None else key, value=value)
+        heads["key"] = self._turned(heads["key"])
         # Outside of a call Keras casts no weights.
         return tuple(ops.cast(heads[name], self.compute_dtype) for name in ("key", "value"))
 
-    def _project(self, sources):
-        """Heads of each input by name; what is one tensor goes through one product."""
-        heads = {}
-        for members, kernel, bias in zip(
-            _FUSED[self.fused], self.kernels, self._biases, strict=True
-        ):
-            starts = dict(zip(members, itertools.accumulate(
-                (self._widths[m] for m in members), initial=0), strict=False))
-            present = [m for m in members if m in sources]
-            for _, run in itertools.groupby(present, key=lambda m: id(sources[m])):
-                run = list(run)
-                part = slice(starts[run[0]], starts[run[-1]] + self._widths[run[-1]])
-                if len(run) < len(members):
-                    kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
-                else:
-                    kernel_part, bias_part = kernel, bias
-                projected = _linear(sources[run[0]], kernel_part, bias_part)
-                heads.update(zip(run, self._split_heads(projected, run), strict=True))
-        return heads
+    def _turned(self, heads, start=None):
+        """Queries or keys as `RotaryEmbedding` turns them, the first at position `start`."""
+        if not isinstance(self.position, RotaryEmbedding):
+            return heads
+        places = ops.arange(ops.shape(heads)[2], dtype="int32")
+        if start is not None:
+            places = places + ops.cast(start, "int32")
+        return ops.cast(self.position(heads, places), heads.dtype)
 
-    def _split_heads(self, x, members):
-        widths = [self._widths[m] for m in members]
-        if len(set(widths)) > 1:
-            ends = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
-            parts = zip(ops.split(x, ends, axis=-1), members, strict=True)
-            return [self._split_heads(part, [m])[0] for part, m in parts]
-        batch, length = ops.shape(x)[:2]
-        number, width = len(members), widths[0] // self.num_heads
-        # (B, T, N H K) -> N x (B, H, T, K)
-        x = ops.reshape(x, (batch, length, number, self.num_heads, width))
-        return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
-
-    def _packed_shape(self, x):
-        """`(B, T, 3, H, K)` of the projected x, if one kernel makes it and sizes are known."""
-        if self.fused != "qkv" or self.key_dim != self.value_dim or None in x.shape:
+    def _bias(self, query, key, start):
+        if self.position is None or isinstance(self.position, RotaryEmbedding):
             return None
-        return *x.shape[:2], 3, self.num_heads, self.key_dim
-
-    def _output(self, heads):
-        # (B, T, H, V) -> (B, T, H V)
-        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self._widths["value"]))
-        return _linear(heads, self.output_kernel, self.output_bias)
-
-    def _head_mask(self, mask):
-        mask = as_mask(mask, "attention_mask")
-        return mask[:, None] if mask is not None and len(mask.shape) == 3 else mask
+        return self.position(query, key, offset=start)
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
@@ -374,27 +265,13 @@ class MultiHeadAttention(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "output_dim": self.output_dim,
+            **self.heads.get_config(),
             "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "fused": self.fused,
             "causal_align": self.causal_align,
-            "initial_shifts": self.initial_shifts,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "seed": self.seed,
+            "position": None if self.position is None else (
+                keras.saving.serialize_keras_object(self.position)),
+            "initial_shifts": self.heads.initial_shifts,
         }
-
-
-def _linear(x, kernel, bias):
-    def product(x):
-        x = ops.matmul(x, kernel)
-        return x if bias is None else ops.add(x, bias)
-
-    return by_rows(product, x)
 
 
 def _check_length(value_mask, cache):

@@ -55,6 +55,17 @@ class TransformerDecoderLayer(TransformerLayer):
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import TransformerDecoderLayer
+    >>> layer = TransformerDecoderLayer(num_heads=2, intermediate_dim=16, seed=0)
+    >>> target, source = np.random.default_rng(0).normal(size=(2, 1, 3, 8))
+    >>> whole, beginning = layer(target, source), layer(target[:, :2], source)
+    >>> print(bool(ops.all(ops.abs(whole[:, :2] - beginning) < 1e-5)))  # none sees what is after it
+    True
     """
 
     def build(self, inputs_shape, encoded_shape=None):

@@ -2,17 +2,23 @@
 
 from keras_attn.ops.activations import gelu_erf, gelu_tanh
 from keras_attn.ops.attention import scaled_dot_product_attention
+from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.cross_entropy import sparse_cross_entropy
 from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
+from keras_attn.ops.matches import match_matrix
 from keras_attn.ops.positions import sinusoidal_positions
+from keras_attn.ops.weights import masked_softmax
 
 __all__ = [
     "as_mask",
     "causal_mask",
     "combine_masks",
+    "coverage_loss",
     "gelu_erf",
     "gelu_tanh",
+    "masked_softmax",
+    "match_matrix",
     "pack_mask",
     "padding_mask",
     "scaled_dot_product_attention",

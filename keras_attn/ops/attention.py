@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
+from keras_attn.ops.weights import softmax
 
 # From so many logits of a head on, no more than a block of them exists at a time; on JAX and
 # PyTorch without second derivatives. Blocks one after the other suit a CPU, but leave an
@@ -120,7 +121,7 @@ def scaled_dot_product_attention(
         logits = logits + ops.cast(bias, "float32")
     if mask is not None:
         logits = ops.where(mask, logits, MASKED)
-    weights = ops.softmax(logits, axis=-1)
+    weights = softmax(logits)
     dropped = drop(weights, dropout, seed) if dropout else weights
     # (..., T, S) x (..., S, V) -> (..., T, V)
     output = ops.matmul(ops.cast(dropped, value.dtype), value)

@@ -29,13 +29,27 @@ def sinusoidal_positions(positions, depth, max_wavelength=10000.0, layout="inter
     if layout not in ("interleaved", "concat"):
         raise ValueError(f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}")
     pairs = (depth + 1) // 2
-    positions = ops.cast(ops.convert_to_tensor(positions), "float32")
-    frequencies = max_wavelength ** (np.arange(pairs) * (-2.0 / depth))
-    # (..., D / 2)
-    angles = ops.expand_dims(positions, -1) * ops.convert_to_tensor(frequencies.astype("float32"))
+    positions = ops.convert_to_tensor(positions)
+    angles = rotation_angles(positions, depth, max_wavelength)
     sines, cosines = ops.sin(angles), ops.cos(angles)
     if layout == "concat":
         return ops.concatenate([sines, cosines[..., : depth // 2]], axis=-1)
     # (..., D / 2, 2) -> (..., D)
     table = ops.reshape(ops.stack([sines, cosines], axis=-1), (*ops.shape(positions), 2 * pairs))
     return table[..., :depth]
+
+
+def rotation_angles(positions, depth, max_wavelength=10000.0):
+    """`position / w^(2i/D)` for each pair i of entries of a vector.
+
+    Args:
+        positions: Integers `(...)`.
+        depth: Length D of a vector.
+        max_wavelength: w.
+
+    Returns:
+        float32 `(..., ceil(D / 2))`. Half precision cannot hold the positions.
+    """
+    positions = ops.cast(ops.convert_to_tensor(positions), "float32")
+    frequencies = max_wavelength ** (np.arange((depth + 1) // 2) * (-2.0 / depth))
+    return ops.expand_dims(positions, -1) * ops.convert_to_tensor(frequencies.astype("float32"))

@@ -30,6 +30,16 @@ class LearnedPositionEmbedding(keras.layers.Layer):
 
     Reference:
         Devlin et al., BERT, 2018, section 3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import LearnedPositionEmbedding
+    >>> layer = LearnedPositionEmbedding(8, initializer="ones")
+    >>> print(ops.convert_to_numpy(layer(np.array([[[0.0, 1.0], [2.0, 3.0]]]))))
+    [[[1. 2.]
+      [3. 4.]]]
     """
 
     def __init__(self, max_length, initializer="glorot_uniform", seed=None, **kwargs):

@@ -1,0 +1,117 @@
+"""Attention between two sequences before a convolution."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.matches import match_matrix
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ABCNN1Attention(keras.layers.Layer):
+    """Gives each of two sequences a second channel: which steps of the other its own match.
+
+    With `A_ij = 1 / (1 + |x_i - y_j|)`, the channels are `A W_0` and `A^T W_1`. Row j of W is that
+    of the place j, so a sequence may not be longer than `max_length`, but shorter.
+
+    Both channels of a step lie side by side: a `Conv1D` sees them as the paper's convolution sees
+    two feature maps. Masked steps are 0 in both, as what a wide convolution sees beyond an end.
+
+    Args:
+        max_length: Rows of `W_0` and `W_1`, the steps of the longest sequence.
+        share_weights: Whether `W_0` and `W_1` are one.
+        kernel_initializer: Of both, `(max_length, D)`.
+        seed: Integer for them.
+
+    Call arguments:
+        first: x, `(B, T, D)`.
+        second: y, `(B, S, D)`.
+        first_mask: Boolean or integer `(B, T)`, True at steps that count.
+        second_mask: Boolean or integer `(B, S)`.
+        return_attention_scores: Also return A.
+
+    Returns:
+        `(B, T, 2 D)` and `(B, S, 2 D)`; then A, `(B, T, S)`, 0 at masked steps, if asked for.
+
+    Raises:
+        ValueError: If the depths differ, a sequence is too long, `max_length` is not positive, or
+            a mask is float.
+
+    Reference:
+        Yin et al., ABCNN: Attention-Based Convolutional Neural Network for Modeling
+        Sentence Pairs, 2016, section 4.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import ABCNN1Attention
+    >>> layer = ABCNN1Attention(2, kernel_initializer="ones")
+    >>> first, second = layer(np.array([[[5.0]]]), np.array([[[5.0], [6.0]]]))
+    >>> print(ops.convert_to_numpy(first).round(3), ops.convert_to_numpy(second)[0, 1])
+    [[[5.  1.5]]] [6.  0.5]
+    """
+
+    def __init__(self, max_length, share_weights=True, kernel_initializer="glorot_uniform",
+                 seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if max_length < 1:
+            raise ValueError(f"max_length must be positive. Received: max_length={max_length}")
+        self.max_length = max_length
+        self.share_weights = share_weights
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, first_shape, second_shape):
+        if first_shape[-1] != second_shape[-1]:
+            raise ValueError("ABCNN1Attention needs sequences of one depth. "
+                             f"Received: first_shape={first_shape}, second_shape={second_shape}")
+        names = ["kernel"] if self.share_weights else ["first_kernel", "second_kernel"]
+        kernels = [
+            self.add_weight(name=name, shape=(self.max_length, first_shape[-1]),
+                            initializer=seeded_initializer(self.kernel_initializer, seed))
+            for name, seed in zip(names, split_seed(self.seed, len(names)), strict=True)]
+        self.first_kernel, self.second_kernel = kernels[0], kernels[-1]
+        self.built = True
+
+    def call(self, first, second, first_mask=None, second_mask=None,
+             return_attention_scores=False):
+        matches = match_matrix(first, second, first_mask, second_mask)
+        found = (
+            self._joined(first, first_mask, matches, self.first_kernel),
+            self._joined(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel))
+        return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
+
+    def _joined(self, x, mask, matches, kernel):
+        length = ops.shape(matches)[2]
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(f"Sequences must not be longer than max_length={self.max_length}. "
+                             f"Received: {length} steps")
+        # (B, T, S) x (S, D) -> (B, T, D)
+        channel = ops.matmul(ops.cast(matches, x.dtype), kernel[:length])
+        joined = ops.concatenate([x, channel], axis=-1)
+        mask = as_mask(mask)
+        return joined if mask is None else ops.where(mask[..., None], joined, 0)
+
+    def compute_mask(self, inputs, previous_mask):
+        return None  # Keras tells that of the first sequence alone
+
+    def compute_output_shape(self, first_shape, second_shape):
+        return tuple((*shape[:-1], 2 * shape[-1]) for shape in (first_shape, second_shape))
+
+    def compute_output_spec(self, first, second, first_mask=None, second_mask=None,
+                            return_attention_scores=False):
+        # Not by tracing: for an unknown length JAX and PyTorch trace one that may be too long.
+        shapes = [*self.compute_output_shape(first.shape, second.shape)]
+        if return_attention_scores:
+            shapes.append((*first.shape[:-1], second.shape[1]))
+        return tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "max_length": self.max_length,
+            "share_weights": self.share_weights,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed}

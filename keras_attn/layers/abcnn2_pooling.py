@@ -1,0 +1,97 @@
+"""Attention between two sequences in the pooling after a convolution."""
+
+import keras
+from keras import ops
+
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.matches import match_matrix, window_sums
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ABCNN2Pooling(keras.layers.Layer):
+    """Sums windows of two sequences, each step weighted by how well the other one matches it.
+
+    With `A_ij = 1 / (1 + |x_i - y_j|)`, the weights are `a_i = sum_j A_ij` of x and
+    `b_j = sum_i A_ij` of y, and `output_t = sum_{k=t}^{t+width-1} a_k x_k`.
+
+    Args:
+        width: Steps of a window: of a wide convolution of that width the output has as many steps
+            as the convolution's input.
+        normalize: Whether the weights of a row are divided by their sum, as in the authors' code;
+            in the paper they are not, and grow with the length.
+
+    Call arguments:
+        first: x, `(B, T + width - 1, D)`.
+        second: y, `(B, S + width - 1, D)`.
+        first_mask: Boolean or integer `(B, T + width - 1)`, True at steps that count.
+        second_mask: Boolean or integer `(B, S + width - 1)`.
+        return_attention_scores: Also return A.
+
+    Returns:
+        `(B, T, D)` and `(B, S, D)`, 0 where a step of the window is masked; then A,
+        `(B, T + width - 1, S + width - 1)`, if asked for.
+
+    Raises:
+        ValueError: If the depths differ, `width` is not positive, or a mask is float.
+
+    Reference:
+        Yin et al., ABCNN: Attention-Based Convolutional Neural Network for Modeling
+        Sentence Pairs, 2016, section 4.2.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import ABCNN2Pooling
+    >>> first, second = ABCNN2Pooling(2)(np.array([[[1.0], [1.0]]]), np.array([[[1.0], [3.0]]]))
+    >>> print(ops.convert_to_numpy(first).round(3), ops.convert_to_numpy(second).round(3))
+    [[[2.667]]] [[[4.]]]
+    """
+
+    def __init__(self, width, normalize=False, **kwargs):
+        super().__init__(**kwargs)
+        if width < 1:
+            raise ValueError(f"width must be positive. Received: width={width}")
+        self.width = width
+        self.normalize = normalize
+        self.supports_masking = True
+
+    def build(self, first_shape, second_shape):
+        if first_shape[-1] != second_shape[-1]:
+            raise ValueError("ABCNN2Pooling needs sequences of one depth. "
+                             f"Received: first_shape={first_shape}, second_shape={second_shape}")
+        self.built = True
+
+    def call(self, first, second, first_mask=None, second_mask=None,
+             return_attention_scores=False):
+        matches = match_matrix(first, second, first_mask, second_mask)
+        found = (self._pool(first, ops.sum(matches, axis=2), first_mask),
+                 self._pool(second, ops.sum(matches, axis=1), second_mask))
+        return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
+
+    def _pool(self, x, weights, mask):
+        if self.normalize:
+            weights = ops.divide_no_nan(weights, ops.sum(weights, axis=-1, keepdims=True))
+        mask = as_mask(mask)
+        if mask is not None:  # its weight is 0, but 0 times infinity is not
+            x = ops.where(mask[..., None], x, 0)
+        pooled = window_sums(x * ops.cast(weights, x.dtype)[..., None], self.width)
+        if mask is None:
+            return pooled
+        whole = window_sums(ops.cast(mask, "int32"), self.width) == self.width
+        return ops.where(whole[..., None], pooled, 0)
+
+    def compute_mask(self, inputs, previous_mask):
+        return None  # of another length
+
+    def compute_output_shape(self, first_shape, second_shape):
+        return tuple(
+            (batch, None if length is None else length - self.width + 1, depth)
+            for batch, length, depth in (first_shape, second_shape))
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), "width": self.width, "normalize": self.normalize}

@@ -1,0 +1,154 @@
+"""Soft attention with any score."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.scores.by_name import make_score, score_config
+from keras_attn.layers.scores.dot_score import DotScore
+from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.ops.attention import scaled_dot_product_attention
+from keras_attn.ops.masks import causal_mask, combine_masks
+from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class Attention(keras.layers.Layer):
+    """Average of the values, weighted by how well their keys match the query.
+
+    `output_i = sum_j a_ij v_j`, `a_i = softmax_j(score(q_i, k_j))`, the softmax in float32.
+    A query that may attend to no key gets weights 0 and output 0.
+
+    Args:
+        score: `"dot"`, `"scaled_dot"`, `"bilinear"` (also `"general"`),
+            `"cosine"`, `"concat"`, `"additive"`; or a layer of (query, key), built
+            by both their shapes, that returns `(B, T, S)`, such as `LocationScore(40)`.
+        units: Hidden units of `"concat"` and `"additive"`; the depth of the
+            key if None.
+        dropout: Share of attention weights dropped in training.
+        causal_align: Where `use_causal_mask` puts the diagonal: `"end"` (query
+            i sees keys up to `i + S - T`) or `"start"` (up to i).
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        query: `(B, T, Q)`.
+        value: `(B, S, V)`.
+        key: `(B, S, K)`; the value if None.
+        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
+        value_mask: Boolean or integer `(B, S)`; False keys are not attended.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`,
+            True where a query may attend to a key.
+        use_causal_mask: Whether keys after the query are hidden.
+        return_attention_scores: Also return the weights, before dropout.
+        cache: None, or keys and values of earlier positions as made by
+            `make_cache`. The T new ones are written at `cache_index`, and
+            query i sees positions up to `cache_index + i`. S is then the
+            length of the cache in every mask.
+        cache_index: Integer scalar, the position of the first query.
+        training: Whether dropout is on.
+
+    Masks that Keras attaches to query and value serve where these are None; with a cache, that
+    of the value does not.
+
+    Returns:
+        Output `(B, T, V)`; then the weights `(B, T, S)` if asked for, then the
+        cache if one was given.
+
+    Raises:
+        ValueError: If an argument is out of range, a mask is float, or one of
+            `cache` and `cache_index` is missing.
+
+    Reference:
+        Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
+        and Translate, 2015, eq. 5-6.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import Attention
+    >>> key = np.array([[[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]]])
+    >>> value, query = np.array([[[1.0], [10.0], [20.0]]]), np.array([[[0.0, 9.0]]])
+    >>> output, weights = Attention("dot")(query, value, key, return_attention_scores=True)
+    >>> print(ops.convert_to_numpy(output), ops.convert_to_numpy(weights).round(3))
+    [[[15.]]] [[[0.  0.5 0.5]]]
+    """
+
+    def __init__(self, score="scaled_dot", units=None, dropout=0.0, causal_align="end", seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        if causal_align not in ("end", "start"):
+            raise ValueError(
+                f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}")
+        score_seed, self._dropout_seed = split_seed(seed, 2)
+        self.score = make_score(score, units, score_seed, self.dtype_policy)
+        self._score_config = score_config(score)
+        self.units = units
+        self.dropout = dropout
+        self.causal_align = causal_align
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        key_shape = value_shape if key_shape is None else key_shape
+        if not self.score.built:
+            self.score.build(query_shape, key_shape)
+        self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
+        self.built = True
+
+    def __call__(self, *args, **kwargs):
+        return super().__call__(*args, **keep_value_mask(args, kwargs))
+
+    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
+             use_causal_mask=False, return_attention_scores=False, cache=None, cache_index=None,
+             training=None):
+        check_cache(cache, cache_index)
+        key = value if key is None else key
+        visible = None
+        if cache is not None:
+            (key, value), cache = write_cache(cache, cache_index, (key, value), axis=1)
+            visible = causal_mask(ops.shape(query)[1], ops.shape(key)[1], align="start",
+                                  offset=cache_index)
+        mask = joint_mask(query, key, query_mask, None if value_mask is True else value_mask,
+                          attention_mask,
+                          self.causal_align if use_causal_mask and cache is None else None)
+        results = self._attend(query, key, value, combine_masks(mask, visible),
+                               self.dropout if training else 0.0, return_attention_scores)
+        results = [*results, *([] if cache is None else [cache])]
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def _attend(self, query, key, value, mask, dropout, return_scores):
+        dtype = query.dtype
+        if not isinstance(self.score, DotScore):
+            weights = masked_softmax(self.score(query, key), mask)
+            found = weighted_average(weights, value, dropout, self.seed_generator), weights
+            return [ops.cast(x, dtype) for x in found[:1 + return_scores]]
+        if keras.backend.standardize_dtype(dtype) == "float16":  # products may pass 65,504
+            query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
+        found = scaled_dot_product_attention(  # in blocks where the rows are long
+            query, key, value, mask=mask, scale=self.score.scale, dropout=dropout,
+            seed=self.seed_generator, return_scores=return_scores)
+        return [ops.cast(x, dtype) for x in (found if return_scores else [found])]
+
+    def make_cache(self, batch_size, length, key_dim, value_dim=None, dtype=None):
+        """Empty cache for decoding up to `length` positions.
+
+        Returns:
+            (keys, values): zeros `(B, length, key_dim)` and `(B, length, value_dim)`; the value
+            has the depth of the key if `value_dim` is None.
+        """
+        return tuple(ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
+                     for depth in (key_dim, key_dim if value_dim is None else value_dim))
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], value_shape[-1])
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), "score": self._score_config, "units": self.units,
+                "dropout": self.dropout, "causal_align": self.causal_align, "seed": self.seed}

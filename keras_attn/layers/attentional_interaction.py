@@ -1,0 +1,118 @@
+"""Attention over pairs of features."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.weights import masked_softmax, weighted_average
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentionalInteraction(keras.layers.Layer):
+    """Average of the products of all pairs of features, weighted by how much each pair matters.
+
+    `e_ij = h^T relu(W (v_i * v_j) + b)`, `a = softmax` of e over all pairs `i < j`,
+    `output = sum_{i<j} a_ij (v_i * v_j)`, products element by element. A row with fewer than two
+    features gives 0.
+
+    Args:
+        attention_units: Hidden units.
+        dropout: Share of weights dropped in training.
+        kernel_initializer: Of W, `(D, attention_units)`, and of h.
+        kernel_regularizer: Of W.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: `(B, F, D)`, each feature's embedding times its value.
+        mask: Boolean or integer `(B, F)`, False for an absent feature; Keras's own if None.
+        return_attention_scores: Also return the weights, before dropout.
+        training: Whether dropout is on.
+
+    Returns:
+        `(B, D)`; then the weights `(B, F (F - 1) / 2)` of the pairs (0, 1), (0, 2), … if asked
+        for.
+
+    Raises:
+        ValueError: If an argument is out of range, the number F of features is unknown or less
+            than 2, or a mask is float.
+
+    Reference:
+        Xiao et al., Attentional Factorization Machines, 2017, eq. 3-5. (The authors' code takes
+        the softmax over an axis of one, so that all its weights are 1.)
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import AttentionalInteraction
+    >>> layer = AttentionalInteraction(4, kernel_initializer="zeros")
+    >>> print(ops.convert_to_numpy(layer(np.array([[[2.0], [3.0], [5.0]]]))))  # 31 / 3
+    [[10.333334]]
+    """
+
+    def __init__(self, attention_units=8, dropout=0.0, kernel_initializer="glorot_uniform",
+                 kernel_regularizer=None, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if attention_units < 1:
+            raise ValueError("attention_units must be positive. "
+                             f"Received: attention_units={attention_units}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.attention_units = attention_units
+        self.dropout = dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        _, features, depth = input_shape
+        if features is None or features < 2:
+            raise ValueError("AttentionalInteraction needs a known number of features, 2 or more. "
+                             f"Received: input_shape={input_shape}")
+        kernel_seed, vector_seed, dropout_seed = split_seed(self.seed, 3)
+        self.kernel = self.add_weight(
+            name="kernel", shape=(depth, self.attention_units),
+            initializer=seeded_initializer(self.kernel_initializer, kernel_seed),
+            regularizer=self.kernel_regularizer)
+        self.bias = self.add_weight(name="bias", shape=(self.attention_units,),
+                                    initializer="zeros")
+        self.vector = self.add_weight(
+            name="vector", shape=(self.attention_units, 1),
+            initializer=seeded_initializer(self.kernel_initializer, vector_seed))
+        self.pairs = np.triu_indices(features, 1)
+        self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self.built = True
+
+    def call(self, inputs, mask=None, return_attention_scores=False, training=None):
+        # (B, F, D) -> (B, P, D)
+        products = ops.multiply(*(ops.take(inputs, side, axis=1) for side in self.pairs))
+        mask = as_mask(mask)
+        if mask is not None:
+            mask = ops.logical_and(*(ops.take(mask, side, axis=1) for side in self.pairs))
+            products = ops.where(mask[..., None], products, 0)
+        # (B, P, D) x (D, A) -> (B, P, A) -> (B, P)
+        hidden = ops.relu(ops.matmul(products, self.kernel) + self.bias)
+        weights = masked_softmax(ops.matmul(hidden, self.vector)[..., 0], mask)
+        output = weighted_average(weights[:, None], products, self.dropout if training else 0.0,
+                                  self.seed_generator)[:, 0]
+        return (output, ops.cast(weights, inputs.dtype)) if return_attention_scores else output
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0], input_shape[-1]
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "attention_units": self.attention_units,
+            "dropout": self.dropout, "seed": self.seed,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer)}

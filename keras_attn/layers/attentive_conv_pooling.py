@@ -1,0 +1,109 @@
+"""Attention over a convolution, asked by a recurrent layer."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.padded_rnn import bidirectional
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.masks import as_mask
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentiveConvPooling(keras.layers.Layer):
+    """Average of the places of a convolution, weighted by how each fits the whole sequence.
+
+    `c = activation(conv(x))`, `s` the last states of a BiLSTM over x,
+    `a = softmax_t(s^T tanh(W c_t + b))`, `output = [sum_t a_t c_t; s]`. The convolution pads with
+    zeros, and sees zeros at masked steps; a row with no step gives 0.
+
+    Args:
+        filters: Depth F of the convolution.
+        kernel_size: Steps that it sees.
+        lstm_units: Units U of the BiLSTM, in each direction.
+        activation: Of the convolution.
+        kernel_initializer: Of the convolution and of W.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: `(B, T, D)`.
+        mask: Boolean or integer `(B, T)`, True at steps that count; Keras's own if None.
+        return_attention_scores: Also return the weights.
+
+    Returns:
+        `(B, F + 2 U)`; then the weights `(B, T)` if asked for.
+
+    Raises:
+        ValueError: If a size is not positive or a mask is float.
+
+    Reference:
+        Er et al., Attention Pooling-based Convolutional Neural Network for Sentence
+        Modelling, 2016.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.layers import AttentiveConvPooling
+    >>> print(AttentiveConvPooling(4, 3, 2)(np.ones((1, 6, 5))).shape)
+    (1, 8)
+    """
+
+    def __init__(self, filters, kernel_size, lstm_units, activation="relu",
+                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        for name, size in (("filters", filters), ("kernel_size", kernel_size),
+                           ("lstm_units", lstm_units)):
+            if size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        self.filters = filters
+        self.kernel_size = kernel_size
+        self.lstm_units = lstm_units
+        self.activation = keras.activations.get(activation)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        conv_seed, lstm_seed, attention_seed = split_seed(self.seed, 3)
+        self.conv = keras.layers.Conv1D(
+            self.filters, self.kernel_size, padding="same", activation=self.activation,
+            kernel_initializer=seeded_initializer(self.kernel_initializer, conv_seed),
+            dtype=self.dtype_policy, name="conv")
+        self.lstm = bidirectional(
+            keras.layers.LSTM, self.lstm_units, lstm_seed, self.dtype_policy, "lstm")
+        self.attention = AttentionPooling(
+            2 * self.lstm_units, score="query", kernel_initializer=self.kernel_initializer,
+            seed=attention_seed, dtype=self.dtype_policy, name="attention")
+        self.conv.build(input_shape)
+        self.lstm.build((None, None, input_shape[-1]))
+        self.attention.build((None, None, self.filters))
+        self.built = True
+
+    def call(self, inputs, mask=None, return_attention_scores=False):
+        mask = as_mask(mask)
+        if mask is not None:
+            inputs = ops.where(mask[..., None], inputs, 0)
+        _, forward, _, backward, _ = self.lstm(inputs, mask=mask)
+        query = ops.concatenate([forward, backward], axis=-1)
+        pooled, weights = self.attention(
+            self.conv(inputs), mask=mask, query=query, return_attention_scores=True)
+        output = ops.concatenate([pooled, query], axis=-1)
+        return (output, weights) if return_attention_scores else output
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0], self.filters + 2 * self.lstm_units
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "filters": self.filters, "kernel_size": self.kernel_size,
+            "lstm_units": self.lstm_units,
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed}

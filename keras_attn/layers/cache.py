@@ -1,0 +1,49 @@
+"""Keys and values of earlier positions, for decoding a token at a time."""
+
+from keras import ops
+
+
+def write_cache(cache, index, new, axis):
+    """Writes new keys and values at their place.
+
+    Args:
+        cache: Tuple of tensors, such as keys and values.
+        index: Integer scalar, the position of the first new one.
+        new: Tuple of tensors of the same shapes but for `axis`.
+        axis: Of the positions.
+
+    Returns:
+        The tensors with the new ones in the dtype of these, and the new cache.
+
+    Raises:
+        ValueError: If the cache is too short, as far as that is known.
+    """
+    count, length = new[0].shape[axis], cache[0].shape[axis]
+    end = index + count if count is not None else index
+    if isinstance(end, int) and length is not None and end > length:
+        raise ValueError(f"cache must hold the positions up to {end}. "
+                         f"Received: a cache of length {length}")
+    start = [0] * len(new[0].shape)
+    start[axis] = index
+    cache = tuple(ops.slice_update(old, start, ops.cast(x, old.dtype))
+                  for old, x in zip(cache, new, strict=True))
+    return tuple(ops.cast(old, x.dtype) for old, x in zip(cache, new, strict=True)), cache
+
+
+def check_cache(cache, cache_index):
+    """Raises a ValueError if one of both is missing."""
+    if (cache is None) != (cache_index is None):
+        given = "cache_index" if cache is None else "cache"
+        raise ValueError(f"cache and cache_index go together. Received: {given} alone")
+
+
+def keep_value_mask(args, kwargs):
+    """The keyword arguments of a call; with a cache and no `value_mask`, that is True.
+
+    Else Keras would pass the mask of the new values, of another length than the cache.
+
+    Args:
+        args, kwargs: Of a call whose first arguments are query, value, key, query_mask, value_mask.
+    """
+    given = len(args) > 4 or kwargs.get("value_mask") is not None
+    return kwargs if given or kwargs.get("cache") is None else {**kwargs, "value_mask": True}

@@ -1,0 +1,89 @@
+"""A distribution over words that can copy those of the source."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class CopyDistribution(keras.layers.Layer):
+    """Mixes words of the vocabulary with words that attention copies from the source.
+
+    `P(w) = p_gen P_vocabulary(w) + (1 - p_gen) sum_{i: w_i = w} a_i`: the attention to all places
+    of a word adds up. Words of the source outside the vocabulary have the ids V to
+    `V + num_oov - 1`, each source its own. P sums to 1 if both parts do, and to `p_gen` where
+    there is no source.
+
+    All is computed in float32, whatever the policy: probabilities are lost in half precision.
+
+    Args:
+        num_oov: Words outside the vocabulary that a source may have.
+
+    Call arguments:
+        vocabulary_probabilities: `(B, T, V)`.
+        attention: a, `(B, T, S)`.
+        source_ids: Integers `(B, S)`, below `V + num_oov`; others are left out.
+        generation_probability: p_gen, `(B, T, 1)`.
+
+    Returns:
+        P, float32 `(B, T, V + num_oov)`.
+
+    Raises:
+        ValueError: If `num_oov` is negative.
+
+    Reference:
+        See et al., Get To The Point: Summarization with Pointer-Generator Networks,
+        2017, eq. 9.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import CopyDistribution
+    >>> probabilities = CopyDistribution(num_oov=1)(
+    ...     np.array([[[0.25, 0.75]]]), np.array([[[0.5, 0.25, 0.25]]]), np.array([[2, 1, 2]]),
+    ...     np.array([[[0.5]]]))
+    >>> print(ops.convert_to_numpy(probabilities))
+    [[[0.125 0.5   0.375]]]
+    """
+
+    def __init__(self, num_oov=0, **kwargs):
+        super().__init__(**{"autocast": False, **kwargs})
+        if num_oov < 0:
+            raise ValueError(f"num_oov must not be negative. Received: num_oov={num_oov}")
+        self.num_oov = num_oov
+
+    def call(self, vocabulary_probabilities, attention, source_ids, generation_probability):
+        generate = ops.cast(generation_probability, "float32")
+        generated = generate * ops.cast(vocabulary_probabilities, "float32")
+        generated = ops.pad(generated, ((0, 0), (0, 0), (0, self.num_oov)))
+        copied = (1.0 - generate) * ops.cast(attention, "float32")
+        return generated + _add_up(copied, source_ids, ops.shape(generated))
+
+    def compute_output_shape(self, vocabulary_probabilities_shape, attention_shape,
+                             source_ids_shape, generation_probability_shape):
+        *outer, size = vocabulary_probabilities_shape
+        return (*outer, size + self.num_oov)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: else Keras takes the dtype of the policy for that of the output.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), "num_oov": self.num_oov}
+
+
+def _add_up(values, ids, shape):
+    """Values `(B, T, S)` added up at the ids `(B, S)` of their places: `(B, T, V)`.
+
+    A sum by segment adds duplicates on every backend, in time and memory of `B T (S + V)`; a
+    product with one-hot ids takes `B T S V`, and `keras.ops.scatter` on PyTorch a Python loop.
+    """
+    batch, steps, size = shape
+    rows = ops.arange(batch * steps, dtype="int32")
+    ids = ops.cast(ids, "int32")
+    # An id out of range would be one of the next row.
+    ids = ops.where(ops.logical_and(ids >= 0, ids < size), ids, -batch * steps * size)
+    segments = ops.reshape(rows, (batch, steps, 1)) * size + ids[:, None]
+    sums = ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(segments, (-1,)),
+                           num_segments=batch * steps * size)
+    return ops.reshape(sums, shape)

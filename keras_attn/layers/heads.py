@@ -1,0 +1,225 @@
+"""The projections of multi-head attention, which several layers share."""
+
+import itertools
+
+import keras
+from keras import ops
+
+from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.products import by_rows
+
+# Which inputs share a kernel, and so a matrix product where they are one tensor.
+FUSED = {
+    "qkv": (("query", "key", "value"),),
+    "kv": (("query",), ("key", "value")),
+    None: (("query",), ("key",), ("value",)),
+}
+
+
+class Heads:
+    """Kernels and biases that a layer has for queries, keys, values and output of H heads.
+
+    Args:
+        num_heads: H.
+        key_dim: Depth of queries and keys in a head.
+        value_dim: Depth of values in a head; `key_dim` if None.
+        output_dim: Depth of the output; that of the query if None.
+        use_bias: Whether the projections have biases.
+        fused: Key of `FUSED`.
+        kernel_initializer, bias_initializer: Initializers.
+        initial_shifts: See `MultiHeadAttention`.
+        seed: Integer for initial weights.
+        prefix: Of the weights' names.
+
+    Raises:
+        ValueError: If a size is not positive or `fused` unknown.
+    """
+
+    def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
+                 fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
+                 initial_shifts=None, seed=None, prefix=""):
+        sizes = {"num_heads": num_heads, "key_dim": key_dim}
+        sizes |= {"value_dim": value_dim, "output_dim": output_dim}
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        if fused not in FUSED:
+            raise ValueError(f"fused must be 'qkv', 'kv' or None. Received: fused={fused!r}")
+        if initial_shifts is not None and len(initial_shifts) != num_heads:
+            raise ValueError(
+                "initial_shifts must be one integer a head. "
+                f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}"
+            )
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
+        self.output_dim = output_dim
+        self.use_bias = use_bias
+        self.fused = fused
+        self.initial_shifts = None if initial_shifts is None else list(initial_shifts)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.prefix = prefix
+        self.widths = {"query": num_heads * key_dim, "key": num_heads * key_dim,
+                       "value": num_heads * self.value_dim}
+
+    def build(self, layer, query_shape, value_shape=None, key_shape=None, with_output=True):
+        """Adds the weights to the layer.
+
+        Args:
+            layer: Keras layer that is being built.
+            query_shape, value_shape, key_shape: Of the inputs; the value's is the query's if
+                None, the key's is the value's.
+            with_output: Whether there is an output kernel.
+
+        Raises:
+            ValueError: If the depths do not fit `fused`.
+        """
+        value_shape = query_shape if value_shape is None else value_shape
+        key_shape = value_shape if key_shape is None else key_shape
+        depths = {"query": query_shape[-1], "key": key_shape[-1], "value": value_shape[-1]}
+        *kernel_seeds, output_seed, _ = split_seed(self.seed, 5)
+        seeds = dict(zip(depths, kernel_seeds, strict=True))
+        self.kernels, self.biases = [], []
+        for members in FUSED[self.fused]:
+            if len({depths[m] for m in members}) > 1:
+                raise ValueError(
+                    f"fused={self.fused!r} needs {', '.join(members)} of one depth; fused='kv' "
+                    "lets the query differ, fused=None all three. Received: "
+                    f"query_shape={query_shape}, value_shape={value_shape}, key_shape={key_shape}"
+                )
+            self._add_projection(layer, "_".join(members), depths[members[0]], members, seeds)
+        if not with_output:
+            return
+        output_dim = self.output_dim or query_shape[-1]
+        self.output_kernel = layer.add_weight(
+            name=f"{self.prefix}output_kernel",
+            shape=(self.widths["value"], output_dim),
+            initializer=seeded_initializer(self.kernel_initializer, output_seed),
+        )
+        self.output_bias = None
+        if self.use_bias:
+            self.output_bias = layer.add_weight(
+                name=f"{self.prefix}output_bias", shape=(output_dim,),
+                initializer=self.bias_initializer)
+
+    def _add_projection(self, layer, name, depth, members, seeds):
+        initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
+        widths = [self.widths[m] for m in members]
+
+        shifted = self._shifted_kernels(depth)
+
+        # Each part starts as it would alone: Glorot's limit depends on the shape.
+        def initializer(shape, dtype=None):
+            parts = []
+            for member, init, width in zip(members, initializers, widths, strict=True):
+                part = init((shape[0], width), dtype=dtype)
+                if member in shifted:
+                    part = RANDOM_SHARE * part + ops.cast(shifted[member], part.dtype)
+                parts.append(part)
+            return ops.concatenate(parts, axis=-1)
+
+        self.kernels.append(layer.add_weight(
+            name=f"{self.prefix}{name}_kernel", shape=(depth, sum(widths)),
+            initializer=seeded_initializer(initializer, None),
+        ))
+        bias = None
+        if self.use_bias:
+            bias = layer.add_weight(
+                name=f"{self.prefix}{name}_bias", shape=(sum(widths),),
+                initializer=self.bias_initializer)
+        self.biases.append(bias)
+
+    def _shifted_kernels(self, depth):
+        if self.initial_shifts is None:
+            return {}
+        kernels = neighbour_kernels(depth, self.key_dim, self.initial_shifts, self.seed)
+        return dict(zip(("query", "key"), kernels, strict=True))
+
+    def project(self, **sources):
+        """Heads `(B, H, T, K)` of each input by name; what is one tensor goes through one product.
+
+        Args:
+            **sources: `query`, `key`, `value`, or some of them: `(B, T, D)`.
+        """
+        heads = {}
+        for members, kernel, bias in zip(FUSED[self.fused], self.kernels, self.biases, strict=True):
+            starts = dict(zip(members, itertools.accumulate(
+                (self.widths[m] for m in members), initial=0), strict=False))
+            present = [m for m in members if m in sources]
+            for _, run in itertools.groupby(present, key=lambda m: id(sources[m])):
+                run = list(run)
+                part = slice(starts[run[0]], starts[run[-1]] + self.widths[run[-1]])
+                if len(run) < len(members):
+                    kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
+                else:
+                    kernel_part, bias_part = kernel, bias
+                projected = linear(sources[run[0]], kernel_part, bias_part)
+                heads.update(zip(run, self._split(projected, run), strict=True))
+        return heads
+
+    def _split(self, x, members):
+        widths = [self.widths[m] for m in members]
+        if len(set(widths)) > 1:
+            ends = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
+            parts = zip(ops.split(x, ends, axis=-1), members, strict=True)
+            return [self._split(part, [m])[0] for part, m in parts]
+        batch, length = ops.shape(x)[:2]
+        number, width = len(members), widths[0] // self.num_heads
+        # (B, T, N H K) -> N x (B, H, T, K)
+        x = ops.reshape(x, (batch, length, number, self.num_heads, width))
+        return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
+
+    def packed_shape(self, x):
+        """`(B, T, 3, H, K)` of the projected x, if one kernel makes it and sizes are known."""
+        if self.fused != "qkv" or self.key_dim != self.value_dim or None in x.shape:
+            return None
+        return *x.shape[:2], 3, self.num_heads, self.key_dim
+
+    def output(self, heads):
+        """The output `(B, T, output_dim)` from heads `(B, H, T, V)`."""
+        return self.output_of_rows(ops.transpose(heads, (0, 2, 1, 3)))
+
+    def output_of_rows(self, heads):
+        """The output `(B, T, output_dim)` from heads `(B, T, H, V)`."""
+        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self.widths["value"]))
+        return linear(heads, self.output_kernel, self.output_bias)
+
+    def make_cache(self, batch_size, length, dtype):
+        """Keys and values of no position yet: zeros `(B, H, length, K)` and `(B, H, length, V)`."""
+        return tuple(ops.zeros((batch_size, self.num_heads, length, depth), dtype)
+                     for depth in (self.key_dim, self.value_dim))
+
+    def self_attention_config(self):
+        """The config of a layer that takes no other sizes than those of its input."""
+        config = self.get_config()
+        return {name: config[name] for name in config.keys() - {"value_dim", "output_dim", "fused"}}
+
+    def get_config(self):
+        return {
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "output_dim": self.output_dim,
+            "use_bias": self.use_bias,
+            "fused": self.fused,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }
+
+
+def linear(x, kernel, bias):
+    """`x @ kernel + bias`, by rows."""
+    def product(x):
+        x = ops.matmul(x, kernel)
+        return x if bias is None else ops.add(x, bias)
+
+    return by_rows(product, x)
+
+
+def head_mask(mask):
+    """An `attention_mask` that broadcasts to `(B, H, T, S)`: `(B, T, S)` is that of every head."""
+    return mask[:, None] if mask is not None and len(mask.shape) == 3 else mask

@@ -1,0 +1,126 @@
+"""Attention over the words of sentences, then over the sentences."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.padded_rnn import bidirectional
+from keras_attn.layers.seeds import split_seed
+from keras_attn.ops.masks import as_mask
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class HierarchicalAttention(keras.layers.Layer):
+    """Vector of a document: of its sentences, each a vector of its words.
+
+    `s_i = pool_t(BiGRU(w_i1 … w_iW))`, `output = pool_i(BiGRU(s_1 … s_S))`, `pool` being
+    `AttentionPooling`. A sentence with no word has the vector 0 and is not attended; a document
+    with none gives 0.
+
+    Args:
+        word_units: Units of the GRU over words, in each direction.
+        sentence_units: Units of the GRU over sentences.
+        attention_units: Hidden units of both attentions.
+        kernel_initializer: Of the attentions.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: Embedded words `(B, S, W, D)`, S sentences of W words.
+        mask: Boolean or integer `(B, S, W)`, True at words; Keras's own if None.
+        return_attention_scores: Also return the weights of words and sentences.
+
+    Returns:
+        `(B, 2 sentence_units)`; then the weights `(B, S, W)` of the words in their sentence and
+        `(B, S)` of the sentences if asked for.
+
+    Raises:
+        ValueError: If a number of units is not positive, the inputs have not four dimensions, or
+            a mask is float.
+
+    Reference:
+        Yang et al., Hierarchical Attention Networks for Document Classification,
+        2016, eq. 1-10.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import HierarchicalAttention
+    >>> layer = HierarchicalAttention(2, 3, 4, kernel_initializer="zeros")
+    >>> vector, words, sentences = layer(np.ones((1, 3, 2, 5)), return_attention_scores=True,
+    ...                                  mask=np.array([[[1, 1], [1, 0], [0, 0]]]))
+    >>> print(vector.shape, ops.convert_to_numpy(words), ops.convert_to_numpy(sentences))
+    (1, 6) [[[0.5 0.5]
+      [1.  0. ]
+      [0.  0. ]]] [[0.5 0.5 0. ]]
+    """
+
+    def __init__(self, word_units=50, sentence_units=50, attention_units=100,
+                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        for name, units in (("word_units", word_units), ("sentence_units", sentence_units),
+                            ("attention_units", attention_units)):
+            if units < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={units}")
+        self.word_units = word_units
+        self.sentence_units = sentence_units
+        self.attention_units = attention_units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        if len(input_shape) != 4:
+            raise ValueError("HierarchicalAttention needs inputs (B, S, W, D). "
+                             f"Received: input_shape={input_shape}")
+        seeds = split_seed(self.seed, 4)
+        self.word_gru, self.sentence_gru = (
+            bidirectional(keras.layers.GRU, units, seeds.pop(), self.dtype_policy, f"{name}_gru")
+            for name, units in (("word", self.word_units), ("sentence", self.sentence_units)))
+        self.word_attention, self.sentence_attention = (
+            AttentionPooling(self.attention_units, kernel_initializer=self.kernel_initializer,
+                             seed=seeds.pop(), dtype=self.dtype_policy, name=f"{name}_attention")
+            for name in ("word", "sentence"))
+        self.word_gru.build((None, None, input_shape[-1]))
+        self.word_attention.build((None, None, 2 * self.word_units))
+        self.sentence_gru.build((None, None, 2 * self.word_units))
+        self.sentence_attention.build((None, None, 2 * self.sentence_units))
+        self.built = True
+
+    def call(self, inputs, mask=None, return_attention_scores=False):
+        _, sentences, words, depth = ops.shape(inputs)
+        mask, sentence_mask = as_mask(mask), None
+        if mask is not None:
+            sentence_mask = ops.any(mask, axis=-1)
+            mask = ops.reshape(mask, (-1, words))
+        # (B, S, W, D) -> (B S, W, D): a sentence is a row of its own.
+        vectors, word_weights = _encode(
+            self.word_gru, self.word_attention, ops.reshape(inputs, (-1, words, depth)), mask)
+        vectors = ops.reshape(vectors, (-1, sentences, 2 * self.word_units))
+        vector, weights = _encode(
+            self.sentence_gru, self.sentence_attention, vectors, sentence_mask)
+        if not return_attention_scores:
+            return vector
+        return vector, ops.reshape(word_weights, (-1, sentences, words)), weights
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0], 2 * self.sentence_units
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "word_units": self.word_units,
+            "sentence_units": self.sentence_units, "attention_units": self.attention_units,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed}
+
+
+def _encode(gru, attention, x, mask):
+    hidden, *_ = gru(x, mask=mask)
+    return attention(hidden, mask=mask, return_attention_scores=True)

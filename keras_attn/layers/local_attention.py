@@ -1,0 +1,192 @@
+"""Luong's local attention."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.scores.by_name import make_score, score_config
+from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops.masks import as_mask, combine_masks
+from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
+
+ALIGNMENTS = "monotonic", "predictive"
+RENORMALIZE = "none", "weights", "scores"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LocalAttention(keras.layers.Layer):
+    """Attention to the keys around one position, that of the query or a predicted one.
+
+    `a_t(s) = softmax_s(score(q_t, k_s)) exp(-(s - p_t)^2 / (2 sigma^2))` over the
+    `s` of `[floor(p_t) - window, floor(p_t) + window]`. Monotonic: `p_t = t`, no Gaussian.
+    Predictive: `p_t = S sigmoid(v^T tanh(W q_t))`, at most S - 1, with S the unmasked keys of the
+    row; its weights sum to less than 1. No gradient passes through the edge of the window, that
+    of v and W comes through the Gaussian.
+
+    Positions are those of a key, or of a query, among the unmasked ones, so padding on either side
+    changes nothing. It has logits for all keys; `WindowAttention` has not.
+
+    Args:
+        window: Keys on either side, D in the paper.
+        alignment: `"monotonic"` or `"predictive"`.
+        score: See `Attention`.
+        units: Hidden units of `"concat"` and `"additive"`.
+        sigma: Of the Gaussian; `window / 2` if None.
+        renormalize: Of predictive alignment. `"none"`: as in the paper;
+            `"weights"`: divided by their sum; `"scores"`: the Gaussian
+            multiplies the scores before the softmax, as the authors' later code.
+        dropout: Share of attention weights dropped in training.
+        kernel_initializer: Of W, `(Q, Q)`, and of v.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        query: `(B, T, Q)`.
+        value: `(B, S, V)`.
+        key: `(B, S, K)`; the value if None.
+        query_positions: Integers `(B, T)` or `(T,)`, the t of monotonic alignment
+            when decoding; if None, that of the query among the unmasked ones. Past the
+            last key it is that of the last key.
+        Others as of `Attention`, without a cache.
+
+    Returns:
+        Output `(B, T, V)`; then the weights `(B, T, S)` if asked for.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown, or a mask is float.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.2, eq. 9-10.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import LocalAttention
+    >>> query, value = np.zeros((1, 4, 1)), np.array([[[1.0], [2.0], [4.0], [8.0]]])
+    >>> print(ops.convert_to_numpy(LocalAttention(1, score="dot")(query, value))[0, :, 0].round(3))
+    [1.5   2.333 4.667 6.   ]
+    """
+
+    def __init__(self, window=10, alignment="monotonic", score="bilinear", units=None, sigma=None,
+                 renormalize="none", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        if window < 0:
+            raise ValueError(f"window must not be negative. Received: window={window}")
+        if alignment not in ALIGNMENTS:
+            raise ValueError(f"alignment must be one of {', '.join(ALIGNMENTS)}. "
+                             f"Received: alignment={alignment!r}")
+        if renormalize not in RENORMALIZE:
+            raise ValueError(f"renormalize must be one of {', '.join(RENORMALIZE)}. "
+                             f"Received: renormalize={renormalize!r}")
+        if alignment == "predictive" and not (window if sigma is None else sigma) > 0:
+            raise ValueError("sigma must be positive. "
+                             f"Received: sigma={sigma}, window={window}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
+        self.score = make_score(score, units, score_seed, self.dtype_policy)
+        self._score_config = score_config(score)
+        self.window = window
+        self.alignment = alignment
+        self.units = units
+        self.sigma = sigma
+        self.renormalize = renormalize
+        self.dropout = dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        if not self.score.built:
+            self.score.build(query_shape, value_shape if key_shape is None else key_shape)
+        if self.alignment == "predictive":
+            depth = query_shape[-1]
+            kernel_seed, vector_seed = self._kernel_seeds
+            self.position_kernel = self.add_weight(
+                name="position_kernel", shape=(depth, depth),
+                autocast=False,  # positions in float32
+                initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+            self.position_vector = self.add_weight(
+                name="position_vector", shape=(depth, 1), autocast=False,
+                initializer=seeded_initializer(self.kernel_initializer, vector_seed))
+        self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
+        self.built = True
+
+    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
+             use_causal_mask=False, return_attention_scores=False, query_positions=None,
+             training=None):
+        key = value if key is None else key
+        mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
+                          "end" if use_causal_mask else None)
+        places, last = _places(key, value_mask)
+        if self.alignment == "predictive":
+            centers = self._predicted(query, last)
+        else:
+            if query_positions is None:
+                query_positions = _places(query, query_mask)[0][:, 0]
+            # (T,) or (B, T) -> (B or 1, T, 1)
+            positions = ops.cast(query_positions, "float32")
+            centers = ops.minimum(ops.reshape(positions, (-1, ops.shape(query)[1], 1)), last)
+        # (B, T, 1) and (B or 1, 1, S) -> (B, T, S)
+        near = ops.abs(places - ops.floor(centers)) <= self.window
+        mask = combine_masks(mask, near)
+        logits = ops.cast(self.score(query, key), "float32")
+        if self.alignment == "monotonic":
+            weights = masked_softmax(logits, mask)
+        else:
+            weights = self._gaussian(logits, mask, places - centers)
+        output = weighted_average(weights, value, self.dropout if training else 0.0,
+                                  self.seed_generator)
+        return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
+
+    def positions(self, query, value, value_mask=None):
+        """The predicted p of each query, float32 `(B, T)`."""
+        return self._predicted(query, _places(value, value_mask)[1])[..., 0]
+
+    def _predicted(self, query, last):
+        query, kernel, vector = (ops.cast(x, "float32") for x in (
+            query, self.position_kernel, self.position_vector))
+        share = ops.sigmoid(ops.matmul(ops.tanh(ops.matmul(query, kernel)), vector))
+        return ops.minimum((last + 1.0) * share, last)
+
+    def _gaussian(self, logits, mask, distances):
+        sigma = self.window / 2 if self.sigma is None else self.sigma
+        exponent = -ops.square(distances) / (2.0 * sigma**2)
+        if self.renormalize == "weights":  # a product of exponentials, divided by its sum
+            return masked_softmax(logits + exponent, mask)
+        if self.renormalize == "scores":
+            return masked_softmax(logits * ops.exp(exponent), mask)
+        return masked_softmax(logits, mask) * ops.exp(exponent)
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], value_shape[-1])
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "window": self.window, "alignment": self.alignment,
+            "score": self._score_config, "units": self.units, "sigma": self.sigma,
+            "renormalize": self.renormalize, "dropout": self.dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed}
+
+
+def _places(x, mask):
+    """Place of each among the unmasked, `(B or 1, 1, S)`, and of the last, `(B or 1, 1, 1)`.
+
+    In float32; masked ones have some place, too.
+
+    Args:
+        x: `(B, S, ...)`.
+        mask: `(B, S)` or None.
+    """
+    if mask is None:
+        places = ops.arange(ops.shape(x)[1], dtype="float32")[None, None]
+    else:
+        real = ops.cast(as_mask(mask), "float32")[:, None]
+        places = ops.cumsum(real, axis=-1) - 1.0
+    return places, ops.maximum(places[..., -1:], 0.0)

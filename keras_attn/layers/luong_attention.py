@@ -1,0 +1,124 @@
+"""Luong's global attention."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention import Attention
+from keras_attn.layers.cache import keep_value_mask
+from keras_attn.layers.scores.by_name import score_config
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LuongAttention(keras.layers.Layer):
+    """Global attention whose context is joined with the decoder's state.
+
+    `c_t = sum_s a_t(s) h_s`, `output_t = tanh(W [c_t; h_t])`, with `h_t` the state of the decoder
+    after it has read the word of step t (Bahdanau asks with the state before).
+
+    Args:
+        units: Depth of the output.
+        score: See `Attention`; or `LocationScore(…)`.
+        attention_units: Hidden units of `"concat"` and `"additive"`.
+        attention: Layer in place of `Attention`, such as `LocalAttention(…)` or
+            `HardAttention(…)`; `score`, `attention_units` and `dropout` are then its own.
+        activation: Of the output. TensorFlow Addons has none by default.
+        dropout: Share of attention weights dropped in training.
+        kernel_initializer: Of W, `(V + Q, units)`; there is no bias.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        query: `(B, T, Q)`, states of the decoder.
+        value: `(B, S, V)`, states of the encoder.
+        key: `(B, S, K)`; the value if None.
+        Others as of `attention`: also `cache` and `cache_index` of `Attention`,
+            `query_positions` of `LocalAttention`, `return_draws` of `HardAttention`.
+
+    Returns:
+        Output `(B, T, units)`; then what `attention` returns after its output.
+
+    Raises:
+        ValueError: If an argument is out of range or a mask is float.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.1, eq. 5.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import LuongAttention
+    >>> layer = LuongAttention(1, "dot", kernel_initializer="ones")
+    >>> query, value = np.array([[[0.0, 0.5]]]), np.array([[[0.2, 0.0], [0.4, 0.0]]])
+    >>> print(ops.convert_to_numpy(layer(query, value)).round(4))  # tanh(0.3 + 0.5)
+    [[[0.664]]]
+    """
+
+    def __init__(self, units, score="bilinear", attention_units=None, attention=None,
+                 activation="tanh", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"units must be positive. Received: units={units}")
+        attention_seed, self._kernel_seed = split_seed(seed, 2)
+        self._attention_config = None if attention is None else score_config(attention)
+        if isinstance(attention, dict):
+            attention = keras.saving.deserialize_keras_object(attention)
+        self.attention = attention or Attention(
+            score, attention_units, dropout, seed=attention_seed, dtype=self.dtype_policy,
+            name="attention")
+        self.units = units
+        self._score_config = score_config(score)
+        self.attention_units = attention_units
+        self.activation = keras.activations.get(activation)
+        self.dropout = dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        if not self.attention.built:
+            self.attention.build(query_shape, value_shape, key_shape)
+        self.kernel = self.add_weight(
+            name="kernel", shape=(value_shape[-1] + query_shape[-1], self.units),
+            initializer=seeded_initializer(self.kernel_initializer, self._kernel_seed))
+        self.built = True
+
+    def __call__(self, *args, **kwargs):
+        return super().__call__(*args, **keep_value_mask(args, kwargs))
+
+    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
+             use_causal_mask=False, return_attention_scores=False, cache=None, cache_index=None,
+             query_positions=None, return_draws=None, training=None):
+        # Not every attention takes these.
+        given = {"cache": cache, "cache_index": cache_index, "query_positions": query_positions,
+                 "return_draws": return_draws}
+        found = self.attention(
+            query, value, key, query_mask=query_mask, value_mask=value_mask,
+            attention_mask=attention_mask, use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores, training=training,
+            **{name: x for name, x in given.items() if x is not None})
+        context, *others = found if isinstance(found, tuple) else (found,)
+        output = self.join(context, query)
+        return (output, *others) if others else output
+
+    def join(self, context, query):
+        """The output from what attention found."""
+        joined = ops.concatenate([context, ops.cast(query, context.dtype)], axis=-1)
+        return self.activation(ops.matmul(joined, ops.cast(self.kernel, joined.dtype)))
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], self.units)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "units": self.units, "score": self._score_config,
+            "attention_units": self.attention_units, "attention": self._attention_config,
+            "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed}

@@ -1,0 +1,164 @@
+"""Multi-head self-attention to all positions and to those nearby."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.window_attention import self_attention_mask
+from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.ops.windows import window_mask
+
+MIXES = "gate", "heads", "cascade"
+GATES = "query", "head", "scalar"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class MixedAttention(keras.layers.Layer):
+    """Self-attention of several heads, global and local at once.
+
+    With `A` the weights of attention to all positions and `L` those of attention to the ones at
+    most `window` away, of the same queries and keys:
+
+    - `"gate"`: `g A V + (1 - g) L V`, `g = sigmoid(w^T x_i + b)` of each head (`gate="query"`), or
+      a learned number of each head (`"head"`) or of all (`"scalar"`);
+    - `"heads"`: the first `global_heads` heads are global, the others local;
+    - `"cascade"`: first globally, then those of these weights that are in the window, not divided
+      by their sum: a head whose attention is far away has little to say.
+
+    No paper defines this layer; the formulas are ours. Memory is `O(T^2)`.
+
+    Args:
+        num_heads: Number of heads H.
+        key_dim: Depth of queries, keys and values in a head.
+        window: Positions seen on either side by local attention.
+        mix: One of these.
+        gate: `"query"`, `"head"` or `"scalar"`.
+        global_heads: Of `"heads"`; half of them if None.
+        dropout: Share of attention weights dropped in training.
+        use_bias: Whether the projections have biases.
+        kernel_initializer, bias_initializer: Initializers; the gate's begins with zeros.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        query: `(B, T, D)`.
+        value, key: The query itself, or None.
+        Others as of `MultiHeadAttention`, without a cache.
+
+    Returns:
+        `(B, T, D)`; then the weights `(B, H, T, T)`, mixed, if asked for.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown, a mask is float,
+            or value or key is another tensor.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import MixedAttention
+    >>> layer = MixedAttention(1, 1, window=0)  # half of all, half of itself
+    >>> _, weights = layer(np.zeros((1, 2, 1)), return_attention_scores=True)
+    >>> print(ops.convert_to_numpy(weights)[0, 0])
+    [[0.75 0.25]
+     [0.25 0.75]]
+    """
+
+    def __init__(self, num_heads, key_dim, window, mix="gate", gate="query", global_heads=None,
+                 dropout=0.0, use_bias=True, kernel_initializer="glorot_uniform",
+                 bias_initializer="zeros", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if window < 0:
+            raise ValueError(f"window must not be negative. Received: window={window}")
+        if mix not in MIXES:
+            raise ValueError(f"mix must be one of {', '.join(MIXES)}. Received: mix={mix!r}")
+        if gate not in GATES:
+            raise ValueError(f"gate must be one of {', '.join(GATES)}. Received: gate={gate!r}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
+                           kernel_initializer=kernel_initializer,
+                           bias_initializer=bias_initializer, seed=seed)
+        self.global_heads = num_heads // 2 if global_heads is None else global_heads
+        if not 0 <= self.global_heads <= num_heads:
+            raise ValueError(f"global_heads must be in [0, {num_heads}]. "
+                             f"Received: global_heads={global_heads}")
+        self.window = window
+        self.mix = mix
+        self.gate = gate
+        self.dropout = dropout
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self.heads.build(self, query_shape)
+        if self.mix == "gate":
+            shapes = {"query": (query_shape[-1], self.heads.num_heads),
+                      "head": (self.heads.num_heads,), "scalar": (1,)}
+            self.gate_kernel = None
+            if self.gate == "query":
+                self.gate_kernel = self.add_weight(
+                    name="gate_kernel", shape=shapes["query"], initializer="zeros")
+            self.gate_bias = self.add_weight(
+                name="gate_bias", shape=shapes[self.gate][-1:], initializer="zeros")
+        self.seed_generator = dropout_generator(
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+        self.built = True
+
+    def __call__(self, query, value=None, key=None, **kwargs):
+        # Keras would make other tensors of them.
+        value, key = (None if x is query else x for x in (value, key))
+        return super().__call__(query, value, key, **kwargs)
+
+    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
+             attention_mask=None, use_causal_mask=False, return_attention_scores=False,
+             training=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask)
+        length = ops.shape(query)[1]
+        projected = self.heads.project(query=query, key=query, value=query)
+        key, value = projected["key"], projected["value"]
+        mask = self._mask(length, query_mask, value_mask, attention_mask, use_causal_mask)
+        near = window_mask(length, self.window, self.window)
+        scale = ops.cast(self.heads.key_dim**-0.5, key.dtype)
+        # (B, H, T, K) x (B, H, T, K) -> (B, H, T, T)
+        logits = ops.matmul(projected["query"] * scale, ops.swapaxes(key, -1, -2))
+        weights = self._mixed(query, logits, mask, near)
+        output = self.heads.output(weighted_average(
+            weights, value, self.dropout if training else 0.0, self.seed_generator))
+        return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
+
+    def _mask(self, length, query_mask, value_mask, attention_mask, causal):
+        mask = head_mask(as_mask(attention_mask, "attention_mask"))
+        value_mask = query_mask if value_mask is None else value_mask
+        if value_mask is not None:
+            mask = combine_masks(mask, as_mask(value_mask, "value_mask")[:, None, None, :])
+        if query_mask is not None:
+            mask = combine_masks(mask, as_mask(query_mask, "query_mask")[:, None, :, None])
+        return combine_masks(mask, causal_mask(length, length) if causal else None)
+
+    def _mixed(self, x, logits, mask, near):
+        if self.mix == "heads":
+            is_global = ops.arange(self.heads.num_heads) < self.global_heads
+            near = ops.logical_or(is_global[:, None, None], near)
+            return masked_softmax(logits, combine_masks(mask, near))
+        everywhere = masked_softmax(logits, mask)
+        if self.mix == "cascade":
+            return ops.where(near, everywhere, 0.0)
+        gate = ops.cast(self.gate_bias, "float32")[:, None, None]  # (H or 1, 1, 1)
+        if self.gate_kernel is not None:
+            gates = ops.matmul(ops.cast(x, "float32"), ops.cast(self.gate_kernel, "float32"))
+            gate = gate + ops.transpose(gates, (0, 2, 1))[..., None]  # (B, H, T, 1)
+        gate = ops.sigmoid(gate)
+        return gate * everywhere + (1.0 - gate) * masked_softmax(logits, combine_masks(mask, near))
+
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+        return query_shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        config = self.heads.self_attention_config()
+        return {**super().get_config(), **config, "window": self.window, "mix": self.mix,
+                "gate": self.gate, "global_heads": self.global_heads, "dropout": self.dropout}

@@ -1,0 +1,35 @@
+"""Recurrent layers whose padding may lie anywhere."""
+
+import keras
+
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+
+
+def recurrent(kind, units, seed, **kwargs):
+    """A Keras `LSTM` or `GRU` that returns all its outputs, 0 at padding, and its last state.
+
+    A row with no step keeps its first state.
+
+    Args:
+        kind: `keras.layers.LSTM` or `GRU`.
+        units: Depth of the output.
+        seed: Integer for initial weights.
+        **kwargs: Other arguments of the layer.
+    """
+    kernel_seed, recurrent_seed = split_seed(seed, 2)
+    # cuDNN fails at rows with no step and at padding on the left, and XLA does not compile it.
+    return kind(
+        units, kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
+        recurrent_initializer=seeded_initializer("orthogonal", recurrent_seed),
+        return_sequences=True, return_state=True, zero_output_for_mask=True, use_cudnn=False,
+        **kwargs)
+
+
+def bidirectional(kind, units, seed, dtype, name):
+    """`recurrent` in both directions side by side, of depth `2 units`, each with its own seed."""
+    forward_seed, backward_seed = split_seed(seed, 2)
+    return keras.layers.Bidirectional(
+        recurrent(kind, units, forward_seed, dtype=dtype, name="forward"),
+        backward_layer=recurrent(kind, units, backward_seed, dtype=dtype, name="backward",
+                                 go_backwards=True),
+        dtype=dtype, name=name)

@@ -1,0 +1,81 @@
+"""Attention whose weights are the output."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.ops.masks import MASKED
+from keras_attn.ops.weights import joint_mask, masked_softmax
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class PointerAttention(keras.layers.Layer):
+    """Logits of pointing at each input: attention that is a distribution over positions.
+
+    `u_ij = v^T tanh(W d_i + U e_j)`, `p(j | i) = softmax_j(u_ij)`.
+
+    Args:
+        units: Hidden units; the depth of the value if None.
+        kernel_initializer: Of W, U and v.
+        seed: Integer for them.
+
+    Call arguments:
+        query: d, `(B, T, Q)`, states of a decoder.
+        value: e, `(B, S, V)`, what may be pointed at.
+        query_mask: Boolean or integer `(B, T)`; False queries point at nothing.
+        value_mask: Boolean or integer `(B, S)`; False values are not pointed at.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`, such as what was
+            not chosen before.
+        return_attention_scores: Also return the distribution.
+
+    Returns:
+        Logits, float32 `(B, T, S)`, -1e30 where masked; then p, float32 `(B, T, S)`, 0 where
+        masked, also in rows with nothing to point at, if asked for.
+
+    Raises:
+        ValueError: If `units` is not positive or a mask is float.
+
+    Reference:
+        Vinyals et al., Pointer Networks, 2015, section 2.3, eq. 3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import PointerAttention
+    >>> layer = PointerAttention(2, kernel_initializer="ones")
+    >>> query, value = np.array([[[0.0]]]), np.array([[[0.0], [9.0], [9.0]]])
+    >>> _, p = layer(query, value, value_mask=np.array([[1, 1, 0]]), return_attention_scores=True)
+    >>> print(ops.convert_to_numpy(p).round(3))
+    [[[0.119 0.881 0.   ]]]
+    """
+
+    def __init__(self, units=None, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.score = AdditiveScore(units, kernel_initializer=kernel_initializer, seed=seed,
+                                   dtype=self.dtype_policy, name="score")
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape):
+        self.score.build(query_shape, value_shape)
+        self.built = True
+
+    def call(self, query, value, query_mask=None, value_mask=None, attention_mask=None,
+             return_attention_scores=False):
+        mask = joint_mask(query, value, query_mask, value_mask, attention_mask)
+        logits = ops.cast(self.score(query, value), "float32")
+        if mask is not None:
+            logits = ops.where(mask, logits, MASKED)
+        return (logits, masked_softmax(logits, mask)) if return_attention_scores else logits
+
+    def compute_output_shape(self, query_shape, value_shape):
+        return (*query_shape[:-1], value_shape[-2])
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        score = self.score.get_config()
+        return {**super().get_config(),
+                **{name: score[name] for name in ("units", "kernel_initializer", "seed")}}

@@ -1,0 +1,1 @@
+"""Layers that tell positions, and distances."""

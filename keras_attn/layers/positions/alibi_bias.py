@@ -1,0 +1,73 @@
+"""ALiBi."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.layers.positions.distances import distances
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AlibiBias(keras.layers.Layer):
+    """Fixed penalty of each head that grows with the distance of query and key.
+
+    `-m_h |i - j|`, with `m_h = 2^(-8 h / H)` for heads 1 to H a power of two; for other numbers
+    those of the next smaller power, then every other one of twice that. In float32.
+
+    Args:
+        num_heads: Number of heads H.
+
+    Call arguments:
+        query: `(..., T, D)`; its length alone is used.
+        key: `(..., S, D)`; the query if None.
+        offset: Integer scalar, position of the first query among the keys.
+
+    Returns:
+        float32 `(H, T, S)`, the `bias` of `scaled_dot_product_attention`.
+
+    Raises:
+        ValueError: If `num_heads` is not positive.
+
+    Reference:
+        Press et al., Train Short, Test Long, 2022, section 3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import AlibiBias
+    >>> print(ops.convert_to_numpy(AlibiBias(2)(np.zeros((1, 2, 4)))))
+    [[[-0.         -0.0625    ]
+      [-0.0625     -0.        ]]
+    <BLANKLINE>
+     [[-0.         -0.00390625]
+      [-0.00390625 -0.        ]]]
+    """
+
+    def __init__(self, num_heads, **kwargs):
+        super().__init__(**kwargs)
+        if num_heads < 1:
+            raise ValueError(f"num_heads must be positive. Received: num_heads={num_heads}")
+        self.num_heads = num_heads
+
+    def build(self, query_shape, key_shape=None):
+        self.built = True
+
+    def call(self, query, key=None, offset=0):
+        distance = ops.cast(ops.abs(distances(query, key, offset)), "float32")
+        return -ops.convert_to_tensor(alibi_slopes(self.num_heads))[:, None, None] * distance
+
+    def compute_output_shape(self, query_shape, key_shape=None):
+        key_shape = query_shape if key_shape is None else key_shape
+        return self.num_heads, query_shape[-2], key_shape[-2]
+
+    def get_config(self):
+        return {**super().get_config(), "num_heads": self.num_heads}
+
+
+def alibi_slopes(num_heads):
+    """The m of each head, float32 `(H,)`."""
+    power = 2 ** int(np.log2(num_heads))
+    slopes = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
+    between = 2.0 ** (-4.0 / power * np.arange(1, 2 * power + 1, 2))
+    return np.concatenate([slopes, between])[:num_heads].astype("float32")

@@ -1,0 +1,107 @@
+"""T5's bias by distance."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_attn.layers.positions.distances import distances
+from keras_attn.layers.seeds import seeded_initializer
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RelativePositionBias(keras.layers.Layer):
+    """Learned number of each head for the distance of query and key, added to their logit.
+
+    `b[h, bucket(j - i)]`: small distances have buckets of their own, larger ones share one with
+    those of about the same logarithm, all from `max_distance` on the last. T5 shares one such
+    layer among all layers of a stack, and does not divide its logits by `sqrt(key_dim)`.
+
+    Args:
+        num_heads: Number of heads H.
+        num_buckets: Buckets; an even number.
+        max_distance: Where the last bucket begins.
+        bidirectional: Whether keys after a query have buckets, half of them;
+            else they share bucket 0.
+        initializer: Of the table, `(num_buckets, H)`.
+        seed: Integer for it.
+
+    Call arguments:
+        query: `(..., T, D)`; its length alone is used.
+        key: `(..., S, D)`; the query if None.
+        offset: Integer scalar, position of the first query among the keys.
+
+    Returns:
+        float32 `(H, T, S)`, the `bias` of `scaled_dot_product_attention`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Raffel et al., Exploring the Limits of Transfer Learning with a Unified
+        Text-to-Text Transformer, 2020, section 2.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import RelativePositionBias
+    >>> layer = RelativePositionBias(1, num_buckets=8, max_distance=16)
+    >>> print(ops.convert_to_numpy(layer.buckets(np.zeros((1, 2, 4)), np.zeros((1, 10, 4)))))
+    [[0 5 6 6 6 6 7 7 7 7]
+     [1 0 5 6 6 6 6 7 7 7]]
+    """
+
+    def __init__(self, num_heads, num_buckets=32, max_distance=128, bidirectional=True,
+                 initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        exact = num_buckets // (4 if bidirectional else 2)
+        if num_heads < 1 or num_buckets % 2 or exact < 1 or max_distance <= exact:
+            raise ValueError(
+                "num_heads must be positive, num_buckets even, at least 4 (2 in one direction), "
+                f"and max_distance larger than {exact}, the buckets of single distances. Received: "
+                f"num_heads={num_heads}, num_buckets={num_buckets}, max_distance={max_distance}")
+        self.num_heads = num_heads
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
+        self.initializer = keras.initializers.get(initializer)
+        self.seed = seed
+
+    def build(self, query_shape, key_shape=None):
+        self.table = self.add_weight(
+            name="table", shape=(self.num_buckets, self.num_heads), dtype="float32",
+            initializer=seeded_initializer(self.initializer, self.seed), autocast=False)
+        self.built = True
+
+    def call(self, query, key=None, offset=0):
+        # (T, S, H) -> (H, T, S)
+        found = ops.take(self.table, self.buckets(query, key, offset), axis=0)
+        return ops.transpose(found, (2, 0, 1))
+
+    def buckets(self, query, key=None, offset=0):
+        """The bucket of each pair, int32 `(T, S)`."""
+        ahead = -distances(query, key, offset)
+        buckets = self.num_buckets
+        start = 0
+        if self.bidirectional:
+            buckets //= 2
+            start = ops.where(ahead > 0, buckets, 0)
+            distance = ops.abs(ahead)
+        else:
+            distance = ops.maximum(-ahead, 0)
+        exact = buckets // 2
+        far = ops.cast(ops.maximum(distance, exact), "float32") / exact
+        shared = ops.log(far) * ((buckets - exact) / math.log(self.max_distance / exact))
+        shared = ops.minimum(exact + ops.cast(shared, "int32"), buckets - 1)
+        return start + ops.where(distance < exact, distance, shared)
+
+    def compute_output_shape(self, query_shape, key_shape=None):
+        key_shape = query_shape if key_shape is None else key_shape
+        return self.num_heads, query_shape[-2], key_shape[-2]
+
+    def get_config(self):
+        return {**super().get_config(), "num_heads": self.num_heads,
+                "num_buckets": self.num_buckets, "max_distance": self.max_distance,
+                "bidirectional": self.bidirectional,
+                "initializer": keras.initializers.serialize(self.initializer), "seed": self.seed}

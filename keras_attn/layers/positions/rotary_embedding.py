@@ -1,0 +1,89 @@
+"""Rotary position embedding."""
+
+import keras
+from keras import ops
+
+from keras_attn.ops.positions import rotation_angles
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RotaryEmbedding(keras.layers.Layer):
+    """Turns pairs of a query's or key's entries by angles that grow with its position.
+
+    `(x_a, x_b) -> (x_a cos - x_b sin, x_b cos + x_a sin)` of `position * w^(-2i/D)` for pair i, in
+    float32, so that the product of a query and a key depends on their distance alone.
+
+    Args:
+        layout: `"interleaved"`: pairs are entries 2i and 2i + 1, as in the paper
+            and in GPT-J; `"halves"`: i and i + D/2, as in GPT-NeoX, LLaMA and
+            KerasHub. One becomes the other when the columns of the kernels of
+            queries and keys change places.
+        max_wavelength: w.
+
+    Call arguments:
+        inputs: `(..., T, D)`, queries or keys of a head.
+        position_ids: Integers `(..., T)` that broadcast to the inputs; 0 to
+            T - 1 if None.
+
+    Returns:
+        `(..., T, D)`.
+
+    Raises:
+        ValueError: If D is odd, `layout` unknown or `max_wavelength` not positive.
+
+    Reference:
+        Su et al., RoFormer, 2021, eq. 34.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import RotaryEmbedding
+    >>> turned = RotaryEmbedding()(np.array([[[1.0, 0.0], [1.0, 0.0]]]))
+    >>> print(ops.convert_to_numpy(turned).round(3))  # by 0 and by 1
+    [[[1.    0.   ]
+      [0.54  0.841]]]
+    """
+
+    def __init__(self, layout="interleaved", max_wavelength=10000.0, **kwargs):
+        super().__init__(**kwargs)
+        if layout not in ("interleaved", "halves"):
+            raise ValueError("layout must be 'interleaved' or 'halves'. "
+                             f"Received: layout={layout!r}")
+        if max_wavelength <= 0:
+            raise ValueError("max_wavelength must be positive. "
+                             f"Received: max_wavelength={max_wavelength}")
+        self.layout = layout
+        self.max_wavelength = max_wavelength
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        if input_shape[-1] % 2:
+            raise ValueError("RotaryEmbedding needs an even depth. "
+                             f"Received: input_shape={input_shape}")
+        self.built = True
+
+    def call(self, inputs, position_ids=None):
+        if position_ids is None:
+            position_ids = ops.arange(ops.shape(inputs)[-2], dtype="int32")
+        depth = inputs.shape[-1]
+        angles = rotation_angles(position_ids, depth, self.max_wavelength)  # (..., T, D / 2)
+        sines, cosines = ops.sin(angles), ops.cos(angles)
+        x = ops.cast(inputs, "float32")
+        if self.layout == "halves":
+            first, second = x[..., :depth // 2], x[..., depth // 2:]
+        else:
+            first, second = x[..., ::2], x[..., 1::2]
+        turned = first * cosines - second * sines, second * cosines + first * sines
+        if self.layout == "halves":
+            turned = ops.concatenate(turned, axis=-1)
+        else:
+            turned = ops.reshape(ops.stack(turned, axis=-1), ops.shape(x))
+        return ops.cast(turned, inputs.dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "layout": self.layout,
+                "max_wavelength": self.max_wavelength}

@@ -1,0 +1,194 @@
+"""A step of any recurrent cell that attends."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention import Attention
+from keras_attn.layers.local_attention import LocalAttention
+from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.recurrent.memory import attend, by_source, prepare
+from keras_attn.layers.recurrent.parts import part, part_config
+from keras_attn.layers.scores.additive_score import AdditiveScore
+
+ORDERS = "attend_last", "attend_first"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentionCell(keras.layers.Layer):
+    """A recurrent cell of Keras and attention.
+
+    With x the embedding of the last word, s the state before and h the memory:
+
+    - `"attend_last"`: `s_t = cell([x; a_{t-1}], s)`, `a_t = attention(s_t, h)`, the output;
+      `a_0 = 0`. Without input feeding `s_t = cell(x, s)`.
+    - `"attend_first"`: `a_t = attention(s, h)`, `s_t = cell([x; a_t], s)`, the output.
+
+    The first states are `initial_state`, those of the cell.
+
+    A cell of `RecurrentDecoder`, see there. Without input feeding all steps attend at once.
+
+    Args:
+        cell: Keras cell, such as `LSTMCell`, `GRUCell` or `StackedRNNCells`, without dropout; its
+            state is the output of the last cell.
+        attention: `LuongAttention`, `Attention`, `LocalAttention`, `HardAttention`, or another
+            layer that is called as they are; None: none, and the output is `s_t`.
+        order: One of these.
+        input_feeding: Whether the cell is told what was attended to at the step before.
+
+    Call arguments:
+        inputs: `(N, E)`.
+        states: Of `start`.
+        memory: Of `prepare_memory`.
+        index: Integer scalar, the number of the step.
+        training: Whether the attention is in training.
+
+    Returns:
+        (outputs, states): outputs go to `read_out`.
+
+    Raises:
+        ValueError: If an argument is unknown or the cell has dropout.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.3.
+
+    Examples:
+
+    >>> import keras, numpy as np
+    >>> from keras_attn.layers import LuongAttention
+    >>> from keras_attn.layers import AttentionCell, RecurrentDecoder
+    >>> cell = AttentionCell(keras.layers.LSTMCell(4), LuongAttention(5))
+    >>> decoder = RecurrentDecoder(cell, vocabulary_size=9, embedding_dim=3)
+    >>> logits, alignments = decoder(np.array([[1, 5, 6]]), np.ones((1, 2, 8)))
+    >>> tuple(logits.shape), tuple(alignments.shape)
+    ((1, 3, 9), (1, 3, 2))
+    """
+
+    def __init__(self, cell, attention, order="attend_last", input_feeding=True, **kwargs):
+        super().__init__(**kwargs)
+        if order not in ORDERS:
+            raise ValueError(
+                f"order must be one of {', '.join(ORDERS)}. Received: order={order!r}")
+        cell, attention = part(cell), part(attention)
+        for one in getattr(cell, "cells", [cell]):
+            if getattr(one, "dropout", 0) or getattr(one, "recurrent_dropout", 0):
+                raise ValueError("The cell must have no dropout: its masks do not live in a loop; "
+                                 f"RecurrentDecoder has dropout. Received: cell={one}")
+        self.cell = cell
+        self.attention = attention
+        self.order = order
+        self.input_feeding = input_feeding
+        is_luong = isinstance(attention, LuongAttention)
+        self._inner = attention.attention if is_luong else attention
+        self._feeds = attention is not None and input_feeding and order == "attend_last"
+        additive = isinstance(self._inner, Attention) and isinstance(
+            self._inner.score, AdditiveScore)
+        self._projecting = self._inner.score if additive else None
+
+    def build(self, input_shape, memory_shape):
+        size = getattr(self.cell, "output_size", None) or self.cell.state_size
+        while not isinstance(size, int):
+            size = size[0]
+        query, width = (None, None, size), 0
+        if self.attention is not None:
+            if not self.attention.built:
+                self.attention.build(query, memory_shape)
+            width = self.attention.compute_output_shape(query, memory_shape)[-1]
+        first = self.order == "attend_first"
+        if not self.cell.built:
+            joined = width if first or self._feeds else 0
+            self.cell.build((None, input_shape[-1] + joined))
+        self._width = width
+        self.output_size = size if first or self.attention is None else width
+        self.built = True
+
+    def prepare_memory(self, memory, mask=None):
+        """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
+        return prepare(memory, mask, self._projecting, self.compute_dtype)
+
+    def prepare_inputs(self, inputs):
+        """The inputs: what a cell makes of them is its own affair."""
+        return inputs
+
+    def start(self, initial_state, batch_size):
+        """States before the first step.
+
+        Args:
+            initial_state: States of the cell; None: its own first ones.
+            batch_size: N.
+        """
+        if initial_state is None:
+            initial_state = self.cell.get_initial_state(batch_size=batch_size)
+        if not keras.tree.is_nested(initial_state):
+            initial_state = [initial_state]
+        states = {"cell": keras.tree.map_structure(
+            lambda x: ops.cast(x, self.compute_dtype), list(initial_state))}
+        if self._feeds:
+            states["fed"] = ops.zeros((batch_size, self._width), self.compute_dtype)
+        return states
+
+    def call(self, inputs, states, memory, index=0, training=None):
+        own = states["cell"]
+        if self.attention is not None and self.order == "attend_first":
+            first = own[-1] if keras.tree.is_nested(own[-1]) else own
+            attended, weights = self._attend(first[0][:, None], memory, index, training)
+            output, own = self.cell(ops.concatenate([inputs, attended[:, 0]], axis=-1), own)
+            return {"output": output, "weights": weights[:, 0]}, {"cell": own}
+        if not self._feeds:
+            output, own = self.cell(inputs, own)
+            return {"output": output}, {"cell": own}
+        output, own = self.cell(ops.concatenate([inputs, states["fed"]], axis=-1), own)
+        attended, weights = self._attend(output[:, None], memory, index, training)
+        attended = attended[:, 0]
+        return ({"output": attended, "weights": weights[:, 0]},
+                {"cell": own, "fed": attended})
+
+    def read_out(self, outputs, inputs, memory, index=0, training=None):
+        """What words are predicted from, of many steps at once.
+
+        Args:
+            outputs: Of the call, `(N, T, ...)` each.
+            inputs: What the steps were given, `(N, T, E)`.
+            memory, index, training: As in the call, of the first of the steps.
+
+        Returns:
+            `(N, T, output_size)` and the weights of attention, `(N, T, S)`; 0 if there is none.
+        """
+        output = outputs["output"]
+        if self.attention is None:
+            size = ops.shape(memory["value"])[1]
+            return output, ops.zeros((*ops.shape(output)[:2], size), output.dtype)
+        if "weights" in outputs:
+            return output, outputs["weights"]
+        return self._attend(output, memory, index, training)
+
+    def _attend(self, query, memory, index, training):
+        return by_source(
+            lambda grouped: self._attended(grouped, memory, index, training,
+                                           one_step=query.shape[1] == 1),
+            query, memory)
+
+    def _attended(self, query, memory, index, training, one_step):
+        inner = self._inner
+        if self._projecting is not None:
+            context, weights = attend(self._projecting, query, memory,
+                                      inner.dropout if training else 0.0, inner.seed_generator)
+        else:
+            given = {}
+            if isinstance(inner, LocalAttention) and inner.alignment == "monotonic":
+                count = ops.shape(query)[1]
+                # Queries of one step are those of several targets.
+                steps = (ops.zeros((count,), "int32") if one_step
+                         else ops.arange(count, dtype="int32"))
+                given["query_positions"] = index + steps
+            context, weights = inner(
+                query, memory["value"], value_mask=memory.get("mask"),
+                return_attention_scores=True, training=training, **given)
+        if inner is self.attention:
+            return context, weights
+        return self.attention.join(context, query), weights
+
+    def get_config(self):
+        return {**super().get_config(), "cell": part_config(self.cell),
+                "attention": part_config(self.attention), "order": self.order,
+                "input_feeding": self.input_feeding}

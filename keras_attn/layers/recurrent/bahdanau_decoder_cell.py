@@ -1,0 +1,175 @@
+"""A step of Bahdanau's decoder."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.recurrent.memory import attend, by_source, prepare
+from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.products import by_rows
+
+READOUTS = "maxout", "tanh"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BahdanauDecoderCell(keras.layers.Layer):
+    """A gated unit that asks with the state before the step and reads a word and what it found.
+
+    With x the embedding of the last word, s the state before and h the memory:
+
+    - `c = sum_j a_j h_j`, `a = softmax_j(v^T tanh(W_a s + U_a h_j))`
+    - `z, r = sigmoid(W x + U s + C c + b)`, each with kernels of its own
+    - `s' = tanh(W x + U (r s) + C c + b)`
+    - the new state is `(1 - z) s + z s'`; the z of Keras's GRU is 1 minus this one
+    - read out is `t = maxout(U_o s + V_o x + C_o c + b)`, of two units each.
+
+    The first state is `tanh(W_s initial_state)`.
+
+    A cell of `RecurrentDecoder`, see there.
+
+    Args:
+        units: Depth of the state.
+        attention_units: Hidden units of the score; `units` if None.
+        readout_units: Depth of what is read out; `units` if None.
+        readout: `"maxout"`, or `"tanh"` of as many units.
+        kernel_initializer: Of kernels, but of the recurrent ones.
+        recurrent_initializer: Of the kernels of s in the state.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: `(N, P)`, of `prepare_inputs`.
+        states: List of the state, `(N, units)`.
+        memory: Of `prepare_memory`.
+
+    Returns:
+        (outputs, states): outputs go to `read_out`.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown, or the first state is not made
+            from `units` numbers.
+
+    Reference:
+        Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
+        and Translate, 2015, appendix A.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.layers import BahdanauDecoderCell, RecurrentDecoder
+    >>> decoder = RecurrentDecoder(BahdanauDecoderCell(4), vocabulary_size=9, embedding_dim=3)
+    >>> logits, alignments = decoder(np.array([[1, 5, 6]]), np.ones((1, 2, 8)))
+    >>> tuple(logits.shape), tuple(alignments.shape)
+    ((1, 3, 9), (1, 3, 2))
+    """
+
+    def __init__(self, units, attention_units=None, readout_units=None, readout="maxout",
+                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
+                 seed=None, **kwargs):
+        super().__init__(**kwargs)
+        sizes = {"units": units, "attention_units": attention_units,
+                 "readout_units": readout_units}
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        if readout not in READOUTS:
+            raise ValueError(f"readout must be one of {', '.join(READOUTS)}. "
+                             f"Received: readout={readout!r}")
+        score_seed, *self._seeds = split_seed(seed, 7)
+        self.units = units
+        self.attention_units = attention_units or units
+        self.readout_units = readout_units or units
+        self.readout = readout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.seed = seed
+        self.score = AdditiveScore(self.attention_units, kernel_initializer=kernel_initializer,
+                                   seed=score_seed, dtype=self.dtype_policy, name="score")
+
+    @property
+    def output_size(self):
+        """Depth of what is read out."""
+        return self.readout_units
+
+    def build(self, input_shape, memory_shape):
+        units, value_dim = self.units, memory_shape[-1]
+        read = self.readout_units * (2 if self.readout == "maxout" else 1)
+        self.score.build((None, None, units), memory_shape)
+        kernel, recurrent = self.kernel_initializer, self.recurrent_initializer
+        # The columns of three products: of z, of r and of s'; of the word also those read out.
+        weights = {"input_kernel": ((input_shape[-1], 3 * units + read), kernel),
+                   "context_kernel": ((value_dim, 3 * units), kernel),
+                   "gate_kernel": ((units, 2 * units), recurrent),
+                   "candidate_kernel": ((units, units), recurrent),
+                   "initial_kernel": ((units, units), kernel),
+                   "readout_kernel": ((units + value_dim, read), kernel)}
+        for (name, (shape, initializer)), seed in zip(weights.items(), self._seeds, strict=True):
+            setattr(self, name, self.add_weight(
+                name=name, shape=shape, initializer=seeded_initializer(initializer, seed)))
+        self.bias = self.add_weight(name="bias", shape=(3 * units + read,), initializer="zeros")
+        self.built = True
+
+    def prepare_memory(self, memory, mask=None):
+        """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
+        return prepare(memory, mask, self.score, self.compute_dtype)
+
+    def prepare_inputs(self, inputs):
+        """`W x + b` of state and read-out, `(..., 3 units + read)`, from x `(..., E)`."""
+        kernel, bias = (ops.cast(weight, inputs.dtype) for weight in (self.input_kernel, self.bias))
+        return by_rows(lambda rows: ops.matmul(rows, kernel) + bias, inputs)
+
+    def start(self, initial_state, batch_size):
+        """States before the first step.
+
+        Args:
+            initial_state: `(N, units)`, such as the last state of the encoder that reads
+                backwards; None: the state is 0.
+            batch_size: N.
+        """
+        if initial_state is None:
+            return [ops.zeros((batch_size, self.units), self.compute_dtype)]
+        if initial_state.shape[-1] != self.units:
+            raise ValueError(f"initial_state must be of depth units={self.units}. "
+                             f"Received: initial_state.shape={tuple(initial_state.shape)}")
+        initial_state = ops.cast(initial_state, self.compute_dtype)
+        kernel = ops.cast(self.initial_kernel, self.compute_dtype)
+        return [ops.tanh(ops.matmul(initial_state, kernel))]
+
+    def call(self, inputs, states, memory, index=0):
+        (state,), units = states, self.units
+        context, weights = by_source(lambda query: attend(self.score, query, memory),
+                                     state[:, None], memory)
+        context = context[:, 0]
+        given = inputs[:, :3 * units] + ops.matmul(context, self.context_kernel)
+        gates = ops.sigmoid(given[:, :2 * units] + ops.matmul(state, self.gate_kernel))
+        update, reset = gates[:, :units], gates[:, units:]
+        candidate = ops.tanh(given[:, 2 * units:]
+                             + ops.matmul(reset * state, self.candidate_kernel))
+        outputs = {"state": state, "context": context, "weights": weights[:, 0]}
+        return outputs, [state + update * (candidate - state)]
+
+    def read_out(self, outputs, inputs, memory, index=0, training=None):
+        """What words are predicted from, of many steps at once.
+
+        Args:
+            outputs: Of the call, `(N, T, ...)` each.
+            inputs: What the steps were given, `(N, T, P)`.
+
+        Returns:
+            `(N, T, readout_units)` and the weights of attention, `(N, T, S)`.
+        """
+        found = ops.concatenate([outputs["state"], outputs["context"]], axis=-1)
+        kernel = ops.cast(self.readout_kernel, found.dtype)
+        found = by_rows(lambda rows: ops.matmul(rows, kernel), found)
+        found = found + inputs[..., 3 * self.units:]
+        if self.readout == "tanh":
+            return ops.tanh(found), outputs["weights"]
+        pairs = ops.reshape(found, (*ops.shape(found)[:-1], self.readout_units, 2))
+        return ops.max(pairs, axis=-1), outputs["weights"]
+
+    def get_config(self):
+        return {
+            **super().get_config(), "units": self.units, "attention_units": self.attention_units,
+            "readout_units": self.readout_units, "readout": self.readout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+            "seed": self.seed}

@@ -1,0 +1,127 @@
+"""A step of the LSTM that attends to its own past."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.weights import masked_softmax, weighted_average
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class IntraAttentionLSTMCell(keras.layers.Layer):
+    """An LSTM whose state before the step is an average of all earlier ones (LSTMN).
+
+    - `a_i = softmax_i(v^T tanh(W_h h_i + W_x x_t + W_s s_{t-1}))` over the earlier steps i
+    - `s_t = sum_i a_i h_i`, `m_t = sum_i a_i c_i`; both 0 at the first step
+    - `i, f, o = sigmoid(W [s_t; x_t] + b)`, `g = tanh(W [s_t; x_t] + b)`, kernels of their own
+    - `c_t = f m_t + i g`, `h_t = o tanh(c_t)`, the output
+
+    A cell for `keras.layers.RNN`, also with masks: masked steps leave nothing on the tape of h
+    and c.
+
+    Args:
+        units: Depth of h and c.
+        max_length: Steps L that the tape holds; later ones attend to the last L. Each step of
+            training keeps a tape for the gradient, `(B, L, 2 units + attention_units)`.
+        attention_units: Hidden units of the score; `units` if None.
+        kernel_initializer: Of kernels, but of that of s in the gates.
+        recurrent_initializer: Of the latter.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: `(B, D)`.
+        states: List of h and s, `(B, units)`; 1 at places of the tape that are filled, `(B, L)`;
+            and the tape, flat.
+
+    Returns:
+        (output, states): `(B, units)` and a list as above.
+
+    Raises:
+        ValueError: If an argument is not positive.
+
+    Reference:
+        Cheng et al., Long Short-Term Memory-Networks for Machine Reading, 2016,
+        section 3.1, eq. 4-9.
+
+    Examples:
+
+    >>> import keras, numpy as np
+    >>> from keras_attn.layers import IntraAttentionLSTMCell
+    >>> layer = keras.layers.RNN(IntraAttentionLSTMCell(4, max_length=6), return_sequences=True)
+    >>> tuple(layer(np.ones((2, 6, 3))).shape)
+    (2, 6, 4)
+    """
+
+    def __init__(self, units, max_length, attention_units=None,
+                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
+                 seed=None, **kwargs):
+        super().__init__(**kwargs)
+        sizes = {"units": units, "max_length": max_length, "attention_units": attention_units}
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        score_seed, *self._seeds = split_seed(seed, 3)
+        self.units = units
+        self.max_length = max_length
+        self.attention_units = attention_units or units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.seed = seed
+        self.score = AdditiveScore(self.attention_units, kernel_initializer=kernel_initializer,
+                                   seed=score_seed, dtype=self.dtype_policy, name="score")
+        # h, c and the projected key of each step. Flat, as masks of Keras broadcast to (B, ...).
+        self._width = 2 * units + self.attention_units
+        self.state_size = [units, units, max_length, max_length * self._width]
+        self.output_size = units
+
+    def build(self, input_shape):
+        units, depth = self.units, input_shape[-1]
+        self.score.build((None, None, depth + units), (None, None, units))
+        kernel_seed, recurrent_seed = self._seeds
+        self.kernel = self.add_weight(
+            name="kernel", shape=(depth, 4 * units),
+            initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel", shape=(units, 4 * units),
+            initializer=seeded_initializer(self.recurrent_initializer, recurrent_seed))
+
+        def forget_nothing(shape, dtype=None):
+            parts = [ops.zeros((units,), dtype) for _ in range(4)]
+            parts[1] = ops.ones((units,), dtype)
+            return ops.concatenate(parts)
+
+        self.bias = self.add_weight(name="bias", shape=(4 * units,), initializer=forget_nothing)
+        self.built = True
+
+    def get_initial_state(self, batch_size=None):
+        return [ops.zeros((batch_size, size), self.compute_dtype) for size in self.state_size]
+
+    def call(self, inputs, states):
+        _, summary, filled, tape = states
+        units, length, width = self.units, self.max_length, self._width
+        places = ops.reshape(tape, (-1, length, width))
+        query = self.score.project_query(ops.concatenate([inputs, summary], axis=-1)[:, None])
+        logits = self.score.from_projected(query, places[..., 2 * units:])
+        weights = masked_softmax(logits, filled[:, None] > 0.5)
+        # (B, 1, L) x (B, L, 2 units): averages of h and c.
+        found = weighted_average(weights, places[..., :2 * units])[:, 0]
+        summary, carry = found[:, :units], found[:, units:]
+        gates = (ops.matmul(inputs, self.kernel) + ops.matmul(summary, self.recurrent_kernel)
+                 + self.bias)
+        enter, keep, leave = ops.split(ops.sigmoid(gates[:, :3 * units]), 3, axis=-1)
+        carry = keep * carry + enter * ops.tanh(gates[:, 3 * units:])
+        output = leave * ops.tanh(carry)
+        newest = [output, carry, self.score.project_key(output)]
+        # The newest at the end; what falls off in front was empty, or the oldest.
+        tape = ops.concatenate([tape[:, width:], *newest], axis=-1)
+        filled = ops.concatenate([filled[:, 1:], ops.ones_like(filled[:, :1])], axis=-1)
+        return output, [output, summary, filled, tape]
+
+    def get_config(self):
+        return {
+            **super().get_config(), "units": self.units, "max_length": self.max_length,
+            "attention_units": self.attention_units,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+            "seed": self.seed}

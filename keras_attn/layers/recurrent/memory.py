@@ -1,0 +1,63 @@
+"""What a recurrent decoder attends to, as its cells take it: a dictionary of
+`value` `(B, S, V)`, `mask` `(B, S)` where there is padding, and `key` `(B, S, units)` where an
+additive score has projected it, once for all steps.
+"""
+
+from keras import ops
+
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.weights import masked_softmax, weighted_average
+
+
+def prepare(value, mask=None, score=None, dtype=None):
+    """The dictionary.
+
+    Args:
+        value: `(B, S, V)`.
+        mask: Boolean or integer `(B, S)`, or None.
+        score: `AdditiveScore`, or None.
+        dtype: Of value and key.
+    """
+    prepared = {"value": ops.cast(value, dtype)}
+    if mask is not None:
+        prepared["mask"] = as_mask(mask, "memory_mask")
+    if score is not None:
+        prepared["key"] = ops.cast(score.project_key(prepared["value"]), dtype)
+    return prepared
+
+
+def attend(score, query, memory, dropout=0.0, seed=None):
+    """Attention with an additive score.
+
+    Args:
+        score: `AdditiveScore`.
+        query: `(B, T, Q)`.
+        memory: Of `prepare`, with that score.
+        dropout, seed: See `weighted_average`.
+
+    Returns:
+        (context, weights): `(B, T, V)` and `(B, T, S)`.
+    """
+    mask = memory.get("mask")
+    logits = score.from_projected(score.project_query(query), memory["key"])
+    weights = masked_softmax(logits, None if mask is None else mask[:, None])
+    context = weighted_average(weights, memory["value"], dropout, seed)
+    return context, ops.cast(weights, context.dtype)
+
+
+def by_source(function, query, memory):
+    """Calls a function of queries that takes those of a source as one row.
+
+    Args:
+        function: Of `(B, R T, Q)`, to two of `(B, R T, ...)`.
+        query: `(B R, T, Q)`: R targets of each source, side by side.
+        memory: Of `prepare`.
+
+    Returns:
+        Two of `(B R, T, ...)`.
+    """
+    shape = ops.shape(query)
+    grouped = ops.reshape(query, (ops.shape(memory["value"])[0], -1, query.shape[-1]))
+    context, weights = function(grouped)
+    return (ops.reshape(context, (*shape[:2], context.shape[-1])),
+            ops.reshape(weights, (*shape[:2], ops.shape(weights)[-1])))

@@ -1,0 +1,240 @@
+"""The recurrent decoder of sequence-to-sequence models."""
+
+import contextlib
+
+import keras
+from keras import ops
+
+from keras_attn.layers.recurrent.parts import part, part_config
+from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops.products import by_rows
+
+LEVELS = "sequence", "token"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RecurrentDecoder(keras.layers.Layer):
+    """Predicts each word of a target from those before it and from what its cell attends to.
+
+    A step is told the word before: that of the target (forced), or what the decoder itself finds
+    likeliest. Which steps are forced is drawn before the loop; step 0 is, for its word is the
+    mark of the beginning. Where not all are, a first loop, without gradient and dropout, finds
+    the words; then all steps are told theirs. So the only loop with a gradient holds the cell
+    alone, while embeddings, what the cell makes of them by itself, and logits are products over
+    all steps. No loop ends at an end mark: what comes after must have no weight in the loss.
+
+    Args:
+        cell: `AttentionCell`, `BahdanauDecoderCell`, or a layer with what they have:
+            `build(input_shape, memory_shape)`, `output_size`, `prepare_memory(memory, mask)` and
+            `prepare_inputs(embedded)`, what does not depend on states; `start(initial_state,
+            batch_size)`, the first states; `call(inputs, states, memory, index)`, a step, which
+            returns outputs and states, nests; `read_out(outputs, inputs, memory, index,
+            training)`, features `(B, T, output_size)` and alignments `(B, T, S)`.
+        vocabulary_size: Words V of the target.
+        embedding_dim: Depth of their embeddings.
+        teacher_forcing_ratio: Probability that a step is forced in training, where a call does
+            not say; or a function of the number of trainings steps so far, such as one of
+            `keras.optimizers.schedules`. Else all steps are forced.
+        level: `"sequence"`: one draw for all steps of a target; `"token"`: one for each.
+        dropout: Share dropped from embeddings and from what logits are made of.
+        seed: Integer for initial weights, dropout and draws; not those of the cell.
+
+    Call arguments:
+        target_ids: Integers `(B, T)`, the target from the mark of its beginning on; padding on the
+            right.
+        memory: `(B, S, D)`, states of the encoder.
+        memory_mask: Boolean or integer `(B, S)`, False for padding; Keras's own if None.
+        initial_state: What `cell.start` takes; None: the cell's own first state.
+        teacher_forcing_ratio: For this call: a number, also a tensor.
+        cache: None, or states of `start_decoding`; then all steps are forced.
+        cache_index: Integer scalar, the number of the first step; with a cache `target_ids` are
+            `(B R, T)`, and memory is that of `start_decoding`.
+        training: Whether dropout is on and steps may be unforced.
+
+    Returns:
+        Logits `(B, T, V)` of the word after each, and alignments `(B, T, S)`, the weights of
+        attention; then the cache if one was given.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown.
+
+    Reference:
+        Bengio et al., Scheduled Sampling for Sequence Prediction with Recurrent
+        Neural Networks, 2015.
+
+    Examples:
+
+    >>> import keras, numpy as np
+    >>> from keras_attn.layers import LuongAttention
+    >>> from keras_attn.layers import AttentionCell, RecurrentDecoder
+    >>> cell = AttentionCell(keras.layers.GRUCell(4), LuongAttention(4))
+    >>> decoder = RecurrentDecoder(cell, vocabulary_size=9, embedding_dim=3)
+    >>> memory, mask = np.ones((1, 2, 8)), np.array([[1, 0]])
+    >>> logits, alignments = decoder(np.array([[1, 5, 6]]), memory, mask)
+    >>> print(keras.ops.convert_to_numpy(alignments))
+    [[[1. 0.]
+      [1. 0.]
+      [1. 0.]]]
+    """
+
+    def __init__(self, cell, vocabulary_size, embedding_dim, teacher_forcing_ratio=1.0,
+                 level="sequence", dropout=0.0, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        for name, size in (("vocabulary_size", vocabulary_size), ("embedding_dim", embedding_dim)):
+            if size < 1:
+                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        ratio = part(teacher_forcing_ratio)
+        if not callable(ratio) and not 0 <= ratio <= 1:
+            raise ValueError("teacher_forcing_ratio must be in [0, 1], or a function. "
+                             f"Received: teacher_forcing_ratio={ratio}")
+        if level not in LEVELS:
+            raise ValueError(
+                f"level must be one of {', '.join(LEVELS)}. Received: level={level!r}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.cell = part(cell)
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.teacher_forcing_ratio = ratio
+        self.level = level
+        self.dropout = dropout
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, target_ids_shape, memory_shape):
+        table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
+        self.embedding = self.add_weight(
+            name="embedding", shape=(self.vocabulary_size, self.embedding_dim), autocast=False,
+            initializer=seeded_initializer("uniform", table_seed))
+        if not self.cell.built:
+            self.cell.build((None, self.embedding_dim), memory_shape)
+        self.output_kernel = self.add_weight(
+            name="output_kernel", shape=(self.cell.output_size, self.vocabulary_size),
+            initializer=seeded_initializer("glorot_uniform", output_seed))
+        self.dropout_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
+        self.draw_generator = keras.random.SeedGenerator(draw_seed, name="draws")
+        self.training_steps = None
+        if callable(self.teacher_forcing_ratio):
+            self.training_steps = self.add_weight(
+                name="training_steps", shape=(), dtype="int32", initializer="zeros",
+                trainable=False)
+        self.built = True
+
+    def call(self, target_ids, memory, memory_mask=None, initial_state=None,
+             teacher_forcing_ratio=None, cache=None, cache_index=None, training=None):
+        target_ids = ops.cast(target_ids, "int32")
+        if cache is not None:
+            return self._forced(target_ids, cache, memory, cache_index, False)
+        memory = self.cell.prepare_memory(memory, memory_mask)
+        states = self.cell.start(initial_state, ops.shape(target_ids)[0])
+        ratio = self._ratio(teacher_forcing_ratio, training)
+        if not isinstance(ratio, (int, float)) or ratio < 1:
+            target_ids = self._found(target_ids, ratio, states, memory)
+        return self._forced(target_ids, states, memory, 0, training)[:2]
+
+    def start_decoding(self, memory, memory_mask=None, initial_state=None, rows=1):
+        """What decoding begins with.
+
+        Args:
+            memory, memory_mask, initial_state: As in a call.
+            rows: Targets R of each source.
+
+        Returns:
+            (cache, memory): the states of each target, a nest of `(B R, ...)`, and what the
+            targets of a source share. Both go to a call, and the cache that it returns to the
+            next one.
+        """
+        prepared = self.cell.prepare_memory(memory, memory_mask)
+        states = self.cell.start(initial_state, ops.shape(memory)[0])
+        if rows > 1:
+            states = keras.tree.map_structure(lambda x: ops.repeat(x, rows, axis=0), states)
+        return states, prepared
+
+    def _ratio(self, given, training):
+        if given is not None or not training:
+            return 1.0 if given is None else given
+        if self.training_steps is None:
+            return self.teacher_forcing_ratio
+        ratio = self.teacher_forcing_ratio(self.training_steps.value)
+        self.training_steps.assign_add(1)
+        return ratio
+
+    def _found(self, target_ids, ratio, states, memory):
+        """The words that steps are told, `(B, T)`: those of the target where they are forced."""
+        rows, length = ops.shape(target_ids)
+        shape = (rows, 1 if self.level == "sequence" else length)
+        if isinstance(ratio, (int, float)) and ratio <= 0:
+            forced = ops.zeros(shape, "bool")
+        else:
+            forced = keras.random.uniform(shape, seed=self.draw_generator) < ratio
+        forced = ops.logical_or(forced, ops.arange(length) == 0)
+        sequence = ops.stack([target_ids, ops.cast(forced, "int32")], axis=-1)
+
+        def step(x, carried):
+            index, states, likeliest = carried
+            ids = ops.where(x[:, 1] > 0, x[:, 0], likeliest)
+            inputs = self.cell.prepare_inputs(self._embedded(ids))
+            outputs, states = self.cell(inputs, states, memory, index=index, training=False)
+            outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
+            logits, _ = self._logits(outputs, inputs[:, None], memory, index, False)
+            likeliest = ops.cast(ops.argmax(logits[:, 0], axis=-1), "int32")
+            return ids, (index + 1, states, likeliest)
+
+        with frozen(self):
+            states, memory = keras.tree.map_structure(ops.stop_gradient, (states, memory))
+            start = ops.zeros((), "int32"), states, target_ids[:, 0]
+            return over_time(step, sequence, start)[0]
+
+    def _forced(self, ids, states, memory, index, training):
+        """Logits, alignments and last states, of steps that are told these words."""
+        index = ops.cast(index, "int32")
+        x = drop(self._embedded(ids), self.dropout, self.dropout_generator, training)
+        inputs = self.cell.prepare_inputs(x)
+
+        def step(x, carried):
+            index, states = carried
+            with seeds_of_step(self.cell, index) if training else contextlib.nullcontext():
+                outputs, states = self.cell(x, states, memory, index=index, training=training)
+            return outputs, (index + 1, states)
+
+        if ids.shape[1] == 1:
+            outputs, states = self.cell(inputs[:, 0], states, memory, index=index,
+                                        training=training)
+            outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
+        else:
+            outputs, (_, states) = over_time(step, inputs, (index, states))
+            if training:
+                pass_steps(self.cell, ops.shape(ids)[1])
+        logits, alignments = self._logits(outputs, inputs, memory, index, training)
+        return logits, alignments, states
+
+    def _embedded(self, ids):
+        return ops.cast(ops.take(self.embedding, ids, axis=0), self.compute_dtype)
+
+    def _logits(self, outputs, inputs, memory, index, training):
+        found, alignments = self.cell.read_out(outputs, inputs, memory, index, training=training)
+        found = drop(found, self.dropout, self.dropout_generator, training)
+        return by_rows(lambda rows: ops.matmul(rows, self.output_kernel), found), alignments
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, target_ids_shape, memory_shape):
+        return ((*target_ids_shape, self.vocabulary_size),
+                (*target_ids_shape, memory_shape[1]))
+
+    def compute_output_spec(self, *args, **kwargs):
+        if kwargs.get("cache") is None:
+            return super().compute_output_spec(*args, **kwargs)
+        # By tracing: there is one output more.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        ratio = self.teacher_forcing_ratio
+        return {
+            **super().get_config(), "cell": part_config(self.cell),
+            "vocabulary_size": self.vocabulary_size, "embedding_dim": self.embedding_dim,
+            "teacher_forcing_ratio": (
+                keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),
+            "level": self.level, "dropout": self.dropout, "seed": self.seed}

@@ -1,0 +1,123 @@
+"""A sequence from another."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.recurrent.parts import part, part_config
+from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+
+CONTEXTS = "states", "summary", "input", "both"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SequenceToSequence(keras.layers.Layer):
+    """An encoder without attention and a decoder (many-to-many).
+
+    With c the summary of the encoder's outputs:
+
+    - `"states"`: the last states of the encoder are the first ones of the decoder;
+    - `"summary"`: the first state of the decoder is `tanh(W c)`, the others are 0;
+    - `"input"`: each step of the decoder is given `[x; c]`;
+    - `"both"`: the latter two.
+
+    Args:
+        encoder: Keras cell, such as `LSTMCell`.
+        decoder: Keras cell.
+        context: One of these.
+        reduce: How c is made, see `SequenceToVector`.
+        seed: Integer for the initial W and attention.
+
+    Call arguments:
+        source: `(B, S, D)`.
+        target: `(B, T, E)`, what each step of the decoder is given.
+        source_mask: Boolean or integer `(B, S)`; Keras's own if None.
+        target_mask: `(B, T)`, likewise: a masked step repeats the output before it.
+
+    Returns:
+        Outputs of the decoder, `(B, T, units)`.
+
+    Raises:
+        ValueError: If an argument is unknown, or with `"states"` the cells' states differ in
+            size.
+
+    Reference:
+        Sutskever et al., Sequence to Sequence Learning with Neural Networks, 2014,
+        `"states"`; Cho et al., Learning Phrase Representations using RNN
+        Encoder-Decoder, 2014, appendix A, `"both"`.
+
+    Examples:
+
+    >>> import keras, numpy as np
+    >>> from keras_attn.layers import SequenceToSequence
+    >>> layer = SequenceToSequence(keras.layers.GRUCell(4), keras.layers.GRUCell(4))
+    >>> tuple(layer(np.ones((2, 5, 3)), np.ones((2, 6, 7))).shape)
+    (2, 6, 4)
+    """
+
+    def __init__(self, encoder, decoder, context="states", reduce="last", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if context not in CONTEXTS:
+            raise ValueError(
+                f"context must be one of {', '.join(CONTEXTS)}. Received: context={context!r}")
+        reduce_seed, self._kernel_seed = split_seed(seed, 2)
+        encoder, decoder = part(encoder), part(decoder)
+        if context == "states" and encoder.state_size != decoder.state_size:
+            raise ValueError(
+                "context='states' needs cells with states of one size. "
+                f"Received: encoder={encoder.state_size}, decoder={decoder.state_size}")
+        self.context = context
+        self.reduce = reduce
+        self.seed = seed
+        self.encoder, self.decoder = (
+            keras.layers.RNN(cell, return_sequences=True, return_state=True, name=name,
+                             dtype=self.dtype_policy)
+            for cell, name in ((encoder, "encoder"), (decoder, "decoder")))
+        self.summary = SequenceToVector(reduce, seed=reduce_seed, dtype=self.dtype_policy,
+                                        name="summary")
+        self.supports_masking = True
+
+    def build(self, source_shape, target_shape):
+        self.encoder.build(source_shape)
+        encoded = self.encoder.compute_output_shape(source_shape)[0]
+        depth = target_shape[-1]
+        if self.context != "states":
+            self.summary.build(encoded)
+        if self.context in ("input", "both"):
+            depth += encoded[-1]
+        self.decoder.build((*target_shape[:2], depth))
+        self.kernel = None
+        if self.context in ("summary", "both"):
+            first = keras.tree.flatten(self.decoder.state_size)[0]
+            self.kernel = self.add_weight(
+                name="kernel", shape=(encoded[-1], first),
+                initializer=seeded_initializer("glorot_uniform", self._kernel_seed))
+        self.built = True
+
+    def call(self, source, target, source_mask=None, target_mask=None, training=None):
+        encoded, *states = self.encoder(source, mask=source_mask, training=training)
+        if self.context != "states":
+            states = None
+            summary = self.summary(encoded, mask=source_mask)
+        if self.context in ("input", "both"):
+            beside = ops.broadcast_to(
+                summary[:, None], (*ops.shape(target)[:2], summary.shape[-1]))
+            target = ops.concatenate([target, beside], axis=-1)
+        if self.kernel is not None:
+            states = self.decoder.get_initial_state(batch_size=ops.shape(target)[0])
+            flat = keras.tree.flatten(states)
+            flat[0] = ops.tanh(ops.matmul(summary, self.kernel))
+            states = keras.tree.pack_sequence_as(states, flat)
+        return self.decoder(target, initial_state=states, mask=target_mask, training=training)[0]
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, source_shape, target_shape):
+        depth = self.decoder.compute_output_shape(target_shape)[0][-1]
+        return (*target_shape[:2], depth)
+
+    def get_config(self):
+        return {**super().get_config(), "encoder": part_config(self.encoder.cell),
+                "decoder": part_config(self.decoder.cell), "context": self.context,
+                "reduce": self.reduce, "seed": self.seed}

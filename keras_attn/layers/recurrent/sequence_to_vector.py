@@ -1,0 +1,98 @@
+"""A vector from a sequence."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.ops.masks import MASKED, as_mask, combine_masks, padding_mask
+
+REDUCTIONS = "last", "mean", "max", "attention"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SequenceToVector(keras.layers.Layer):
+    """Sums up the steps of a sequence that count (many-to-one).
+
+    - `"last"`: the last of them;
+    - `"mean"`, `"max"`: of each number;
+    - `"attention"`: `AttentionPooling`.
+
+    A row with no step gives 0. Padding may be on either side.
+
+    Args:
+        reduce: One of these.
+        units: Hidden units of `"attention"`; the depth of the inputs if None.
+        seed: Integer for its initial weights.
+
+    Call arguments:
+        inputs: `(B, T, D)`.
+        mask: Boolean or integer `(B, T)`, True at steps that count; Keras's own if None.
+        lengths: Integers `(B,)`, the number of steps that count, from the first.
+
+    Returns:
+        `(B, D)`.
+
+    Raises:
+        ValueError: If `reduce` is unknown or a mask is float.
+
+    Examples:
+
+    >>> import keras, numpy as np
+    >>> from keras_attn.layers import SequenceToVector
+    >>> x, mask = np.array([[[1.0], [2.0], [9.0]]]), np.array([[1, 1, 0]])
+    >>> [float(SequenceToVector(reduce)(x, mask)[0, 0]) for reduce in ("last", "mean", "max")]
+    [2.0, 1.5, 2.0]
+    """
+
+    def __init__(self, reduce="last", units=None, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if reduce not in REDUCTIONS:
+            raise ValueError(
+                f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
+        self.reduce = reduce
+        self.units = units
+        self.seed = seed
+        self.pooling = None
+        if reduce == "attention":
+            self.pooling = AttentionPooling(units, seed=seed, dtype=self.dtype_policy,
+                                            name="pooling")
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        if self.pooling is not None:
+            self.pooling.build(input_shape)
+        self.built = True
+
+    def call(self, inputs, mask=None, lengths=None):
+        length = ops.shape(inputs)[1]
+        mask = as_mask(mask)
+        if lengths is not None:
+            mask = combine_masks(mask, padding_mask(lengths, length))
+        if self.pooling is not None:
+            return self.pooling(inputs, mask=mask)
+        if mask is None:
+            mask = ops.ones((1, length), "bool")
+        real = ops.cast(mask, "float32")[..., None]
+        if self.reduce == "last":
+            steps = ops.arange(length, dtype="int32")
+            last = ops.max(ops.where(mask, steps, -1), axis=1, keepdims=True)
+            # One step has weight 1: what the others hold is not read.
+            return ops.sum(ops.where((steps == last)[..., None], inputs, 0), axis=1)
+        x = ops.cast(inputs, "float32")
+        if self.reduce == "mean":
+            found = ops.sum(ops.where(real > 0, x, 0.0), axis=1) / ops.maximum(
+                ops.sum(real, axis=1), 1.0)
+        else:
+            found = ops.max(ops.where(real > 0, x, MASKED), axis=1)
+            found = ops.where(ops.any(mask, axis=1)[:, None], found, 0.0)
+        return ops.cast(found, inputs.dtype)
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0], input_shape[-1]
+
+    def get_config(self):
+        return {**super().get_config(), "reduce": self.reduce, "units": self.units,
+                "seed": self.seed}

@@ -1,0 +1,80 @@
+"""A loop over time steps, and random numbers inside it."""
+
+import keras
+from keras import ops
+
+DRAWS = 16  # random tensors that a layer draws at a step, at most
+
+
+class _Cell:
+    """What `keras.layers.RNN` asks of a cell, around a function."""
+
+    state_size = 1  # not used: states are given
+
+    def __init__(self, step):
+        self.call = step
+
+    def __call__(self, x, states):
+        return self.call(x, states)
+
+
+def over_time(step, sequence, states):
+    """Calls a function for each time step.
+
+    It is the loop of `keras.layers.RNN`, which has gradients on every backend, also under XLA
+    (that of `ops.scan` has none there on TensorFlow), and may give more than one output. What the
+    function takes from outside is not carried.
+
+    Args:
+        step: Function of `(x, states)`, x `(B, F)`, that returns outputs, a nest of `(B, ...)`,
+            and the new states, of the shapes and dtypes of the old ones.
+        sequence: `(B, T, F)`, T at least 1.
+        states: Nest of tensors.
+
+    Returns:
+        Outputs, a nest of `(B, T, ...)`, and the last states.
+    """
+    structure = None
+
+    def flat_step(x, flat):
+        nonlocal structure
+        outputs, new = step(x, keras.tree.pack_sequence_as(states, list(flat)))
+        structure = keras.tree.map_structure(lambda _: 0, outputs)
+        # Lists: of other nests the loop on JAX finds no last output.
+        return keras.tree.flatten(outputs), keras.tree.flatten(new)
+
+    loop = keras.layers.RNN(_Cell(flat_step), return_sequences=True, name="time_loop")
+    _, outputs, last = loop.inner_loop(sequence, keras.tree.flatten(states), mask=None)
+    return (keras.tree.pack_sequence_as(structure, list(outputs)),
+            keras.tree.pack_sequence_as(states, list(last)))
+
+
+def frozen(layer):
+    """Scope in which no gradient reaches the weights of a layer."""
+    return keras.StatelessScope(
+        [(variable, ops.stop_gradient(variable.value)) for variable in layer.variables])
+
+
+def seeds_of_step(layer, index):
+    """Scope in which a layer draws the random numbers of step `index`.
+
+    JAX cannot update a seed inside a loop; this way it need not.
+    """
+    return keras.StatelessScope([
+        (variable, _later(variable, index) if _is_seed(variable) else variable.value)
+        for variable in layer.variables])
+
+
+def pass_steps(layer, steps):
+    """Leaves the seeds of a layer as after so many steps."""
+    for variable in filter(_is_seed, layer.variables):
+        variable.assign(_later(variable, steps))
+
+
+def _later(variable, steps):
+    drawn = ops.stack([0, ops.cast(steps, "int32") * DRAWS])
+    return variable.value + ops.cast(drawn, variable.dtype)
+
+
+def _is_seed(variable):
+    return variable.path.endswith("seed_generator_state")

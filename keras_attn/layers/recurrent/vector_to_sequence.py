@@ -1,0 +1,73 @@
+"""A sequence from a vector."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.recurrent.parts import part, part_config
+
+FEEDS = "first", "every"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class VectorToSequence(keras.layers.Layer):
+    """Runs a recurrent cell for some steps from one vector (one-to-many).
+
+    - `"first"`: the first step is given x, the others 0;
+    - `"every"`: each step is given x, as by `RepeatVector`.
+
+    Args:
+        cell: Keras cell, such as `LSTMCell`.
+        length: Steps T.
+        feed: One of these.
+
+    Call arguments:
+        inputs: `(B, D)`.
+        initial_state: States of the cell; None: its own first ones.
+
+    Returns:
+        `(B, T, units)`.
+
+    Raises:
+        ValueError: If `length` is not positive or `feed` unknown.
+
+    Examples:
+
+    >>> import keras, numpy as np
+    >>> from keras_attn.layers import VectorToSequence
+    >>> cell = keras.layers.SimpleRNNCell(1, "linear", kernel_initializer="ones",
+    ...                                   recurrent_initializer="ones")
+    >>> layer = VectorToSequence(cell, length=3, feed="every")
+    >>> print(keras.ops.convert_to_numpy(layer(np.array([[2.0]])))[0, :, 0])
+    [2. 4. 6.]
+    """
+
+    def __init__(self, cell, length, feed="first", **kwargs):
+        super().__init__(**kwargs)
+        if length < 1:
+            raise ValueError(f"length must be positive. Received: length={length}")
+        if feed not in FEEDS:
+            raise ValueError(f"feed must be one of {', '.join(FEEDS)}. Received: feed={feed!r}")
+        self.length = length
+        self.feed = feed
+        self.recurrent = keras.layers.RNN(part(cell), return_sequences=True, name="recurrent",
+                                          dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        self.recurrent.build((input_shape[0], self.length, input_shape[-1]))
+        self.built = True
+
+    def call(self, inputs, initial_state=None, training=None):
+        x = inputs[:, None]
+        if self.feed == "every":
+            x = ops.repeat(x, self.length, axis=1)
+        else:
+            x = ops.pad(x, ((0, 0), (0, self.length - 1), (0, 0)))
+        return self.recurrent(x, initial_state=initial_state, training=training)
+
+    def compute_output_shape(self, input_shape):
+        return self.recurrent.compute_output_shape(
+            (input_shape[0], self.length, input_shape[-1]))
+
+    def get_config(self):
+        return {**super().get_config(), "cell": part_config(self.recurrent.cell),
+                "length": self.length, "feed": self.feed}

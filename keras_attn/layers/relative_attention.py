@@ -1,0 +1,189 @@
+"""Multi-head self-attention that knows distances."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.window_attention import self_attention_mask
+from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+from keras_attn.ops.positions import sinusoidal_positions
+from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
+from keras_attn.ops.weights import masked_softmax, weighted_average
+
+STYLES = "xl", "shaw"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RelativeAttention(keras.layers.Layer):
+    """Self-attention of several heads with the distance of query and key in the score.
+
+    - `"xl"`: `(q_i + u)^T k_j + (q_i + v)^T W_R r_{i-j}`, r the sines and cosines of the distance,
+      u and v learned for each head; all divided by `sqrt(key_dim)`;
+    - `"shaw"`: `q_i^T (k_j + a_{i-j}) / sqrt(key_dim)`, and the values are `v_j + b_{i-j}`, with a
+      and b learned for each distance up to `max_distance`, which farther ones share.
+
+    Args:
+        num_heads: Number of heads H.
+        key_dim: Depth of queries, keys and values in a head.
+        style: `"xl"` or `"shaw"`.
+        max_distance: Of `"shaw"`, on either side.
+        dropout: Share of attention weights dropped in training.
+        use_bias: Whether the projections have biases; in the paper of "xl" they have none.
+        kernel_initializer, bias_initializer: Initializers.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        query: `(B, T, D)`.
+        value, key: The query itself, or None.
+        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
+        value_mask: Boolean or integer `(B, M + T)`, True at keys that may be
+            attended, those of the memory first; if None and there is a
+            memory, all of it, then the query's.
+        attention_mask: Boolean or integer, broadcasts to `(B, T, M + T)` or with heads.
+        use_causal_mask: Whether keys after the query are hidden.
+        memory: `(B, M, D)`, inputs of the layer before these ones, to be
+            attended to; no gradient passes into it.
+        return_attention_scores: Also return the weights, before dropout.
+        training: Whether dropout is on.
+
+    Returns:
+        `(B, T, D)`; then the weights `(B, H, T, M + T)` if asked for.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown, a mask is float,
+            or value or key is another tensor.
+
+    Reference:
+        Dai et al., Transformer-XL, 2019, section 3.3; Shaw et al.,
+        Self-Attention with Relative Position Representations, 2018, eq. 3-4.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import RelativeAttention
+    >>> layer = RelativeAttention(1, 2, style="shaw", max_distance=1, kernel_initializer="ones")
+    >>> output = layer(np.zeros((1, 3, 4)))  # weights 1/3; only the b of the distances are left
+    >>> print(ops.convert_to_numpy(output)[0, :, 0].round(3))
+    [2. 2. 2.]
+    """
+
+    def __init__(self, num_heads, key_dim, style="xl", max_distance=16, dropout=0.0, use_bias=True,
+                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        if style not in STYLES:
+            raise ValueError(f"style must be one of {', '.join(STYLES)}. Received: style={style!r}")
+        if max_distance < 1:
+            raise ValueError("max_distance must be positive. "
+                             f"Received: max_distance={max_distance}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
+                           kernel_initializer=kernel_initializer,
+                           bias_initializer=bias_initializer, seed=seed)
+        self.style = style
+        self.max_distance = max_distance
+        self.dropout = dropout
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self.heads.build(self, query_shape)
+        heads, depth, width = self.heads.num_heads, self.heads.key_dim, query_shape[-1]
+        seeds = split_seed(self.heads.seed, 2, stream=1)
+        if self.style == "xl":
+            shapes = {"position_kernel": (width, heads * depth)}
+            self.content_bias, self.position_bias = (
+                self.add_weight(name=name, shape=(heads, depth),
+                                initializer=self.heads.bias_initializer)
+                for name in ("content_bias", "position_bias"))
+        else:
+            rows = 2 * self.max_distance + 1
+            shapes = {"key_table": (rows, depth), "value_table": (rows, depth)}
+        self.tables = [
+            self.add_weight(name=name, shape=shape, initializer=seeded_initializer(
+                self.heads.kernel_initializer, seed))
+            for (name, shape), seed in zip(shapes.items(), seeds, strict=False)]
+        self.seed_generator = dropout_generator(
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+        self.built = True
+
+    def __call__(self, query, value=None, key=None, **kwargs):
+        # Keras would make other tensors of them.
+        value, key = (None if x is query else x for x in (value, key))
+        return super().__call__(query, value, key, **kwargs)
+
+    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
+             attention_mask=None, use_causal_mask=False, memory=None,
+             return_attention_scores=False, training=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask)
+        heads, everything = self._project(query, memory)
+        length, keys = ops.shape(query)[1], ops.shape(everything)[1]
+        mask = self._mask(query_mask, value_mask, attention_mask, use_causal_mask, length, keys,
+                          memory)
+        weights = masked_softmax(self._logits(heads, length, keys, query.shape[-1]), mask)
+        dropped = drop(weights, self.dropout, self.seed_generator, training)
+        output = weighted_average(dropped, heads["value"])
+        if self.style == "shaw":
+            table = self._of_distances(self.tables[1], length, keys)
+            output = output + ops.matmul(by_distance(ops.cast(dropped, output.dtype)), table)
+        output = self.heads.output(output)
+        return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
+
+    def _project(self, query, memory):
+        if memory is None:
+            return self.heads.project(query=query, key=query, value=query), query
+        memory = ops.cast(ops.stop_gradient(memory), query.dtype)
+        everything = ops.concatenate([memory, query], axis=1)
+        return self.heads.project(query=query, key=everything, value=everything), everything
+
+    def _mask(self, query_mask, value_mask, attention_mask, causal, length, keys, memory):
+        mask = head_mask(as_mask(attention_mask, "attention_mask"))
+        if value_mask is None and query_mask is not None:
+            value_mask = as_mask(query_mask, "query_mask")
+            if memory is not None:
+                seen = ops.ones((ops.shape(value_mask)[0], keys - length), "bool")
+                value_mask = ops.concatenate([seen, value_mask], axis=1)
+        if value_mask is not None:
+            mask = combine_masks(mask, as_mask(value_mask, "value_mask")[:, None, None, :])
+        if query_mask is not None:
+            mask = combine_masks(mask, as_mask(query_mask, "query_mask")[:, None, :, None])
+        return combine_masks(mask, causal_mask(length, keys, align="end") if causal else None)
+
+    def _logits(self, heads, length, keys, width):
+        query, key = heads["query"], ops.swapaxes(heads["key"], -1, -2)
+        if self.style == "shaw":
+            table = self._of_distances(self.tables[0], length, keys)
+            content, places = query, query
+        else:
+            content, places = (query + ops.cast(bias, query.dtype)[:, None] for bias in (
+                self.content_bias, self.position_bias))
+            vectors = sinusoidal_positions(
+                distances_of_pairs(length, keys), width, layout="concat")
+            table = ops.matmul(ops.cast(vectors, query.dtype),
+                               ops.cast(self.tables[0], query.dtype))
+            table = ops.reshape(table, (-1, self.heads.num_heads, self.heads.key_dim))
+            table = ops.transpose(table, (1, 0, 2))  # (H, T + S - 1, K)
+        # Before the products, which could pass what float16 holds.
+        scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
+        by_key = ops.matmul(content * scale, key)
+        by_place = by_pair(ops.matmul(places * scale, ops.swapaxes(table, -1, -2)))
+        return ops.cast(by_key, "float32") + ops.cast(by_place, "float32")
+
+    def _of_distances(self, table, length, keys):
+        """The row of each distance, `(T + S - 1, K)`."""
+        nearest = ops.clip(distances_of_pairs(length, keys), -self.max_distance, self.max_distance)
+        return ops.cast(ops.take(table, nearest + self.max_distance, axis=0), self.compute_dtype)
+
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+        return query_shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        config = self.heads.self_attention_config()
+        return {**super().get_config(), **config, "style": self.style,
+                "max_distance": self.max_distance, "dropout": self.dropout}

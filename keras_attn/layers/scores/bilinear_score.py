@@ -1,0 +1,63 @@
+"""Bilinear score."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BilinearScore(keras.layers.Layer):
+    """Scores a key by its product with the query through a matrix ("general").
+
+    `score(q, k) = q^T W k`, the last product in float32: float16 ends at 65,504.
+
+    Args:
+        kernel_initializer: Initializer of W, `(query depth, key depth)`.
+        seed: Integer for it.
+
+    Call arguments:
+        query: `(B, T, Q)`.
+        key: `(B, S, K)`.
+
+    Returns:
+        Scores `(B, T, S)` in float32.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import BilinearScore
+    >>> score = BilinearScore(kernel_initializer="ones")
+    >>> query, key = np.array([[[1.0, 2.0]]]), np.array([[[1.0, 1.0, 1.0], [0.0, 0.0, 2.0]]])
+    >>> print(ops.convert_to_numpy(score(query, key)))
+    [[[9. 6.]]]
+    """
+
+    def __init__(self, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, query_shape, key_shape):
+        self.kernel = self.add_weight(
+            name="kernel", shape=(query_shape[-1], key_shape[-1]),
+            initializer=seeded_initializer(self.kernel_initializer, self.seed))
+        self.built = True
+
+    def call(self, query, key):
+        # (B, T, Q) x (Q, K) x (B, S, K) -> (B, T, S)
+        projected = ops.cast(ops.matmul(query, self.kernel), "float32")
+        return ops.matmul(projected, ops.swapaxes(ops.cast(key, "float32"), -1, -2))
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+    def get_config(self):
+        return {**super().get_config(), "seed": self.seed,
+                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

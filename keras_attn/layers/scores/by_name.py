@@ -1,0 +1,52 @@
+"""Scores by their names."""
+
+import keras
+
+from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.layers.scores.bilinear_score import BilinearScore
+from keras_attn.layers.scores.concat_score import ConcatScore
+from keras_attn.layers.scores.cosine_score import CosineScore
+from keras_attn.layers.scores.dot_score import DotScore
+
+SCORES = {
+    "dot": lambda units, **kwargs: _without_seed(DotScore, scale=1.0, **kwargs),
+    "scaled_dot": lambda units, **kwargs: _without_seed(DotScore, **kwargs),
+    "bilinear": lambda units, **kwargs: BilinearScore(**kwargs),
+    "general": lambda units, **kwargs: BilinearScore(**kwargs),
+    "cosine": lambda units, **kwargs: _without_seed(CosineScore, **kwargs),
+    "concat": lambda units, **kwargs: ConcatScore(units, **kwargs),
+    "additive": lambda units, **kwargs: AdditiveScore(units, **kwargs),
+}
+
+
+def make_score(score, units=None, seed=None, dtype=None):
+    """The layer of a name, or the layer that was given.
+
+    Args:
+        score: Key of `SCORES`, a layer of (query, key), or its config.
+        units: Hidden units of "concat" and "additive".
+        seed: Integer for initial weights.
+        dtype: Policy.
+
+    Raises:
+        ValueError: If there is no such score.
+    """
+    if isinstance(score, dict):
+        return keras.saving.deserialize_keras_object(score)
+    if isinstance(score, keras.layers.Layer):
+        return score
+    if score not in SCORES:
+        raise ValueError(f"score must be a layer or one of {', '.join(SCORES)}. "
+                         f"Received: score={score!r}")
+    return SCORES[score](units, seed=seed, dtype=dtype, name="score")
+
+
+def score_config(score):
+    """What `get_config` holds of a score: its name, or the layer's config before it was built."""
+    if isinstance(score, keras.layers.Layer):
+        return keras.saving.serialize_keras_object(score)
+    return score
+
+
+def _without_seed(layer, seed, **kwargs):
+    return layer(**kwargs)

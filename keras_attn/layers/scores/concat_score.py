@@ -1,0 +1,81 @@
+"""Concat score."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ConcatScore(keras.layers.Layer):
+    """Scores a key by a layer of hidden units on query and key, one after the other.
+
+    `score(q, k) = v^T tanh(W [q; k])`
+
+    With `W = [W U]` it is `AdditiveScore`. Without the tanh, as some texts have it, the part of
+    the query is the same for all keys and cancels in the softmax.
+
+    Args:
+        units: Hidden units; the depth of the key if None.
+        kernel_initializer: Of W, `(query depth + key depth, units)`, and of v.
+        seed: Integer for them.
+
+    Call arguments:
+        query: `(B, T, Q)`.
+        key: `(B, S, K)`.
+
+    Returns:
+        Scores `(B, T, S)`, in the dtype of the query.
+
+    Raises:
+        ValueError: If `units` is not positive.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import ConcatScore
+    >>> score = ConcatScore(2, kernel_initializer="ones")
+    >>> query, key = np.array([[[0.5]]]), np.array([[[0.5], [-0.5]]])
+    >>> print(ops.convert_to_numpy(score(query, key)).round(3))
+    [[[1.523 0.   ]]]
+    """
+
+    def __init__(self, units=None, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if units is not None and units < 1:
+            raise ValueError(f"units must be positive. Received: units={units}")
+        self.units = units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, query_shape, key_shape):
+        units = self.units or key_shape[-1]
+        kernel_seed, vector_seed = split_seed(self.seed, 2)
+        self.kernel = self.add_weight(
+            name="kernel", shape=(query_shape[-1] + key_shape[-1], units),
+            initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
+        self.vector = self.add_weight(
+            name="vector", shape=(units, 1),
+            initializer=seeded_initializer(self.kernel_initializer, vector_seed))
+        self.built = True
+
+    def call(self, query, key):
+        # W [q; k] = W_q q + W_k k, without a copy of each query for each key.
+        kernel = ops.cast(self.kernel, query.dtype)
+        depth = query.shape[-1]
+        query = ops.matmul(query, kernel[:depth])[:, :, None, :]
+        hidden = ops.tanh(query + ops.matmul(key, kernel[depth:])[:, None, :, :])
+        return ops.matmul(hidden, self.vector)[..., 0]
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "seed": self.seed,
+                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

@@ -1,0 +1,85 @@
+"""Cosine score."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_attn.layers.scores.depths import require_one_depth
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class CosineScore(keras.layers.Layer):
+    """Scores a key by the cosine of its angle to the query, times a sharpness.
+
+    `score(q, k) = beta * q.k / (|q| |k|)`, in float32.
+
+    Args:
+        beta: Sharpness of the softmax that follows. A cosine lies in [-1, 1],
+            so with `beta=1` no weight can exceed e^2 times another.
+        learn_beta: Whether beta is a weight that starts so; it stays positive,
+            for its logarithm is learned.
+        epsilon: Floor of the squared norms; a zero vector scores 0.
+
+    Call arguments:
+        query: `(B, T, D)`.
+        key: `(B, S, D)`.
+
+    Returns:
+        Scores `(B, T, S)` in float32.
+
+    Raises:
+        ValueError: If the depths of query and key differ, or `beta` is not
+            positive.
+
+    Reference:
+        Graves et al., Neural Turing Machines, 2014, eq. 5-6.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import CosineScore
+    >>> query, key = np.array([[[3.0, 4.0]]]), np.array([[[6.0, 8.0], [-4.0, 3.0]]])
+    >>> print(ops.convert_to_numpy(CosineScore()(query, key)).round(3))
+    [[[1. 0.]]]
+    """
+
+    def __init__(self, beta=1.0, learn_beta=False, epsilon=1e-8, **kwargs):
+        super().__init__(**kwargs)
+        if not beta > 0:
+            raise ValueError(f"beta must be positive. Received: beta={beta}")
+        self.beta = beta
+        self.learn_beta = learn_beta
+        self.epsilon = epsilon
+        self.supports_masking = True
+
+    def build(self, query_shape, key_shape):
+        require_one_depth(self, query_shape, key_shape)
+        self.log_beta = None
+        if self.learn_beta:
+            self.log_beta = self.add_weight(
+                name="log_beta", shape=(), autocast=False,
+                initializer=keras.initializers.Constant(math.log(self.beta)))
+        self.built = True
+
+    def call(self, query, key):
+        # (B, T, D) x (B, S, D) -> (B, T, S)
+        cosines = ops.matmul(self._unit(query), ops.swapaxes(self._unit(key), -1, -2))
+        beta = self.beta
+        if self.log_beta is not None:
+            beta = ops.exp(ops.cast(self.log_beta, "float32"))
+        return beta * cosines
+
+    def _unit(self, x):
+        # Squares overflow float16 from 256 on; a square root has no gradient at 0.
+        x = ops.cast(x, "float32")
+        squared = ops.sum(ops.square(x), axis=-1, keepdims=True)
+        return x * ops.rsqrt(ops.maximum(squared, self.epsilon))
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+    def get_config(self):
+        return {**super().get_config(), "beta": self.beta, "learn_beta": self.learn_beta,
+                "epsilon": self.epsilon}

@@ -1,0 +1,62 @@
+"""Dot-product score."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.scores.depths import require_one_depth
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class DotScore(keras.layers.Layer):
+    """Scores a key by its product with the query.
+
+    `score(q, k) = scale q^T k`, in float32: float16 ends at 65,504.
+
+    Args:
+        scale: Factor; `1 / sqrt(D)` if None.
+
+    Call arguments:
+        query: `(B, T, D)`.
+        key: `(B, S, D)`.
+
+    Returns:
+        Scores `(B, T, S)` in float32.
+
+    Raises:
+        ValueError: If the depths of query and key differ.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.1; scaled: Vaswani et al., Attention Is All
+        You Need, 2017, section 3.2.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import DotScore
+    >>> query, key = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 1.0], [0.0, -1.0]]])
+    >>> print(ops.convert_to_numpy(DotScore(scale=1.0)(query, key)))
+    [[[ 5. -2.]]]
+    """
+
+    def __init__(self, scale=None, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+        self.supports_masking = True
+
+    def build(self, query_shape, key_shape):
+        require_one_depth(self, query_shape, key_shape)
+        self.built = True
+
+    def call(self, query, key):
+        scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
+        query = scale * ops.cast(query, "float32")
+        # (B, T, D) x (B, S, D) -> (B, T, S)
+        return ops.matmul(query, ops.swapaxes(ops.cast(key, "float32"), -1, -2))
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}

@@ -1,0 +1,75 @@
+"""Location score."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import seeded_initializer
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LocationScore(keras.layers.Layer):
+    """Scores a place by the query alone; what is there does not matter.
+
+    `score(q, k_j) = w_j^T q`
+
+    Args:
+        max_length: Places that have a w; the most keys.
+        kernel_initializer: Of the w, `(query depth, max_length)`.
+        seed: Integer for them.
+
+    Call arguments:
+        query: `(B, T, Q)`.
+        key: `(B, S, K)`; its length alone is used.
+
+    Returns:
+        Scores `(B, T, S)`, in the dtype of the query.
+
+    Raises:
+        ValueError: If `max_length` is not positive or S larger.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015, section 3.1, eq. 8.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import LocationScore
+    >>> score = LocationScore(3, kernel_initializer="ones")
+    >>> print(ops.convert_to_numpy(score(np.array([[[1.0, 2.0]]]), np.zeros((1, 2, 5)))).round(3))
+    [[[3. 3.]]]
+    """
+
+    def __init__(self, max_length, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if max_length < 1:
+            raise ValueError(f"max_length must be positive. Received: max_length={max_length}")
+        self.max_length = max_length
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, query_shape, key_shape):
+        self.kernel = self.add_weight(
+            name="kernel", shape=(query_shape[-1], self.max_length),
+            initializer=seeded_initializer(self.kernel_initializer, self.seed))
+        self.built = True
+
+    def call(self, query, key):
+        length = ops.shape(key)[1]
+        # PyTorch traces unknown lengths as some number.
+        known = isinstance(length, int) and not getattr(key, "is_meta", False)
+        if known and length > self.max_length:
+            raise ValueError(f"Keys must not be more than max_length={self.max_length}. "
+                             f"Received: key.shape={tuple(key.shape)}")
+        scores = ops.matmul(query, self.kernel)
+        # A slice of unknown length would end at max_length, in its shape too.
+        return scores[..., :length] if known else ops.take(scores, ops.arange(length), axis=-1)
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+    def get_config(self):
+        return {**super().get_config(), "max_length": self.max_length, "seed": self.seed,
+                "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

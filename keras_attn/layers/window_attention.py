@@ -1,0 +1,172 @@
+"""Multi-head self-attention to the positions nearby."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.heads import Heads
+from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.windows import attend_in_window
+from keras_attn.ops.attention import scaled_dot_product_attention
+from keras_attn.ops.masks import as_mask, combine_masks
+from keras_attn.ops.windows import grid_window_mask, windowed_attention_2d
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class WindowAttention(keras.layers.Layer):
+    """Self-attention of several heads in which each position sees those at most `window` away.
+
+    `MultiHeadAttention` with the mask `|i - j| <= window`, in time and memory `O(T window)`.
+
+    Args:
+        num_heads: Number of heads H.
+        key_dim: Depth of queries, keys and values in a head.
+        window: Positions seen on either side of one; of a grid, a pair of
+            integers for rows and columns. Others count in other ways: Keras's
+            `sliding_window` is one more, Longformer's `attention_window` in
+            transformers is twice that.
+        causal: Whether positions after one are hidden from it; not on a grid.
+        dropout: Share of attention weights dropped in training.
+        use_bias: Whether the projections have biases.
+        kernel_initializer, bias_initializer: Initializers.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        query: `(B, T, D)`; with a pair as window `(B, Y, X, D)`.
+        value, key: The query itself, or None.
+        query_mask, value_mask: Boolean or integer `(B, T)` or `(B, Y, X)`.
+        attention_mask: Boolean or integer, broadcasts to `(B, T, T)`, with memory `O(T^2)`;
+            not on a grid.
+        use_causal_mask: As `causal`.
+        return_attention_scores: Also return the weights, with memory `O(T^2)`.
+        cache, cache_index: As of `MultiHeadAttention`; not on a grid.
+        training: Whether dropout is on.
+
+    Returns:
+        Output of the shape of the query; then the weights `(B, H, T, T)` if
+        asked for (on a grid T is Y X), then the cache if one was given.
+
+    Raises:
+        ValueError: If an argument is out of range, a mask is float, or value or
+            key is another tensor.
+
+    Reference:
+        Child et al., Generating Long Sequences with Sparse Transformers, 2019;
+        Beltagy et al., Longformer, 2020, section 3.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.layers import WindowAttention
+    >>> layer = WindowAttention(1, 1, window=1, kernel_initializer="ones")
+    >>> x = np.array([[[1.0], [1.0], [1.0], [9.0]]])
+    >>> print(ops.convert_to_numpy(layer(x))[0, :, 0].round(3))  # the first two do not see the 9
+    [1.    1.    8.995 9.   ]
+    """
+
+    def __init__(self, num_heads, key_dim, window, causal=False, dropout=0.0, use_bias=True,
+                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        pair = isinstance(window, (tuple, list))
+        if any(w < 0 for w in (window if pair else (window,))) or (pair and len(window) != 2):
+            raise ValueError("window must be an integer of 0 or more, or a pair of them. "
+                             f"Received: window={window}")
+        if pair and causal:
+            raise ValueError(f"A grid has no causal window. Received: window={window}, causal=True")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
+                           kernel_initializer=kernel_initializer,
+                           bias_initializer=bias_initializer, seed=seed)
+        self.window = tuple(window) if pair else window
+        self.causal = causal
+        self.dropout = dropout
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self.heads.build(self, query_shape)
+        self.seed_generator = dropout_generator(
+            self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
+        self.built = True
+
+    def __call__(self, query, value=None, key=None, **kwargs):
+        # Keras would make other tensors of them.
+        value, key = (None if x is query else x for x in (value, key))
+        return super().__call__(query, value, key, **kwargs)
+
+    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
+             attention_mask=None, use_causal_mask=False, return_attention_scores=False, cache=None,
+             cache_index=None, training=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask)
+        dropout = self.dropout if training else 0.0
+        if isinstance(self.window, tuple):
+            value_mask = query_mask if value_mask is None else value_mask
+            if use_causal_mask or any(x is not None for x in (attention_mask, cache)):
+                raise ValueError("On a grid there is no attention_mask, use_causal_mask or cache. "
+                                 "Received: one of them")
+            return self._on_grid(query, query_mask, value_mask, return_attention_scores, dropout)
+        causal = self.causal or use_causal_mask
+        window = {"left": self.window, "right": 0 if causal else self.window, "causal": causal}
+        output, *others = attend_in_window(
+            self.heads, query, window, query_mask, value_mask, attention_mask,
+            return_attention_scores, cache, cache_index, dropout, self.seed_generator)
+        return (output, *others) if others else output
+
+    def _on_grid(self, x, query_mask, value_mask, return_scores, dropout):
+        batch, rows, columns, depth = ops.shape(x)
+        heads = self.heads.project(**dict.fromkeys(
+            ("query", "key", "value"), ops.reshape(x, (batch, rows * columns, depth))))
+        heads = [heads[name] for name in ("query", "key", "value")]
+        weights = []
+        if return_scores:
+            mask = grid_window_mask(rows, columns, self.window)
+            if value_mask is not None:
+                real = ops.reshape(as_mask(value_mask, "value_mask"), (batch, 1, 1, -1))
+                mask = combine_masks(mask, real)
+            if query_mask is not None:
+                query_mask = ops.reshape(as_mask(query_mask, "query_mask"), (batch, 1, -1))
+            found, *weights = scaled_dot_product_attention(
+                *heads, mask=mask, dropout=dropout, seed=self.seed_generator,
+                query_mask=query_mask, return_scores=True)
+        else:
+            shape = (batch, self.heads.num_heads, rows, columns, self.heads.key_dim)
+            found = windowed_attention_2d(
+                *(ops.reshape(h, shape) for h in heads), self.window, value_mask, dropout,
+                self.seed_generator)
+            if query_mask is not None:
+                query_mask = as_mask(query_mask, "query_mask")[:, None, :, :, None]
+                found = ops.where(query_mask, found, ops.zeros((), found.dtype))
+            found = ops.reshape(found, (batch, shape[1], rows * columns, shape[-1]))
+        output = ops.reshape(self.heads.output(found), (batch, rows, columns, depth))
+        return (output, *weights) if weights else output
+
+    def make_cache(self, batch_size, length, dtype=None):
+        """Empty cache for decoding up to `length` positions: see `MultiHeadAttention`."""
+        return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
+
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+        return query_shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        config = self.heads.self_attention_config()
+        return {**super().get_config(), **config, "window": self.window, "causal": self.causal,
+                "dropout": self.dropout}
+
+
+def self_attention_mask(layer, query, value, key, query_mask):
+    """The mask of the query, also one that Keras attached, which it passes on to pairs alone.
+
+    Raises:
+        ValueError: If value or key is another tensor than the query.
+    """
+    for name, other in (("value", value), ("key", key)):
+        if other is not None and other is not query:
+            raise ValueError(
+                f"{type(layer).__name__} is self-attention: {name} must be the query or None. "
+                f"Received: {name} of shape {tuple(other.shape)}, another tensor")
+    return getattr(query, "_keras_mask", None) if query_mask is None else query_mask

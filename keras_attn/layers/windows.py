@@ -1,0 +1,85 @@
+"""Self-attention in a window, with what a call may ask of it."""
+
+from keras import ops
+
+from keras_attn.layers.cache import check_cache, write_cache
+from keras_attn.layers.heads import head_mask
+from keras_attn.ops.attention import scaled_dot_product_attention
+from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+from keras_attn.ops.windows import window_mask, windowed_attention
+
+
+def attend_in_window(heads, query, window, query_mask, value_mask, attention_mask, return_scores,
+                     cache, cache_index, dropout, seed, first_heads=None):
+    """Output of all heads, in blocks, or by a mask where weights, a mask or a cache ask for it.
+
+    Args:
+        heads: `Heads` that are built.
+        query: `(B, T, D)`.
+        window: Arguments of `windowed_attention` and `window_mask`.
+        query_mask, value_mask, attention_mask, return_scores, cache, cache_index: Of the call.
+        dropout, seed: Of the weights.
+        first_heads: See `windowed_attention`.
+
+    Returns:
+        List of the output, the weights if asked for, and the cache if one was given.
+    """
+    check_cache(cache, cache_index)
+    projected = heads.project(query=query, key=query, value=query)
+    projected = [projected[name] for name in ("query", "key", "value")]
+    if value_mask is None and cache is None:  # with a cache, the query's is of new positions
+        value_mask = query_mask
+    if attention_mask is None and not return_scores and cache is None:
+        output = windowed_attention(*projected, mask=value_mask, dropout=dropout,
+                                    dropout_seed=seed, first_heads=first_heads, **window)
+        return [heads.output(_shown(output, query_mask))]
+    if cache is not None:
+        projected[1:], cache = write_cache(cache, cache_index, projected[1:], axis=2)
+    mask = _dense_mask(projected, window, cache_index)
+    mask = combine_masks(mask, head_mask(as_mask(attention_mask, "attention_mask")))
+    if value_mask is not None:
+        mask = combine_masks(mask, as_mask(value_mask, "value_mask")[:, None, None, :])
+    if query_mask is not None:
+        query_mask = as_mask(query_mask, "query_mask")[:, None, :]
+    found, weights = scaled_dot_product_attention(
+        *projected, mask=mask, dropout=dropout, seed=seed, query_mask=query_mask,
+        return_scores=True)
+    if first_heads is not None:
+        found, weights = _with_first(found, weights, window["first"], first_heads, mask,
+                                     query_mask, dropout, seed)
+    results = [heads.output(found)]
+    results += [weights] if return_scores else []
+    return results if cache is None else [*results, cache]
+
+
+def _dense_mask(projected, window, cache_index):
+    query, key, _ = projected
+    length, seen = ops.shape(query)[2], ops.shape(key)[2]
+    mask = window_mask(seen, **window)
+    if cache_index is None:
+        return mask
+    rows = ops.convert_to_tensor(cache_index, "int32") + ops.arange(length, dtype="int32")
+    visible = causal_mask(length, seen, align="start", offset=cache_index)
+    return combine_masks(ops.take(mask, rows, axis=0), visible)
+
+
+def _with_first(found, weights, first, first_heads, mask, query_mask, dropout, seed):
+    """The same with the first rows by their own projections."""
+    query, key, value = first_heads
+    rows = {"query": query[:, :, :first], "query_mask": query_mask, "mask": mask}
+    if query_mask is not None:
+        rows["query_mask"] = query_mask[..., :first]
+    if mask.shape[-2] != 1:
+        rows["mask"] = mask[..., :first, :]
+    head, head_weights = scaled_dot_product_attention(
+        key=key, value=value, dropout=dropout, seed=seed, return_scores=True, **rows)
+    return (ops.concatenate([head, found[:, :, first:]], axis=2),
+            ops.concatenate([head_weights, weights[:, :, first:]], axis=2))
+
+
+def _shown(output, query_mask):
+    """0 where the query is masked."""
+    if query_mask is None:
+        return output
+    query_mask = as_mask(query_mask, "query_mask")[:, None, :, None]
+    return ops.where(query_mask, output, ops.zeros((), output.dtype))

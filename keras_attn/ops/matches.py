@@ -1,0 +1,60 @@
+"""How much two sequences are alike, step by step."""
+
+from keras import ops
+
+from keras_attn.ops.masks import as_mask, combine_masks
+
+
+def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-12):
+    """`A_ij = 1 / (1 + |x_i - y_j|)`, the distance Euclidean, in float32.
+
+    It holds `B T S D` numbers at a time: distances from dot products lose, between steps that are
+    nearly equal, all their digits.
+
+    Args:
+        first: x, `(B, T, D)`.
+        second: y, `(B, S, D)`.
+        first_mask: Boolean or integer `(B, T)`, True at steps that count.
+        second_mask: Boolean or integer `(B, S)`.
+        epsilon: Added to the squared distance, so that equal steps have a gradient, 0.
+
+    Returns:
+        float32 `(B, T, S)`; 0 where either step is masked.
+
+    Raises:
+        ValueError: For a float mask.
+
+    Reference:
+        Yin et al., ABCNN, 2016, section 4.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.ops import match_matrix
+    >>> first, second = np.array([[[0.0, 0.0]]]), np.array([[[0.0, 0.0], [3.0, 4.0]]])
+    >>> print(ops.convert_to_numpy(match_matrix(first, second)).round(3))
+    [[[1.    0.167]]]
+    """
+    first, second = ops.cast(first, "float32"), ops.cast(second, "float32")
+    # (B, T, 1, D) - (B, 1, S, D) -> (B, T, S, D) -> (B, T, S)
+    squares = ops.square(first[:, :, None] - second[:, None])
+    matches = 1.0 / (1.0 + ops.sqrt(ops.sum(squares, axis=-1) + epsilon))
+    mask = combine_masks(
+        None if first_mask is None else as_mask(first_mask, "first_mask")[:, :, None],
+        None if second_mask is None else as_mask(second_mask, "second_mask")[:, None])
+    return matches if mask is None else ops.where(mask, matches, 0.0)
+
+
+def window_sums(x, width):
+    """Sum of every `width` neighbouring steps.
+
+    Args:
+        x: `(B, T + width - 1, ...)`.
+        width: Steps of a window.
+
+    Returns:
+        `(B, T, ...)`.
+    """
+    length = ops.shape(x)[1] - width + 1
+    return sum(x[:, k:k + length] for k in range(width))

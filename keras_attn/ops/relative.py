@@ -1,0 +1,42 @@
+"""From distances to pairs of positions, without a row of numbers for each pair."""
+
+from keras import ops
+
+
+def by_pair(x):
+    """Picks for each pair what belongs to its distance ("relative shift").
+
+    Args:
+        x: `(..., T, T + S - 1)`; column r is of distance `S - 1 - r`, with query i at position
+            `i + S - T` among the keys.
+
+    Returns:
+        `(..., T, S)`: entry (i, j) is that of the distance `i + S - T - j`.
+    """
+    *outer, length, count = ops.shape(x)
+    x = ops.pad(x, [(0, 0)] * (len(outer) + 1) + [(1, 0)])
+    # Each row begins one place further left than the one above.
+    x = ops.reshape(x, (*outer, count + 1, length))[..., 1:, :]
+    return ops.reshape(x, (*outer, length, count))[..., :count - length + 1]
+
+
+def by_distance(x):
+    """Puts what each pair has at its distance, 0 elsewhere; the transpose of `by_pair`.
+
+    Args:
+        x: `(..., T, S)`.
+
+    Returns:
+        `(..., T, T + S - 1)`.
+    """
+    *outer, length, keys = ops.shape(x)
+    count = length + keys - 1
+    zeros = ops.zeros((*outer, length, length - 1), x.dtype)
+    x = ops.reshape(ops.concatenate([x, zeros], axis=-1), (*outer, count, length))
+    x = ops.pad(x, [(0, 0)] * len(outer) + [(1, 0), (0, 0)])
+    return ops.reshape(x, (*outer, length, count + 1))[..., 1:]
+
+
+def distances_of_pairs(length, keys):
+    """The distances of the columns of `by_pair`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
+    return keys - 1 - ops.arange(length + keys - 1, dtype="int32")

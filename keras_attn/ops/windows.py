@@ -1,0 +1,311 @@
+"""Self-attention to the keys nearby, in time and memory that grow with the length alone."""
+
+import itertools
+
+import numpy as np
+from keras import ops
+
+from keras_attn.ops.dropout import dropout as drop
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.weights import masked_softmax
+
+# A block has at least so many queries, else its products of matrices are too small to be fast.
+BLOCK = 32
+GRID_BLOCK = 4
+
+
+def windowed_attention(query, key, value, left, right, mask=None, dilation=1, first=0,
+                       random_blocks=0, seed=0, causal=False, dropout=0.0, dropout_seed=None,
+                       first_heads=None):
+    """Attention of each position to some before it, some after it, and a few others.
+
+    Query i sees key j if `-left <= (j - i) / dilation <= right` is a whole number; the first
+    positions see all and are seen by all; the queries of a block see `random_blocks` blocks more,
+    drawn from those that are no neighbours. `window_mask` is the mask of the same attention.
+
+    Args:
+        query, key: `(B, H, T, K)`.
+        value: `(B, H, T, V)`, finite.
+        left, right: Keys seen before and after a query.
+        mask: Boolean or integer `(B, T)`, True at keys that may be attended.
+        dilation: Distance of neighbouring keys.
+        first: Positions that see all and are seen by all.
+        random_blocks: Blocks more that a block sees; without dilation.
+        seed: Integer, of the draw.
+        causal: Whether no key after a query is seen; `right` must be 0.
+        dropout: Share of weights set to 0.
+        dropout_seed: Integer or `keras.random.SeedGenerator`.
+        first_heads: Query, key and value of the same shapes that the first positions take to
+            see all, if these are others.
+
+    Returns:
+        `(B, H, T, V)` in the dtype of the values; 0 where no key is seen.
+
+    Raises:
+        ValueError: If the arguments exclude each other.
+
+    Reference:
+        Beltagy et al., Longformer, 2020, section 3.1; random blocks: Zaheer et
+        al., Big Bird, 2020, section 2.
+    """
+    check_window(left, right, dilation, random_blocks, causal)
+    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    length, size = ops.shape(query)[2], block_size(left, right)
+    query = _scaled(query)
+    real = ops.ones((1, length), "bool") if mask is None else as_mask(mask)
+    places = _in_blocks(ops.arange(length, dtype="int32")[None, None, :, None], size, dilation)
+    # Each (B, H, d, N, C, K): of every dilation-th position, blocks of C.
+    queries, keys, values = (_in_blocks(x, size, dilation) for x in (query, key, value))
+    reals = _in_blocks(ops.cast(real, "int32")[:, None, :, None], size, dilation)
+    sides = range(-1 if left else 0, 2 if right else 1)
+    near = [_neighbours(x, sides) for x in (keys, values, reals, places)]
+    seen = ops.logical_and(near[2] != 0, near[3] >= first)[..., 0]
+    band = ops.convert_to_tensor(_band(size, sides, left, right))
+    seen = ops.logical_and(seen[..., None, :], band)
+    parts = [(near[0], near[1], seen)]
+    if random_blocks:
+        chosen, valid = other_blocks(ops.shape(queries)[3], random_blocks, seed)
+        others = [_take_blocks(x, chosen) for x in (keys, values, reals, places)]
+        others_seen = ops.logical_and(others[2] != 0, others[3] >= first)[..., 0]
+        valid = ops.repeat(valid, size, axis=-1)  # (N, R) -> (N, R C)
+        others_seen = ops.logical_and(others_seen, valid)
+        parts.append((others[0], others[1], others_seen[..., None, :]))
+    if first:  # of a length that may be unknown, so these come last
+        first_places = ops.arange(first, dtype="int32")[:length]
+        global_seen = real[:, None, None, None, None, :first]
+        if causal:
+            global_seen = ops.logical_and(global_seen, places >= first_places)
+        parts.append((key[:, :, None, None, :first], value[:, :, None, None, :first],
+                      global_seen))
+    output = _attend(queries, parts, dropout, dropout_seed)
+    output = _from_blocks(output, length)
+    if not first:
+        return output
+    seen = real[:, None, None, :]
+    if causal:
+        seen = ops.logical_and(
+            seen, ops.arange(length, dtype="int32") <= first_places[:, None])
+    if first_heads is not None:
+        query, key, value = (ops.convert_to_tensor(x) for x in first_heads)
+        query = _scaled(query)
+    everywhere = _attend(query[:, :, :first], [(key, value, seen)], dropout, dropout_seed)
+    return ops.concatenate([everywhere, output[:, :, first:]], axis=2)
+
+
+def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=0, causal=False):
+    """The mask of `windowed_attention`, for all pairs at once.
+
+    Args:
+        length: Positions T.
+        Others as there.
+
+    Returns:
+        Boolean `(T, T)`, True where a query sees a key.
+    """
+    check_window(left, right, dilation, random_blocks, causal)
+    places = ops.arange(length, dtype="int32")
+    distance = places[None, :] - places[:, None]
+    seen = ops.logical_and(distance >= -left * dilation, distance <= right * dilation)
+    if dilation > 1:
+        seen = ops.logical_and(seen, ops.equal(ops.mod(distance, dilation), 0))
+    if random_blocks:
+        size = block_size(left, right)
+        chosen, valid = other_blocks((length + size - 1) // size, random_blocks, seed)
+        blocks = places // size
+        # (T, R, 1) and (T,) -> (T, T)
+        drawn = ops.logical_and(
+            ops.equal(ops.take(chosen, blocks, axis=0)[..., None], blocks),
+            ops.take(valid, blocks, axis=0)[..., None])
+        seen = ops.logical_or(seen, ops.any(drawn, axis=1))
+    if first:
+        is_first = places < first
+        seen = ops.logical_or(seen, ops.logical_or(is_first[None, :], is_first[:, None]))
+    return ops.logical_and(seen, distance <= 0) if causal else seen
+
+
+def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dropout_seed=None):
+    """Attention of each place of a grid to a rectangle around it.
+
+    The query at (y, x) sees keys at most `radius[0]` rows and `radius[1]` columns away.
+
+    Args:
+        query, key: `(B, H, Y, X, K)`.
+        value: `(B, H, Y, X, V)`, finite.
+        radius: Two integers.
+        mask: Boolean or integer `(B, Y, X)`, True at keys that may be attended.
+        dropout: Share of weights set to 0.
+        dropout_seed: Integer or `keras.random.SeedGenerator`.
+
+    Returns:
+        `(B, H, Y, X, V)` in the dtype of the values; 0 where no key is seen.
+    """
+    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    rows, columns = ops.shape(query)[2:4]
+    sizes = tuple(max(r, GRID_BLOCK) for r in radius)
+    query = _scaled(query)
+    real = ops.ones((1, rows, columns), "bool") if mask is None else as_mask(mask)
+    queries, keys, values, reals = (
+        _in_grid_blocks(x, sizes)
+        for x in (query, key, value, ops.cast(real, "int32")[:, None, ..., None]))
+    sides = [range(-1 if r else 0, 2 if r else 1) for r in radius]
+    keys, values, reals = (_grid_neighbours(x, sides) for x in (keys, values, reals))
+    bands = [_band(size, side, r, r) for size, side, r in zip(sizes, sides, radius, strict=True)]
+    seen = ops.logical_and(reals[..., 0][..., None, :] != 0, _grid_band(bands, sizes))
+    output = _attend(queries, [(keys, values, seen)], dropout, dropout_seed)
+    # (B, H, Ny, Nx, Cy Cx, V) -> (B, H, Y, X, V)
+    batch, heads, tall, wide, _, depth = ops.shape(output)
+    output = ops.reshape(output, (batch, heads, tall, wide, *sizes, depth))
+    output = ops.transpose(output, (0, 1, 2, 4, 3, 5, 6))
+    output = ops.reshape(output, (batch, heads, tall * sizes[0], wide * sizes[1], depth))
+    return output[:, :, :rows, :columns]
+
+
+def grid_window_mask(rows, columns, radius):
+    """The mask of `windowed_attention_2d`, `(Y X, Y X)`, for all pairs at once."""
+    places = ops.arange(rows * columns, dtype="int32")
+    near = ops.ones((), "bool")
+    for places_along, reach in ((places // columns, radius[0]), (places % columns, radius[1])):
+        distance = ops.abs(places_along[None, :] - places_along[:, None])
+        near = ops.logical_and(near, distance <= reach)
+    return near
+
+
+def check_window(left, right, dilation, random_blocks, causal):
+    """Raises a ValueError for a window that cannot be."""
+    if left < 0 or right < 0 or dilation < 1 or random_blocks < 0:
+        raise ValueError(
+            "A window needs left and right of 0 or more, and a dilation of 1 or more. "
+            f"Received: left={left}, right={right}, dilation={dilation}, "
+            f"random_blocks={random_blocks}")
+    if random_blocks and (dilation > 1 or causal):
+        raise ValueError("random_blocks go with neither dilation nor a causal window. "
+                         f"Received: dilation={dilation}, causal={causal}")
+    if causal and right:
+        raise ValueError(f"A causal window must have right=0. Received: right={right}")
+
+
+def block_size(left, right):
+    """Queries of a block; the keys they see are then in it and in its two neighbours."""
+    return max(left, right, BLOCK)
+
+
+def other_blocks(number, count, seed):
+    """Blocks that are drawn for each block, none of them itself or a neighbour, no two alike.
+
+    Args:
+        number: Blocks N.
+        count: How many to draw, R.
+        seed: Integer.
+
+    Returns:
+        int32 `(N, R)`, and boolean `(N, R)`, whether there was such a block.
+    """
+    far = ops.convert_to_tensor(number, "int32") - 3  # neither it nor its neighbours, in a ring
+    block = ops.arange(number, dtype="int32")[:, None]
+    draw = ops.arange(count, dtype="int32")[None]
+    # One from each of R parts of the distances, by a hash.
+    starts, ends = draw * far // count, (draw + 1) * far // count
+    mixed = block * 1103515245 + draw * 747796405 + int(seed) % 65521 * 32717 + 12345
+    mixed = ops.bitwise_xor(mixed, ops.right_shift(mixed, 15)) * 739982445
+    mixed = ops.bitwise_and(ops.bitwise_xor(mixed, ops.right_shift(mixed, 13)), 0x7FFFFFFF)
+    distance = 2 + starts + mixed % ops.maximum(ends - starts, 1)
+    chosen = (block + distance) % ops.maximum(ops.convert_to_tensor(number, "int32"), 1)
+    # In a line the ends are no neighbours of one another, so what a ring leaves out is enough.
+    return chosen, ops.broadcast_to(ends > starts, ops.shape(chosen))
+
+
+def _scaled(query):
+    return query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
+
+
+def _in_blocks(x, size, dilation):
+    """`(B, H, T, K)` -> `(B, H, d, N, C, K)`, filled up with 0."""
+    whole = size * dilation
+    batch, heads, length, depth = ops.shape(x)
+    number = (length + whole - 1) // whole
+    x = ops.pad(x, ((0, 0), (0, 0), (0, whole - 1), (0, 0)))[:, :, :number * whole]
+    x = ops.reshape(x, (batch, heads, number, size, dilation, depth))
+    return ops.transpose(x, (0, 1, 4, 2, 3, 5))
+
+
+def _from_blocks(x, length):
+    batch, heads, dilation, number, size, depth = ops.shape(x)
+    x = ops.transpose(x, (0, 1, 3, 4, 2, 5))
+    return ops.reshape(x, (batch, heads, number * size * dilation, depth))[:, :, :length]
+
+
+def _neighbours(x, sides, axis=3):
+    """Each block with those before or after it, one after the other: `(…, N, m C, K)`."""
+    return ops.concatenate([_shifted(x, side, axis) for side in sides], axis=-2)
+
+
+def _shifted(x, side, axis):
+    """The block before (-1) or after (1) each block, 0 where there is none."""
+    if not side:
+        return x
+    padding = [(0, 0)] * len(x.shape)
+    padding[axis] = (1, 0) if side < 0 else (0, 1)
+    x = ops.pad(x, padding)
+    cut = [slice(None)] * len(x.shape)
+    cut[axis] = slice(None, -1) if side < 0 else slice(1, None)
+    return x[tuple(cut)]
+
+
+def _band(size, sides, left, right):
+    """Boolean `(C, m C)`: which keys of a block and its neighbours a query sees."""
+    distance = (np.arange(len(sides) * size)[None] + sides[0] * size) - np.arange(size)[:, None]
+    return (-left <= distance) & (distance <= right)
+
+
+def _take_blocks(x, chosen):
+    """`(B, H, 1, N, C, K)` and `(N, R)` -> `(B, H, 1, N, R C, K)`."""
+    taken = ops.take(x, chosen, axis=3)
+    batch, heads, one, number, count, size, depth = ops.shape(taken)
+    return ops.reshape(taken, (batch, heads, one, number, count * size, depth))
+
+
+def _attend(query, parts, dropout, seed):
+    """Attention over several lots of keys under one softmax.
+
+    Args:
+        query: `(…, C, K)`, scaled.
+        parts: List of keys `(…, S, K)`, values `(…, S, V)` and masks `(…, C or 1, S)`.
+    """
+    logits = [ops.matmul(query, ops.swapaxes(key, -1, -2)) for key, _, _ in parts]
+    masks = [ops.broadcast_to(mask, ops.shape(x))
+             for x, (_, _, mask) in zip(logits, parts, strict=True)]
+    logits, masks = ops.concatenate(logits, axis=-1), ops.concatenate(masks, axis=-1)
+    shape = ops.shape(logits)
+    # TensorFlow's softmax takes five dimensions at most.
+    weights = ops.reshape(masked_softmax(*(
+        ops.reshape(x, (-1, shape[-1])) for x in (logits, masks))), shape)
+    if dropout:
+        weights = drop(weights, dropout, seed)
+    weights = ops.cast(weights, parts[0][1].dtype)
+    ends = [*itertools.accumulate(key.shape[-2] for key, _, _ in parts[:-1]), None]
+    return sum(ops.matmul(weights[..., start:end], value)
+               for start, end, (_, value, _) in zip([0, *ends], ends, parts, strict=False))
+
+
+def _in_grid_blocks(x, sizes):
+    """`(B, H, Y, X, K)` -> `(B, H, Ny, Nx, Cy Cx, K)`, filled up with 0."""
+    batch, heads, rows, columns, depth = ops.shape(x)
+    tall, wide = ((n + size - 1) // size for n, size in zip((rows, columns), sizes, strict=True))
+    x = ops.pad(x, ((0, 0), (0, 0), (0, sizes[0] - 1), (0, sizes[1] - 1), (0, 0)))
+    x = x[:, :, :tall * sizes[0], :wide * sizes[1]]
+    x = ops.reshape(x, (batch, heads, tall, sizes[0], wide, sizes[1], depth))
+    x = ops.transpose(x, (0, 1, 2, 4, 3, 5, 6))
+    return ops.reshape(x, (batch, heads, tall, wide, sizes[0] * sizes[1], depth))
+
+
+def _grid_neighbours(x, sides):
+    return ops.concatenate([_shifted(_shifted(x, down, 2), aside, 3)
+                            for down in sides[0] for aside in sides[1]], axis=-2)
+
+
+def _grid_band(bands, sizes):
+    """Boolean `(Cy Cx, m Cy Cx)` from those along rows and columns."""
+    down, aside = (band.reshape(size, -1, size) for band, size in zip(bands, sizes, strict=True))
+    # (Cy, my, Cy) and (Cx, mx, Cx) -> (Cy, Cx, my, mx, Cy, Cx)
+    both = down[:, None, :, None, :, None] & aside[None, :, None, :, None, :]
+    return ops.convert_to_tensor(both.reshape(sizes[0] * sizes[1], -1))

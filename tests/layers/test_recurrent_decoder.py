@@ -1,0 +1,222 @@
+"""What steps of a recurrent decoder are told, in training and decoding."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import (
+    compiled,
+    layer_gradients,
+    randomize,
+    run,
+    weights_of,
+    with_other_padding,
+)
+
+from keras_attn.layers import LuongAttention
+from keras_attn.layers.recurrent import AttentionCell, BahdanauDecoderCell, RecurrentDecoder
+
+V, E, U, D = 7, 3, 4, 6
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def bahdanau():
+    return BahdanauDecoderCell(U, seed=2, name="cell")
+
+
+def luong():
+    return AttentionCell(keras.layers.LSTMCell(U, name="lstm"),
+                         LuongAttention(U, seed=3, name="attention"), name="cell")
+
+
+def decoder(cell=bahdanau, **kwargs):
+    return RecurrentDecoder(cell(), V, E, **{"seed": 1, "name": "decoder", **kwargs})
+
+
+def inputs_of(rows, length=5, seed=0):
+    random = np.random.default_rng(seed)
+    ids = random.integers(1, V, (rows, length)).astype("int32")
+    return {"target_ids": ids, "memory": normal(rows, 4, D, seed=seed)}
+
+
+def made(inputs, cell=bahdanau, **kwargs):
+    """A decoder whose weights are random, and large enough for words to matter."""
+    layer = decoder(cell, **kwargs)
+    randomize(layer, inputs)
+    for name in ("embedding", "output_kernel"):
+        kernel = getattr(layer, name)
+        kernel.assign(5 * kernel)
+    return layer
+
+
+def freely(layer, inputs):
+    """What the decoder tells itself, a word at a time, each by a forced pass over those before."""
+    ids = inputs["target_ids"][:, :1]
+    for _ in range(1, inputs["target_ids"].shape[1]):
+        logits = run(layer, {**inputs, "target_ids": ids})
+        ids = np.concatenate([ids, logits[:, -1:].argmax(-1)], axis=1).astype("int32")
+    return ids
+
+
+@pytest.mark.parametrize("cell", [bahdanau, luong])
+def test_unforced_steps_are_told_the_likeliest_word(cell):
+    inputs = inputs_of(6)
+    layer = made(inputs, cell)
+    ids = freely(layer, inputs)
+    assert (ids != inputs["target_ids"]).any(0)[1:].all()
+    wanted = run(layer, {**inputs, "target_ids": ids})
+    free = {"teacher_forcing_ratio": 0.0}
+    np.testing.assert_allclose(run(layer, inputs, free), wanted, 1e-5, 1e-5)
+    free = compiled(lambda ids, memory: layer(ids, memory, teacher_forcing_ratio=0.0)[0])
+    found = free(*map(ops.convert_to_tensor, inputs.values()))
+    np.testing.assert_allclose(ops.convert_to_numpy(found), wanted, 1e-4, 1e-4)
+
+
+def test_no_gradient_passes_through_the_choice_of_a_word():
+    inputs = inputs_of(3)
+    layer = made(inputs)
+    told = {**inputs, "target_ids": freely(layer, inputs)}
+    projection = normal(3, 5, V, seed=1)
+    wanted = layer_gradients(layer, told, None, projection)
+    found = layer_gradients(layer, inputs, {"teacher_forcing_ratio": 0.0}, projection)
+    for one, other in zip(found, wanted, strict=True):
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], 1e-4, 1e-5, err_msg=name)
+
+
+def test_a_ratio_of_one_tells_every_step_the_target_and_so_does_evaluation():
+    inputs = inputs_of(3)
+    layer = made(inputs, teacher_forcing_ratio=0.0)
+    wanted = run(layer, inputs, {"training": False})
+    for arguments in ({"teacher_forcing_ratio": 1.0, "training": True},
+                      {"teacher_forcing_ratio": ops.ones(()), "training": True}):
+        np.testing.assert_allclose(run(layer, inputs, arguments), wanted, 1e-5, 1e-5)
+    assert np.abs(run(layer, inputs, {"training": True}) - wanted).max() > 1e-2
+
+
+def test_one_draw_decides_for_a_sequence_or_for_a_step():
+    inputs = inputs_of(200)
+    layer = made(inputs)
+    forced, free = (run(layer, inputs, {"teacher_forcing_ratio": r}) for r in (1.0, 0.0))
+    told_apart = np.abs(forced - free).max((1, 2)) > 1e-2
+    assert told_apart.mean() > 0.8
+
+    def like(found, wanted):
+        return (np.abs(found - wanted).max((1, 2)) < 1e-3)[told_apart]
+
+    for level, mixed_rows in (("sequence", False), ("token", True)):
+        layer.level = level
+        found = run(layer, inputs, {"teacher_forcing_ratio": 0.7})
+        as_forced, as_free = like(found, forced), like(found, free)
+        assert (~as_forced & ~as_free).any() == mixed_rows
+        if level == "sequence":
+            assert abs(as_forced.mean() - 0.7) < 0.1
+    again = made(inputs, level="sequence")
+    np.testing.assert_array_equal(
+        like(run(again, inputs, {"teacher_forcing_ratio": 0.7}), forced),
+        like(run(made(inputs), inputs, {"teacher_forcing_ratio": 0.7}), forced))
+
+
+def test_a_schedule_counts_the_steps_of_training_also_when_compiled(tmp_path):
+    inputs = inputs_of(3)
+    schedule = keras.optimizers.schedules.PolynomialDecay(1.0, 2, 0.0)
+    layer = made(inputs, teacher_forcing_ratio=schedule)
+    forced, free = (run(layer, inputs, {"teacher_forcing_ratio": r}) for r in (1.0, 0.0))
+    assert np.abs(forced - free).max() > 1e-2
+    again = RecurrentDecoder.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+
+    def train(weights, others):
+        return layer.stateless_call(weights, others, *inputs.values(), training=True)
+
+    train = compiled(train)
+    weights = [v.value for v in layer.trainable_variables]
+    others = [v.value for v in layer.non_trainable_variables]
+    found = []
+    for _ in range(3):
+        (logits, _), others = train(weights, others)
+        found.append(ops.convert_to_numpy(logits))
+    np.testing.assert_allclose(found[0], forced, 1e-4, 1e-4)
+    np.testing.assert_allclose(found[2], free, 1e-4, 1e-4)
+    run(layer, inputs, {"training": True})
+    run(layer, inputs)
+    assert int(layer.training_steps) == 1
+    symbols = [keras.Input(x.shape[1:], dtype=x.dtype.name) for x in inputs.values()]
+    keras.Model(symbols, layer(*symbols)[0]).save(tmp_path / "decoder.keras")
+    again = keras.saving.load_model(tmp_path / "decoder.keras").layers[-1]
+    assert int(again.training_steps) == 1
+
+
+def test_many_words_at_once_from_a_cache_are_those_of_one_pass():
+    inputs = inputs_of(2)
+    layer = made(inputs, luong)
+    wanted, weights = (run(layer, inputs, index=i) for i in (0, 1))
+    cache, memory = layer.start_decoding(inputs["memory"])
+    for start, end in ((0, 3), (3, 5)):
+        logits, found, cache = layer(inputs["target_ids"][:, start:end], memory, cache=cache,
+                                     cache_index=start)
+        np.testing.assert_allclose(ops.convert_to_numpy(logits), wanted[:, start:end], 1e-4, 1e-4)
+        np.testing.assert_allclose(ops.convert_to_numpy(found), weights[:, start:end], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("cell", [bahdanau, luong])
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_padding_reaches_neither_logits_nor_alignments(cell, ratio):
+    inputs = {**inputs_of(2), "memory_mask": np.array([[1, 1, 0, 1], [0, 0, 1, 0]])}
+    layer = made(inputs, cell)
+    arguments = {"teacher_forcing_ratio": ratio}
+    wanted = [run(layer, inputs, arguments, i) for i in (0, 1)]
+    np.testing.assert_array_equal(wanted[1][np.broadcast_to(
+        inputs["memory_mask"][:, None] == 0, wanted[1].shape)], 0.0)
+    for other in with_other_padding(inputs, "memory_mask", ["memory"]):
+        for i in (0, 1):
+            np.testing.assert_allclose(run(layer, other, arguments, i)[..., :[V, 4][i]],
+                                       wanted[i], 1e-5, 1e-5)
+    longer = {**inputs, "target_ids": np.pad(inputs["target_ids"], ((0, 0), (0, 3)))}
+    np.testing.assert_allclose(run(layer, longer, arguments)[:, :5], wanted[0], 1e-5, 1e-5)
+    one = {name: x[:1] for name, x in inputs.items()}
+    np.testing.assert_allclose(run(layer, one, arguments), wanted[0][:1], 1e-5, 1e-5)
+    first = {**inputs, "target_ids": inputs["target_ids"][:, :1]}
+    np.testing.assert_allclose(run(layer, first, arguments), wanted[0][:, :1], 1e-5, 1e-5)
+
+
+def test_masks_of_keras_work_without_an_argument():
+    ids = np.array([[3, 4, 0, 0], [5, 0, 0, 0]])
+    tokens, target = (keras.Input((None,), dtype="int32") for _ in range(2))
+    x = keras.layers.Embedding(9, 5, mask_zero=True)(tokens)
+    x = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(x)
+    model = keras.Model([tokens, target], decoder()(target, x))
+    logits, alignments = model([ids, np.array([[1, 2, 3], [1, 4, 4]])])
+    assert tuple(logits.shape) == (2, 3, V)
+    alignments = ops.convert_to_numpy(alignments)
+    np.testing.assert_array_equal(alignments[np.broadcast_to(ids[:, None] == 0, (2, 3, 4))], 0.0)
+    np.testing.assert_allclose(alignments.sum(-1), 1.0, 1e-5)
+
+
+def test_dropout_repeats_by_seed_and_is_absent_at_inference():
+    inputs, found = inputs_of(2), []
+    for _ in range(2):
+        layer = decoder(dropout=0.5)
+        calls = [run(layer, inputs, {"training": flag}) for flag in (True, True, False)]
+        found.append(calls)
+        assert np.abs(calls[0] - calls[1]).max() > 1e-3
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(run(decoder(), inputs), found[0][2], 1e-6)
+    first, second = decoder(seed=5), decoder(seed=6)
+    for layer in (first, second):
+        layer.build((None, None), (None, None, D))
+    assert np.abs(weights_of(first)["embedding"] - weights_of(second)["embedding"]).max() > 0.01
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"vocabulary_size": 0}, "vocabulary_size=0"), ({"embedding_dim": 0}, "embedding_dim=0"),
+    ({"teacher_forcing_ratio": 1.5}, "teacher_forcing_ratio=1.5"), ({"level": "word"}, "'word'"),
+    ({"dropout": 1.0}, "dropout=1.0"),
+])
+def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RecurrentDecoder(**{"cell": bahdanau(), "vocabulary_size": V, "embedding_dim": E,
+                            **arguments})

@@ -1,0 +1,253 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attn.layers import (
+    ExpandedWindowAttention,
+    MixedAttention,
+    MultiHeadAttention,
+    RelativeAttention,
+    WindowAttention,
+)
+from tests.layer_checks import check_layer, run
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(2, 9, 12)).astype("float32")
+LONG = RANDOM.normal(size=(2, 75, 12)).astype("float32")
+MASK = np.array([[1] * 60 + [0] * 15, [0] * 75])
+
+
+def band(length, left, right):
+    distance = np.arange(length) - np.arange(length)[:, None]
+    return (-left <= distance) & (distance <= right)
+
+
+def softmax(logits):
+    exponents = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponents / exponents.sum(-1, keepdims=True)
+
+
+def projections(weights, x, heads, depth):
+    """Queries, keys and values `(B, H, T, K)` in NumPy."""
+    projected = x @ weights["query_key_value_kernel"] + weights["query_key_value_bias"]
+    return [part.reshape(*x.shape[:2], heads, depth).transpose(0, 2, 1, 3)
+            for part in np.split(projected, 3, axis=-1)]
+
+
+def joined(weights, heads):
+    batch, _, length, _ = heads.shape
+    rows = heads.transpose(0, 2, 1, 3).reshape(batch, length, -1)
+    return rows @ weights["output_kernel"] + weights["output_bias"]
+
+
+def masked_reference(mask, heads=2, depth=6):
+    def reference(weights, query):
+        q, k, v = projections(weights, query, heads, depth)
+        logits = np.where(mask, q @ k.swapaxes(-1, -2) / np.sqrt(depth), -np.inf)
+        return joined(weights, softmax(logits) @ v)
+
+    return reference
+
+
+@pytest.mark.parametrize(("make", "mask"), [
+    (lambda **kwargs: WindowAttention(2, 6, 2, **kwargs), band(9, 2, 2)),
+    (lambda **kwargs: WindowAttention(2, 6, 2, causal=True, **kwargs), band(9, 2, 0)),
+    (lambda **kwargs: ExpandedWindowAttention(2, 6, window=3, extension=1, **kwargs),
+     band(9, 1, 3)),
+    (lambda **kwargs: ExpandedWindowAttention(2, 6, window=1, extension=1, global_tokens=2,
+                                              **kwargs),
+     band(9, 1, 1) | (np.arange(9) < 2) | (np.arange(9) < 2)[:, None]),
+], ids=["window", "causal", "extension", "global"])
+def test_windows_are_attention_with_a_band_mask(make, mask):
+    check_layer(lambda **kwargs: make(seed=1, **kwargs), {"query": X}, masked_reference(mask))
+
+
+def same_weights(layer, other):
+    for variable, source in zip(other.weights, layer.weights, strict=True):
+        variable.assign(source)
+    return other
+
+
+def test_a_window_equals_multi_head_attention_with_a_mask():
+    layer = WindowAttention(2, 6, 5, seed=1)
+    found = run(layer, {"query": LONG}, {"query_mask": MASK})
+    plain = MultiHeadAttention(2, 6)
+    plain.build(LONG.shape, LONG.shape)
+    expected = same_weights(layer, plain)(
+        LONG, LONG, query_mask=MASK, value_mask=MASK, attention_mask=band(75, 5, 5)[None])
+    np.testing.assert_allclose(found, ops.convert_to_numpy(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: WindowAttention(2, 6, 5, seed=1),
+    lambda: ExpandedWindowAttention(2, 6, window=4, extension=2, seed=1),
+    lambda: ExpandedWindowAttention(2, 6, window=1, extension=3, dilation=2, global_tokens=2,
+                                    seed=1),
+    lambda: ExpandedWindowAttention(2, 6, window=1, extension=3, global_tokens=2,
+                                    random_blocks=1, separate_global_projections=True, seed=1),
+], ids=["window", "extension", "dilation", "own projections"])
+def test_asking_for_weights_or_giving_a_mask_changes_no_output(make):
+    layer = make()
+    found = run(layer, {"query": LONG}, {"query_mask": MASK})
+    output, weights = layer(LONG, query_mask=MASK, return_attention_scores=True)
+    np.testing.assert_allclose(found, ops.convert_to_numpy(output), atol=1e-5)
+    sums = ops.convert_to_numpy(weights).sum(-1)
+    np.testing.assert_allclose(sums, np.broadcast_to(MASK[:, None], sums.shape), atol=1e-5)
+    everything = run(layer, {"query": LONG}, {
+        "query_mask": MASK, "attention_mask": np.ones((1, 75, 75), bool)})
+    np.testing.assert_allclose(found, everything, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: WindowAttention(2, 6, 3, seed=1),
+    lambda: ExpandedWindowAttention(2, 6, window=1, extension=3, global_tokens=2, seed=1),
+], ids=["window", "global"])
+def test_cached_equals_one_causal_pass(make):
+    layer = make()
+    whole = run(layer, {"query": X}, {"use_causal_mask": True})
+    cache = layer.make_cache(2, 9)
+    for index in range(9):
+        found, cache = layer(X[:, index:index + 1], use_causal_mask=True, cache=cache,
+                             cache_index=index)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
+
+
+def test_padding_never_reaches_the_output_of_a_window():
+    layer = WindowAttention(2, 6, 4, seed=1)
+    short = run(layer, {"query": LONG[:, :60]})
+    long = run(layer, {"query": LONG}, {"query_mask": MASK})
+    np.testing.assert_allclose(long[0, :60], short[0], atol=1e-5)
+    bias = ops.convert_to_numpy(layer.heads.output_bias)
+    np.testing.assert_allclose(long[1], np.broadcast_to(bias, long[1].shape))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: WindowAttention(2, 6, 2, seed=1), lambda: MixedAttention(2, 6, 2, seed=1),
+    lambda: ExpandedWindowAttention(2, 6, 2, 1, seed=1), lambda: RelativeAttention(2, 6, seed=1),
+], ids=["window", "mixed", "expanded", "relative"])
+def test_the_query_may_be_given_as_value_and_key(make):
+    layer = make()
+    alone = ops.convert_to_numpy(layer(X))
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer(X, X, X)), alone)
+    inputs = keras.Input((None, 12))
+    model = keras.Model(inputs, layer(inputs, inputs))
+    np.testing.assert_allclose(ops.convert_to_numpy(model(X)), alone, atol=1e-6)
+
+
+def test_a_mask_of_values_in_a_cache_holds_though_it_is_the_querys():
+    layer = WindowAttention(2, 6, 20, seed=1)
+    mask = np.array([[0] + [1] * 8] * 2)
+    cache = layer.make_cache(2, 9)
+    found, _ = layer(X, query_mask=mask, value_mask=mask, cache=cache, cache_index=0)
+    expected = layer(X, query_mask=mask, value_mask=mask, use_causal_mask=True)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), atol=1e-5)
+
+
+def test_a_wide_window_is_full_attention():
+    layer = WindowAttention(2, 6, 100, seed=1)
+    found = run(layer, {"query": LONG})
+    plain = MultiHeadAttention(2, 6)
+    plain.build(LONG.shape, LONG.shape)
+    np.testing.assert_allclose(
+        found, ops.convert_to_numpy(same_weights(layer, plain)(LONG, LONG)), atol=1e-5)
+
+
+def test_a_window_on_a_grid_sees_a_rectangle():
+    grid = X[:, :6].reshape(2, 2, 3, 12)
+    mask = np.array([[[1, 1, 1], [1, 1, 0]], [[0, 0, 0], [0, 0, 0]]])
+    layer = WindowAttention(2, 6, (0, 1), seed=1)
+    found = run(layer, {"query": grid}, {"query_mask": mask})
+    output, weights = layer(grid, query_mask=mask, return_attention_scores=True)
+    np.testing.assert_allclose(found, ops.convert_to_numpy(output), atol=1e-5)
+    sees = ops.convert_to_numpy(weights)[0, 0] > 0
+    rows = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])
+    expected = np.block([[rows, np.zeros((3, 3))], [np.zeros((3, 3)), rows]])
+    expected[5], expected[:, 5] = 0, 0
+    np.testing.assert_array_equal(sees, expected)
+
+
+def test_an_embedding_with_a_mask_needs_no_argument():
+    tokens = np.array([[5, 3, 8, 2, 0, 0], [4, 1, 0, 0, 0, 0]])
+    for layer in (WindowAttention(2, 6, 1, seed=1), MixedAttention(2, 6, 1, seed=1),
+                  ExpandedWindowAttention(2, 6, 1, 1, seed=1)):
+        embedded = keras.layers.Embedding(9, 12, mask_zero=True)(tokens)
+        found = ops.convert_to_numpy(layer(embedded))
+        expected = run(layer, {"query": ops.convert_to_numpy(embedded)},
+                       {"query_mask": tokens > 0})
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gate", ["query", "head", "scalar"])
+def test_a_gate_mixes_global_and_local_attention(gate):
+    def reference(weights, query):
+        q, k, v = projections(weights, query, 2, 6)
+        logits = q @ k.swapaxes(-1, -2) / np.sqrt(6)
+        everywhere = softmax(logits)
+        nearby = softmax(np.where(band(9, 2, 2), logits, -np.inf))
+        share = np.broadcast_to(weights["gate_bias"], (2,))[None, :, None, None]
+        if gate == "query":
+            share = share + (query @ weights["gate_kernel"]).transpose(0, 2, 1)[..., None]
+        share = 1 / (1 + np.exp(-share))
+        return joined(weights, (share * everywhere + (1 - share) * nearby) @ v)
+
+    check_layer(lambda **kwargs: MixedAttention(2, 6, 2, gate=gate, seed=1, **kwargs),
+                {"query": X}, reference)
+
+
+@pytest.mark.parametrize("mix", ["heads", "cascade"])
+def test_mixes_without_a_gate_equal_numpy(mix):
+    def reference(weights, query):
+        q, k, v = projections(weights, query, 2, 6)
+        logits = q @ k.swapaxes(-1, -2) / np.sqrt(6)
+        near = band(9, 2, 2)
+        if mix == "cascade":
+            attention = np.where(near, softmax(logits), 0)
+        else:
+            attention = np.stack([softmax(logits[:, 0]),
+                                  softmax(np.where(near, logits[:, 1], -np.inf))], axis=1)
+        return joined(weights, attention @ v)
+
+    check_layer(lambda **kwargs: MixedAttention(2, 6, 2, mix=mix, seed=1, **kwargs),
+                {"query": X}, reference)
+
+
+@pytest.mark.parametrize(("bias", "window"), [(40.0, 99), (-40.0, 2)], ids=["global", "local"])
+def test_an_open_gate_is_global_and_a_closed_one_local(bias, window):
+    layer = MixedAttention(2, 6, 2, gate="scalar", seed=1)
+    run(layer, {"query": X})
+    layer.gate_bias.assign([bias])
+    other = WindowAttention(2, 6, window)
+    run(other, {"query": X})
+    for variable in other.weights:
+        variable.assign(next(v for v in layer.weights
+                             if v.path.split("/")[-1] == variable.path.split("/")[-1]))
+    np.testing.assert_allclose(run(layer, {"query": X}), run(other, {"query": X}), atol=1e-5)
+
+
+@pytest.mark.parametrize("mix", ["gate", "heads", "cascade"])
+def test_padding_never_reaches_the_output_of_mixed_attention(mix):
+    layer = MixedAttention(2, 6, 2, mix=mix, seed=1)
+    short = run(layer, {"query": LONG[:, :60]})
+    long = run(layer, {"query": LONG}, {"query_mask": MASK})
+    np.testing.assert_allclose(long[0, :60], short[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: WindowAttention(2, 6, -1), "window must be"),
+    (lambda: WindowAttention(2, 6, (1, 2, 3)), "a pair of them"),
+    (lambda: WindowAttention(2, 6, (1, 2), causal=True), "A grid has no causal window"),
+    (lambda: WindowAttention(2, 6, 1)(X, X + 1), "value must be the query"),
+    (lambda: WindowAttention(2, 6, 1)(X, query_mask=np.ones((2, 9))), "must be boolean"),
+    (lambda: ExpandedWindowAttention(2, 6, 0), "window must be positive"),
+    (lambda: ExpandedWindowAttention(2, 6, 1, separate_global_projections=True), "global_tokens"),
+    (lambda: ExpandedWindowAttention(2, 6, 1, dilation=2, random_blocks=1), "neither dilation"),
+    (lambda: MixedAttention(2, 6, 1, mix="both"), "mix must be one of"),
+    (lambda: MixedAttention(2, 6, 1, gate="row"), "gate must be one of"),
+    (lambda: MixedAttention(2, 6, 1, global_heads=3), "global_heads must be in"),
+])
+def test_wrong_windows_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

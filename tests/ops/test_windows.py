@@ -1,0 +1,170 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attn.ops import scaled_dot_product_attention
+from keras_attn.ops.windows import (
+    grid_window_mask,
+    other_blocks,
+    window_mask,
+    windowed_attention,
+    windowed_attention_2d,
+)
+from tests.layer_checks import compiled, gradients
+
+RANDOM = np.random.default_rng(0)
+
+WINDOWS = {
+    "both": {"left": 3, "right": 3},
+    "causal": {"left": 3, "right": 0, "causal": True},
+    "after": {"left": 0, "right": 4},
+    "wider than a block": {"left": 40, "right": 2},
+    "dilated": {"left": 2, "right": 2, "dilation": 3},
+    "first": {"left": 2, "right": 2, "first": 4},
+    "first causal": {"left": 2, "right": 0, "first": 3, "causal": True},
+    "first dilated": {"left": 2, "right": 2, "first": 2, "dilation": 2},
+    "random": {"left": 1, "right": 1, "random_blocks": 3, "seed": 7},
+    "random and first": {"left": 1, "right": 1, "random_blocks": 2, "first": 1},
+}
+
+
+def heads(length, depth=8, batch=2):
+    return [RANDOM.normal(size=(batch, 3, length, depth)).astype("float32") for _ in range(3)]
+
+
+def naive_mask(length, left, right, dilation=1, first=0, causal=False):
+    """Pair by pair; without random blocks."""
+    seen = np.zeros((length, length), bool)
+    for i in range(length):
+        for j in range(length):
+            steps, rest = divmod(j - i, dilation)
+            near = rest == 0 and -left <= steps <= right
+            seen[i, j] = (near or i < first or j < first) and (j <= i or not causal)
+    return seen
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_the_mask_is_the_definition(name):
+    window = dict(WINDOWS[name])
+    drawn = window.pop("random_blocks", 0), window.pop("seed", 0)
+    expected = naive_mask(300, **window)
+    found = ops.convert_to_numpy(window_mask(300, random_blocks=drawn[0], seed=drawn[1], **window))
+    if not drawn[0]:
+        np.testing.assert_array_equal(found, expected)
+        return
+    assert found[expected].all()
+    blocks = [(found & ~expected)[first:first + 32] for first in range(32, 288, 32)]
+    for rows in blocks:  # whole blocks of 32 more, or what the line's end or the first leave
+        count = rows.sum(axis=1) / 32
+        assert (rows == rows[0]).all() and drawn[0] - 1 < count[0] <= drawn[0]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 33, 257])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_blocks_equal_a_mask_over_all_pairs(name, length):
+    query, key, value = heads(length)
+    mask = RANDOM.random((2, length)) < 0.8
+    mask[1] = False
+    window = WINDOWS[name]
+    found = windowed_attention(query, key, value, mask=mask, **window)
+    dense = ops.convert_to_numpy(window_mask(length, **window)) & mask[:, None, None, :]
+    expected = scaled_dot_product_attention(query, key, value, mask=dense)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_gradients_of_blocks_equal_those_of_a_mask(name):
+    arrays, window = heads(70, batch=1), WINDOWS[name]
+    projection = RANDOM.normal(size=arrays[2].shape).astype("float32")
+    dense = ops.convert_to_numpy(window_mask(70, **window))
+
+    def blocks(tensors):
+        return ops.sum(ops.multiply(windowed_attention(*tensors, **window), projection))
+
+    def all_pairs(tensors):
+        attended = scaled_dot_product_attention(*tensors, mask=dense)
+        return ops.sum(ops.multiply(attended, projection))
+
+    for found, expected in zip(gradients(blocks, arrays), gradients(all_pairs, arrays),
+                               strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_the_first_positions_may_see_by_heads_of_their_own():
+    query, key, value = heads(50)
+    others = heads(50)
+    window = {"left": 2, "right": 2, "first": 3}
+    found = ops.convert_to_numpy(
+        windowed_attention(query, key, value, first_heads=others, **window))
+    plain = ops.convert_to_numpy(windowed_attention(query, key, value, **window))
+    np.testing.assert_array_equal(found[:, :, 3:], plain[:, :, 3:])
+    expected = ops.convert_to_numpy(scaled_dot_product_attention(*others))
+    np.testing.assert_allclose(found[:, :, :3], expected[:, :, :3], atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [1, 3, 4, 9, 50])
+def test_drawn_blocks_are_far_and_differ(number):
+    chosen, valid = (ops.convert_to_numpy(x) for x in other_blocks(number, 3, seed=5))
+    for block, (row, real) in enumerate(zip(chosen, valid, strict=True)):
+        drawn = row[real]
+        assert len(set(drawn)) == len(drawn) == min(3, max(number - 3, 0))
+        assert all(0 <= other < number and abs(other - block) > 1 for other in drawn)
+    if number == 50:
+        assert len(set(chosen.ravel() - np.repeat(np.arange(50), 3))) > 30
+        assert (chosen != ops.convert_to_numpy(other_blocks(number, 3, seed=6)[0])).any()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (9, 13)])
+@pytest.mark.parametrize("radius", [(1, 1), (2, 0), (5, 6)])
+def test_a_window_on_a_grid_equals_a_mask_over_all_pairs(shape, radius):
+    rows, columns = shape
+    grids = [RANDOM.normal(size=(2, 2, *shape, 4)).astype("float32") for _ in range(3)]
+    mask = RANDOM.random((2, *shape)) < 0.8
+    mask[1] = False
+    places = np.argwhere(np.ones(shape))
+    near = (np.abs(places[:, None] - places) <= radius).all(-1)
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(grid_window_mask(rows, columns, radius)), near)
+    found = ops.convert_to_numpy(windowed_attention_2d(*grids, radius, mask=mask))
+    lines = [x.reshape(2, 2, rows * columns, 4) for x in grids]
+    expected = scaled_dot_product_attention(
+        *lines, mask=near & mask.reshape(2, 1, 1, rows * columns))
+    np.testing.assert_allclose(
+        found.reshape(lines[0].shape), ops.convert_to_numpy(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_compiled_blocks_give_the_same(name):
+    arrays, window = heads(70), WINDOWS[name]
+    function = compiled(lambda tensors: windowed_attention(*tensors, **window))
+    found = ops.convert_to_numpy(function([ops.convert_to_tensor(x) for x in arrays]))
+    np.testing.assert_allclose(
+        found, ops.convert_to_numpy(windowed_attention(*arrays, **window)), atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+@pytest.mark.parametrize("name", WINDOWS)
+def test_one_graph_takes_every_length(name):
+    import tensorflow as tf
+
+    window = WINDOWS[name]
+    shape = tf.TensorSpec((None, 3, None, 8), "float32")
+    function = tf.function(lambda *x: windowed_attention(*x, **window), [shape] * 3)
+    for length in (1, 40, 100):
+        arrays = heads(length)
+        np.testing.assert_allclose(
+            function(*arrays).numpy(),
+            ops.convert_to_numpy(windowed_attention(*arrays, **window)), atol=1e-5)
+
+
+@pytest.mark.parametrize(("window", "message"), [
+    ({"left": -1, "right": 1}, "left and right of 0 or more"),
+    ({"left": 1, "right": 1, "dilation": 0}, "a dilation of 1 or more"),
+    ({"left": 1, "right": 1, "causal": True}, "must have right=0"),
+    ({"left": 1, "right": 1, "dilation": 2, "random_blocks": 1}, "neither dilation nor"),
+])
+def test_windows_that_cannot_be_are_named(window, message):
+    with pytest.raises(ValueError, match=message):
+        windowed_attention(*heads(4), **window)
