@@ -1,12 +1,32 @@
 """Keras models, on any Keras backend."""
 
+from keras_attn.models.abcnn import ABCNN
+from keras_attn.models.attentional_factorization_machine import AttentionalFactorizationMachine
+from keras_attn.models.attentive_lstm_classifier import AttentiveLSTMClassifier
 from keras_attn.models.bert import (
     BertClassifier,
     BertEncoder,
     BertPretrainer,
     BertQuestionAnswerer,
 )
+from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
+from keras_attn.models.pointer_generator import PointerGenerator
+from keras_attn.models.pointer_network import PointerNetwork
+from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
 from keras_attn.models.transformer import Transformer
 
-__all__ = ["BertClassifier", "BertEncoder", "BertPretrainer", "BertQuestionAnswerer",
-           "Transformer"]
+__all__ = [
+    "ABCNN",
+    "AttentionalFactorizationMachine",
+    "AttentiveLSTMClassifier",
+    "BahdanauSeq2Seq",
+    "BertClassifier",
+    "BertEncoder",
+    "BertPretrainer",
+    "BertQuestionAnswerer",
+    "HierarchicalAttentionNetwork",
+    "LuongSeq2Seq",
+    "PointerGenerator",
+    "PointerNetwork",
+    "Transformer",
+]

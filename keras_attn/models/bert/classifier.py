@@ -42,6 +42,14 @@ class BertClassifier(Task, keras.Model):
 
     Reference:
         Devlin et al., BERT, 2018, section 4.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import BertClassifier, BertEncoder
+    >>> model = BertClassifier(BertEncoder.from_size("tiny", vocabulary_size=50, seed=0), 3)
+    >>> print(model({"token_ids": np.array([[4, 7, 9]])})["logits"].shape)
+    (1, 3)
     """
 
     def __init__(

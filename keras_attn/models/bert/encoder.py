@@ -74,6 +74,15 @@ class BertEncoder(keras.Model):
 
     Reference:
         Devlin et al., BERT, 2018, section 3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import BertEncoder
+    >>> model = BertEncoder.from_size("tiny", vocabulary_size=50, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 9]])})
+    >>> print(found["sequence_output"].shape, found["pooled_output"].shape)
+    (1, 3, 128) (1, 128)
     """
 
     INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",

@@ -43,6 +43,15 @@ class BertPretrainer(Task, keras.Model):
 
     Reference:
         Devlin et al., BERT, 2018, section 3.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import BertEncoder, BertPretrainer
+    >>> model = BertPretrainer(BertEncoder.from_size("tiny", vocabulary_size=50, seed=0))
+    >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[1]])})
+    >>> print(found["mlm_logits"].shape, found["nsp_logits"].shape)
+    (1, 1, 50) (1, 2)
     """
 
     def __init__(

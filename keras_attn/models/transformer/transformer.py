@@ -10,8 +10,7 @@ from keras_attn.layers import (
     TransformerEncoderLayer,
 )
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.task import Losses, hits, label_weights
-from keras_attn.ops import sparse_cross_entropy
+from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows
 
@@ -25,7 +24,7 @@ TRANSFORMER_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class Transformer(Losses, keras.Model):
+class Transformer(TokenLoss, keras.Model):
     """The Transformer: an encoder of source tokens, a decoder that predicts the target's next one.
 
     Args:
@@ -67,10 +66,18 @@ class Transformer(Losses, keras.Model):
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import Transformer
+    >>> model = Transformer.from_size("tiny", vocabulary_size=50, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 0]]), "padding_mask": np.array([[1, 1, 0]]),
+    ...                "target_ids": np.array([[2, 9]])})
+    >>> print(found["logits"].shape, model.count_params())
+    (1, 2, 50) 1331456
     """
 
-    INPUTS = ("token_ids", "padding_mask", "target_ids")
-    metric_names = ("token_loss", "token_accuracy", "log_perplexity")
 
     def __init__(
         self,
@@ -324,22 +331,6 @@ class Transformer(Losses, keras.Model):
         kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
         kernel = ops.transpose(ops.cast(kernel, x.dtype))
         return ops.cast(by_rows(lambda rows: ops.matmul(rows, kernel), x), "float32")
-
-    def loss_weights(self, batch):
-        return {"token": ops.sum(label_weights(batch, batch["label"]))}
-
-    def loss_errors(self, outputs, batch):
-        return {"token": self._sum(batch, sparse_cross_entropy(
-            batch["label"], outputs["logits"], self.label_smoothing))}
-
-    def metric_sums(self, outputs, batch):
-        weight = self.loss_weights(batch)["token"]
-        found = {"token_accuracy": hits(batch["label"], outputs["logits"]),
-                 "log_perplexity": sparse_cross_entropy(batch["label"], outputs["logits"])}
-        return {name: (self._sum(batch, values), weight) for name, values in found.items()}
-
-    def _sum(self, batch, values):
-        return ops.sum(label_weights(batch, batch["label"]) * values)
 
     def get_config(self):
         return {

@@ -1,0 +1,144 @@
+"""Factorization machines, with attention to pairs of features or without."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attentional_interaction import AttentionalInteraction
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.task import Losses, label_weights
+from keras_attn.ops.masks import as_mask
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentionalFactorizationMachine(Losses, keras.Model):
+    """Regression on sparse features and their pairs.
+
+    `y = w_0 + sum_i w_i x_i + p^T sum_{i<j} a_ij (v_i * v_j) x_i x_j`; without attention it is a
+    factorization machine: a and p are 1.
+
+    Args:
+        num_features: Rows of the tables v and w.
+        num_fields: Features F of an example, absent ones too.
+        embedding_dim: Depth of v.
+        attention_units: See `AttentionalInteraction`.
+        attention: Whether there are a and p.
+        attention_l2: Factor of the squares of the attention's W in the loss.
+        attention_dropout: Share of weights a dropped in training.
+        dropout: Share dropped from the weighted sum of pairs in training.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: Dictionary.
+            `feature_ids`: Integers `(B, F)`.
+            `feature_values`: Floats x `(B, F)`, optional; 1 without.
+            `padding_mask`: Integers `(B, F)`, optional; 0 for absent features.
+            For the loss also `label`, floats `(B,)`; `sample_weight` `(B,)`, optional.
+        training: Whether dropout is on.
+
+    Returns:
+        Dictionary of `logits`, y, float32 `(B, 1)`; with attention also `attention`,
+        `(B, F (F - 1) / 2)`, of the pairs (0, 1), (0, 2), …
+
+    `fit` takes a dataset of such dictionaries. Loss `label`: squared error.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Xiao et al., Attentional Factorization Machines, 2017, eq. 6; Rendle,
+        Factorization Machines, 2010, eq. 1 and lemma 3.1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import AttentionalFactorizationMachine
+    >>> model = AttentionalFactorizationMachine(num_features=9, num_fields=3, embedding_dim=4)
+    >>> found = model({"feature_ids": np.array([[1, 4, 7]]), "padding_mask": np.array([[1, 1, 0]])})
+    >>> print(np.array(found["attention"]))  # of the pairs (0, 1), (0, 2), (1, 2)
+    [[1. 0. 0.]]
+    """
+
+    metric_names = ("label_loss",)
+
+    def __init__(self, num_features, num_fields, embedding_dim=256, attention_units=8,
+                 attention=True, attention_l2=0.0, attention_dropout=0.0, dropout=0.0, seed=None,
+                 name="attentional_factorization_machine", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.sizes = {"num_features": num_features, "num_fields": num_fields,
+                      "embedding_dim": embedding_dim, "attention_units": attention_units}
+        for field, size in self.sizes.items():
+            least = 2 if field == "num_fields" else 1
+            if size < least:
+                raise ValueError(f"{field} must be at least {least}. Received: {field}={size}")
+        self.shares = {"attention_dropout": attention_dropout, "dropout": dropout}
+        for field, share in self.shares.items():
+            if not 0 <= share < 1:
+                raise ValueError(f"{field} must be in [0, 1). Received: {field}={share}")
+        if attention_l2 < 0:
+            raise ValueError("attention_l2 must not be negative. "
+                             f"Received: attention_l2={attention_l2}")
+        self.has_attention = attention
+        self.attention_l2 = attention_l2
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        rows, depth = self.sizes["num_features"], self.sizes["embedding_dim"]
+        embedding_seed, weight_seed, attention_seed, dropout_seed = split_seed(self.seed, 4)
+        normal = keras.initializers.RandomNormal(stddev=0.01)
+        self.embedding, self.weight = (
+            self.add_weight(name=name, shape=(rows, columns), autocast=False,
+                            initializer=seeded_initializer(normal, seed))
+            for name, columns, seed in (("embedding", depth, embedding_seed),
+                                        ("weight", 1, weight_seed)))
+        self.bias = self.add_weight(name="bias", shape=(1,), initializer="zeros", autocast=False)
+        self.interaction = None
+        if self.has_attention:
+            self.interaction = AttentionalInteraction(
+                self.sizes["attention_units"], self.shares["attention_dropout"],
+                kernel_regularizer=keras.regularizers.L2(self.attention_l2)
+                if self.attention_l2 else None,
+                seed=attention_seed, dtype=self.dtype_policy, name="interaction")
+            self.interaction.build((None, self.sizes["num_fields"], depth))
+            self.projection = self.add_weight(
+                name="projection", shape=(depth, 1), initializer="ones", autocast=False)
+        self.seed_generator = dropout_generator(self.shares["dropout"], dropout_seed, "dropout")
+        self.built = True
+
+    def call(self, inputs, training=None):
+        ids, mask = inputs["feature_ids"], as_mask(inputs.get("padding_mask"), "padding_mask")
+        values = inputs.get("feature_values")
+        values = ops.ones(ops.shape(ids)) if values is None else ops.cast(values, "float32")
+        if mask is not None:
+            values = ops.where(mask, values, 0.0)
+        # (B, F, D) and (B, F, 1)
+        factors, terms = (ops.take(table, ids, axis=0) * values[..., None]
+                          for table in (self.embedding, self.weight))
+        linear, found = self.bias + ops.sum(terms, axis=1), {}
+        if self.interaction is None:
+            # The sum over pairs by lemma 3.1.
+            pairs = 0.5 * (ops.square(ops.sum(factors, axis=1))
+                           - ops.sum(ops.square(factors), axis=1))
+        else:
+            pairs, found["attention"] = self.interaction(
+                ops.cast(factors, self.compute_dtype), mask=mask, training=training,
+                return_attention_scores=True)
+        pairs = drop(ops.cast(pairs, "float32"), self.shares["dropout"], self.seed_generator,
+                     training)
+        projected = (ops.sum(pairs, axis=-1, keepdims=True) if self.interaction is None
+                     else ops.matmul(pairs, self.projection))
+        return {"logits": linear + projected, **found}
+
+    def loss_weights(self, batch):
+        return {"label": ops.sum(label_weights(batch, batch["label"]))}
+
+    def loss_errors(self, outputs, batch):
+        errors = ops.square(outputs["logits"][:, 0] - ops.cast(batch["label"], "float32"))
+        return {"label": ops.sum(errors * label_weights(batch, batch["label"]))}
+
+    def metric_sums(self, outputs, batch):
+        return {}
+
+    def get_config(self):
+        return {**super().get_config(), **self.sizes, **self.shares,
+                "attention": self.has_attention, "attention_l2": self.attention_l2,
+                "seed": self.seed}

@@ -1,0 +1,147 @@
+"""A recurrent classifier, with attention or without."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.multi_head_attention import MultiHeadAttention
+from keras_attn.layers.padded_rnn import bidirectional
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.label_loss import LabelLoss
+from keras_attn.models.padding import real_tokens
+from keras_attn.ops.masks import MASKED
+
+REDUCTIONS = "attention", "last", "mean", "max", "self_attention"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentiveLSTMClassifier(LabelLoss, keras.Model):
+    """Classes of texts, by a BiLSTM whose states become one vector.
+
+    Args:
+        vocabulary_size: Rows of the token table.
+        num_classes: Number of classes C.
+        embedding_dim: Depth of the token table.
+        units: Units U of the LSTM, in each direction.
+        reduce: How `(B, T, 2 U)` becomes `(B, 2 U)`: `"attention"`, see `AttentionPooling`;
+            `"last"`, the last state of either direction; `"mean"` or `"max"` over real steps;
+            `"self_attention"`, the mean after the states attended to one another.
+        attention_units: Hidden units of `"attention"`; 2 U if None.
+        num_heads: Of `"self_attention"`; divides 2 U.
+        dropout: Share dropped from embeddings and vector in training.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, T)`.
+            `padding_mask` `(B, T)`, optional; 1 for real tokens. Without it id 0 is padding.
+            For losses and metrics also `label` `(B,)`; `sample_weight` `(B,)`, optional.
+        training: Whether dropout is on.
+
+    Returns:
+        Dictionary of `sequence_output` and `pooled_output` `(B, 2 U)`, `logits` `(B, C)` in
+        float32, and of `"attention"` the weights `attention` `(B, T)`, of `"self_attention"`
+        `(B, H, T, T)`. `sequence_output` `(B, T, 2 U)` is 0 at padding.
+
+    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import AttentiveLSTMClassifier
+    >>> model = AttentiveLSTMClassifier(50, 3, embedding_dim=4, units=4, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 0, 0]])})
+    >>> print(found["logits"].shape, np.array(found["attention"]).round(1))
+    (1, 3) [[0.5 0.5 0.  0. ]]
+    """
+
+    def __init__(self, vocabulary_size, num_classes, embedding_dim=100, units=64,
+                 reduce="attention", attention_units=None, num_heads=2, dropout=0.0, seed=None,
+                 name="attentive_lstm_classifier", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.sizes = {
+            "vocabulary_size": vocabulary_size, "num_classes": num_classes,
+            "embedding_dim": embedding_dim, "units": units, "num_heads": num_heads}
+        for field, size in self.sizes.items():
+            if size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        if reduce not in REDUCTIONS:
+            raise ValueError(
+                f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
+        if 2 * units % num_heads:
+            raise ValueError("num_heads must divide 2 units. "
+                             f"Received: num_heads={num_heads}, units={units}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.reduce = reduce
+        self.attention_units = attention_units
+        self.dropout = dropout
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        sizes, depth = self.sizes, 2 * self.sizes["units"]
+        *seeds, embedding_dropout, vector_dropout = split_seed(self.seed, 6)
+        embedding_seed, lstm_seed, attention_seed, dense_seed = seeds
+        self.embedding = keras.layers.Embedding(
+            sizes["vocabulary_size"], sizes["embedding_dim"],
+            embeddings_initializer=seeded_initializer("uniform", embedding_seed),
+            dtype=self.dtype_policy, name="embedding")
+        self.lstm = bidirectional(
+            keras.layers.LSTM, sizes["units"], lstm_seed, self.dtype_policy, "lstm")
+        self.attention = None
+        shared = {"seed": attention_seed, "dtype": self.dtype_policy, "name": "attention"}
+        if self.reduce == "attention":
+            self.attention = AttentionPooling(self.attention_units, **shared)
+            self.attention.build((None, None, depth))
+        elif self.reduce == "self_attention":
+            heads = sizes["num_heads"]
+            self.attention = MultiHeadAttention(heads, depth // heads, **shared)
+            self.attention.build((None, None, depth), (None, None, depth))
+        self.logits_dense = keras.layers.Dense(
+            sizes["num_classes"], dtype="float32", name="logits_dense",
+            kernel_initializer=seeded_initializer("glorot_uniform", dense_seed))
+        self.embedding.build(None)
+        self.lstm.build((None, None, sizes["embedding_dim"]))
+        self.logits_dense.build((None, depth))
+        self.seed_generators = [
+            dropout_generator(self.dropout, seed, f"{name}_dropout")
+            for name, seed in (("embedding", embedding_dropout), ("vector", vector_dropout))]
+        self.built = True
+
+    def call(self, inputs, training=None):
+        mask = real_tokens(inputs)
+        x = drop(self.embedding(inputs["token_ids"]), self.dropout, self.seed_generators[0],
+                 training)
+        hidden, forward, _, backward, _ = self.lstm(x, mask=mask)
+        last = ops.concatenate([forward, backward], axis=-1)
+        vector, attention = self._reduced(hidden, last, mask)
+        dropped = drop(vector, self.dropout, self.seed_generators[1], training)
+        return {"sequence_output": hidden, "pooled_output": vector,
+                "logits": self.logits_dense(dropped), **attention}
+
+    def _reduced(self, hidden, last, mask):
+        if self.reduce == "last":
+            return last, {}
+        if self.reduce == "attention":
+            vector, weights = self.attention(hidden, mask=mask, return_attention_scores=True)
+            return vector, {"attention": weights}
+        real, found = mask[..., None], {}
+        if self.reduce == "max":
+            # In float32, which holds MASKED.
+            largest = ops.max(ops.where(real, ops.cast(hidden, "float32"), MASKED), axis=1)
+            return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), hidden.dtype), found
+        if self.reduce == "self_attention":
+            hidden, weights = self.attention(hidden, hidden, query_mask=mask, value_mask=mask,
+                                             return_attention_scores=True)
+            found = {"attention": weights}
+        total = ops.sum(ops.where(real, ops.cast(hidden, "float32"), 0.0), axis=1)
+        count = ops.maximum(ops.sum(ops.cast(real, "float32"), axis=1), 1.0)
+        return ops.cast(total / count, hidden.dtype), found
+
+    def get_config(self):
+        return {**super().get_config(), **self.sizes, "reduce": self.reduce,
+                "attention_units": self.attention_units, "dropout": self.dropout,
+                "seed": self.seed}

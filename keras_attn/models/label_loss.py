@@ -1,0 +1,26 @@
+"""What a model with one label a row is trained on."""
+
+from keras import ops
+
+from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.ops import sparse_cross_entropy
+
+
+class LabelLoss(Losses):
+    """Cross-entropy of `label` `(B,)` and the output `logits` `(B, C)`; a mixin as `Losses`."""
+
+    metric_names = ("label_loss", "accuracy")
+
+    def loss_weights(self, batch):
+        return {"label": ops.sum(label_weights(batch, batch["label"]))}
+
+    def loss_errors(self, outputs, batch):
+        return {"label": _sum(batch, sparse_cross_entropy(batch["label"], outputs["logits"]))}
+
+    def metric_sums(self, outputs, batch):
+        weight = self.loss_weights(batch)["label"]
+        return {"accuracy": (_sum(batch, hits(batch["label"], outputs["logits"])), weight)}
+
+
+def _sum(batch, values):
+    return ops.sum(label_weights(batch, batch["label"]) * values)

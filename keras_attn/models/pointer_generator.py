@@ -1,0 +1,259 @@
+"""The pointer-generator network."""
+
+import keras
+from keras import ops
+
+from keras_attn.generation.constraints import IMPOSSIBLE
+from keras_attn.layers.copy_distribution import CopyDistribution
+from keras_attn.layers.padded_rnn import bidirectional, recurrent
+from keras_attn.layers.recurrent.time_loop import over_time
+from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.padding import real_tokens
+from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.ops.coverage import coverage_loss
+from keras_attn.ops.weights import masked_softmax, weighted_average
+
+LEAST_PROBABILITY = 1e-10
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class PointerGenerator(Losses, keras.Model):
+    """A summary of the source, its words from the vocabulary or copied from the source.
+
+    With h the states of a BiLSTM over the source and s_t of an LSTM over the target,
+    `e_ti = v^T tanh(W_h h_i + W_s s_t + w_c c_ti + b)`, `a_t = softmax_i(e_t)`, `c_t` the sum of
+    the a before t (coverage), `h*_t = sum_i a_ti h_i`,
+    `P_vocabulary = softmax(V' (V [s_t; h*_t] + b) + b')`,
+    `p_gen = sigmoid(w_h h*_t + w_s s_t + w_x x_t + b)`, and P by `CopyDistribution`.
+
+    Args:
+        vocabulary_size: V, of source and target alike.
+        num_oov: Words outside the vocabulary that a source may have. They have the ids V to
+            `V + num_oov - 1`, by their first place in it.
+        embedding_dim: Depth of the token table.
+        units: Units of the LSTMs, in each direction of the encoder.
+        attention_units: Hidden units of the attention; `2 units` if None.
+        coverage: Whether attention sees, and loses by, what was attended to before.
+        coverage_weight: Of the coverage loss.
+        unknown_id: What is read for ids from V on.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, S)`, the source, with ids from V on for words outside the vocabulary.
+            `padding_mask` `(B, S)`, optional; 1 for real tokens. Without it id 0 is padding.
+            `target_ids` `(B, T)`, the target after the mark of its beginning.
+            For losses and metrics also `label` `(B, T)`, the target up to the mark of its end,
+            both with ids from V on for words to copy; `sample_weight` `(B, T)`, optional: 0 for
+            padding.
+
+    Returns:
+        Dictionary, float32: `probabilities` P `(B, T, V + num_oov)`, `attention` `(B, T, S)`,
+        `coverage` c `(B, T, S)`, `generation_probability` p_gen `(B, T)`.
+
+    `fit` takes a dataset of such dictionaries. Losses `token`: -log P(label), at most 23, and
+    with coverage `coverage`, its weight in it; metric `token_accuracy`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        See et al., Get To The Point: Summarization with Pointer-Generator Networks,
+        2017, eq. 1-13.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import PointerGenerator
+    >>> model = PointerGenerator(vocabulary_size=9, num_oov=2, embedding_dim=4, units=4, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 9, 5]]), "target_ids": np.array([[2, 4]])})
+    >>> p = np.array(found["probabilities"])[0]  # id 9 is in the source, 10 is nowhere
+    >>> print(p.shape, p.sum(axis=-1).round(3), p[:, 9] > 0, p[:, 10])
+    (2, 11) [1. 1.] [ True  True] [0. 0.]
+    """
+
+    def __init__(self, vocabulary_size, num_oov=0, embedding_dim=128, units=256,
+                 attention_units=None, coverage=True, coverage_weight=1.0, unknown_id=1,
+                 seed=None, name="pointer_generator", **kwargs):
+        super().__init__(name=name, **kwargs)
+        attention_units = attention_units or 2 * units
+        self.sizes = {"vocabulary_size": vocabulary_size, "embedding_dim": embedding_dim,
+                      "units": units, "attention_units": attention_units}
+        for field, size in self.sizes.items():
+            if size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        for field, value in (("num_oov", num_oov), ("coverage_weight", coverage_weight)):
+            if value < 0:
+                raise ValueError(f"{field} must not be negative. Received: {field}={value}")
+        if not 0 <= unknown_id < vocabulary_size:
+            raise ValueError("unknown_id must be in the vocabulary. Received: "
+                             f"unknown_id={unknown_id}, vocabulary_size={vocabulary_size}")
+        self.num_oov = num_oov
+        self.coverage = coverage
+        self.coverage_weight = coverage_weight
+        self.unknown_id = unknown_id
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        units, embedding_dim = self.sizes["units"], self.sizes["embedding_dim"]
+        encoder_seed, decoder_seed, score_seed, coverage_seed, *seeds = split_seed(self.seed, 10)
+        self.embedding = keras.layers.Embedding(
+            self.sizes["vocabulary_size"], embedding_dim, dtype=self.dtype_policy,
+            embeddings_initializer=seeded_initializer("uniform", seeds.pop()), name="embedding")
+        self.encoder = bidirectional(
+            keras.layers.LSTM, units, encoder_seed, self.dtype_policy, "encoder")
+        self.decoder = recurrent(
+            keras.layers.LSTM, units, decoder_seed, dtype=self.dtype_policy, name="decoder")
+        self.score = AdditiveScore(self.sizes["attention_units"], use_bias=True, seed=score_seed,
+                                   dtype=self.dtype_policy, name="score")
+        self.hidden_bridge, self.cell_bridge, self.output_hidden = (
+            self._dense(units, name, seeds.pop(), activation)
+            for name, activation in (("hidden_bridge", "relu"), ("cell_bridge", "relu"),
+                                     ("output_hidden", None)))
+        self.output_words = self._dense(
+            self.sizes["vocabulary_size"], "output_words", seeds.pop(), dtype="float32")
+        self.generation = self._dense(1, "generation", seeds.pop(), "sigmoid", dtype="float32")
+        self.copying = CopyDistribution(self.num_oov, dtype="float32", name="copying")
+        self.embedding.build(None)
+        self.encoder.build((None, None, embedding_dim))
+        self.decoder.build((None, None, embedding_dim))
+        self.score.build((None, None, units), (None, None, 2 * units))
+        for dense, depth in ((self.hidden_bridge, 2 * units), (self.cell_bridge, 2 * units),
+                             (self.output_hidden, 3 * units), (self.output_words, units),
+                             (self.generation, 3 * units + embedding_dim)):
+            dense.build((None, depth))
+        if self.coverage:
+            self.coverage_kernel = self.add_weight(
+                name="coverage_kernel", shape=(1, self.sizes["attention_units"]),
+                initializer=seeded_initializer("glorot_uniform", coverage_seed), autocast=False)
+        self.built = True
+
+    def _dense(self, units, name, seed, activation=None, dtype=None):
+        return keras.layers.Dense(
+            units, activation, kernel_initializer=seeded_initializer("glorot_uniform", seed),
+            dtype=dtype or self.dtype_policy, name=name)
+
+    def call(self, inputs):
+        memory, state = self._encode(inputs)
+        x = self._embed(inputs["target_ids"])
+        states, *_ = self.decoder(x, initial_state=state)
+        queries = self.score.project_query(states)
+        if self.coverage:
+            attention, _ = over_time(self._attend(memory), queries, _no_coverage(memory))
+        else:
+            # Nothing joins the steps, so all are made at once.
+            attention = masked_softmax(self.score.from_projected(queries, memory["keys"]),
+                                       memory["mask"][:, None])
+        return {**self._distribution(x, states, attention, memory), "attention": attention,
+                "coverage": ops.cumsum(attention, axis=1) - attention}
+
+    def _encode(self, inputs):
+        """What all steps see of the source, and the state before the first one."""
+        mask, ids = real_tokens(inputs), inputs["token_ids"]
+        encoded, hidden, cell, last_hidden, last_cell = self.encoder(self._embed(ids), mask=mask)
+        state = [self.hidden_bridge(ops.concatenate([hidden, last_hidden], axis=-1)),
+                 self.cell_bridge(ops.concatenate([cell, last_cell], axis=-1))]
+        keys = self.score.project_key(encoded)
+        return {"encoded": encoded, "keys": keys, "mask": mask, "ids": ids}, state
+
+    def _embed(self, ids):
+        known = ops.cast(ids, "int32") < self.sizes["vocabulary_size"]
+        return self.embedding(ops.where(known, ids, self.unknown_id))
+
+    def _attend(self, memory):
+        """Function of a projected query `(B, U)` and the coverage before it, for both after it."""
+        kernel = ops.convert_to_tensor(self.coverage_kernel)
+
+        def attend(query, coverage):
+            keys = memory["keys"]
+            keys = keys + ops.cast(coverage[..., None] * kernel, keys.dtype)
+            attention = masked_softmax(
+                self.score.from_projected(query[:, None], keys)[:, 0], memory["mask"])
+            return attention, coverage + attention
+
+        return attend
+
+    def _distribution(self, x, states, attention, memory):
+        context = weighted_average(attention, memory["encoded"])
+        joined = ops.concatenate([states, context], axis=-1)
+        words = ops.softmax(self.output_words(self.output_hidden(joined)), axis=-1)
+        generate = self.generation(ops.concatenate([context, states, x], axis=-1))
+        return {"probabilities": self.copying(words, attention, memory["ids"], generate),
+                "generation_probability": generate[..., 0]}
+
+    def start_decoding(self, inputs, rows=1):
+        """What decoding begins with; see `keras_attn.generation`.
+
+        Args:
+            inputs: As in a call, without targets.
+            rows: Targets R of each source.
+
+        Returns:
+            (cache, memory): what each of the `B R` targets leaves for its next token, and what
+            they all see. Both go to `decode`, and the cache that it returns to its next call.
+        """
+        memory, (hidden, cell) = self._encode(inputs)
+        if rows > 1:
+            memory, hidden, cell = keras.tree.map_structure(
+                lambda x: ops.repeat(x, rows, axis=0), (memory, hidden, cell))
+        return {"hidden": hidden, "cell": cell, "coverage": _no_coverage(memory)}, memory
+
+    def decode(self, target_ids, cache, memory):
+        """Log probabilities of the next tokens.
+
+        Args:
+            target_ids: Integers `(B R,)`, the newest tokens.
+            cache, memory: Of `start_decoding`.
+
+        Returns:
+            (log probabilities `(B R, V + num_oov)`, -1e30 where there is none, cache, attention
+            to the source `(B R, S)`): what a step function returns.
+        """
+        x = self._embed(target_ids)
+        hidden, (_, cell) = self.decoder.cell(x, [cache["hidden"], cache["cell"]])
+        query = self.score.project_query(hidden)
+        if self.coverage:
+            attention, coverage = self._attend(memory)(query, cache["coverage"])
+        else:
+            attention = masked_softmax(
+                self.score.from_projected(query[:, None], memory["keys"])[:, 0], memory["mask"])
+            coverage = cache["coverage"] + attention
+        found = self._distribution(x[:, None], hidden[:, None], attention[:, None], memory)
+        p = found["probabilities"][:, 0]
+        logs = ops.where(p > 0, ops.log(ops.maximum(p, 1e-37)), IMPOSSIBLE)
+        return logs, {"hidden": hidden, "cell": cell, "coverage": coverage}, attention
+
+    @property
+    def metric_names(self):
+        return ["token_loss", *["coverage_loss"] * self.coverage, "token_accuracy"]
+
+    def loss_weights(self, batch):
+        weight = ops.sum(label_weights(batch, batch["label"]))
+        return {"token": weight, **({"coverage": weight} if self.coverage else {})}
+
+    def loss_errors(self, outputs, batch):
+        weights, p = label_weights(batch, batch["label"]), outputs["probabilities"]
+        label = ops.cast(batch["label"], "int32")[..., None]
+        # A word that is neither in the vocabulary nor in the source has probability 0.
+        own = ops.maximum(ops.take_along_axis(p, label, axis=-1)[..., 0], LEAST_PROBABILITY)
+        errors = {"token": -ops.sum(weights * ops.log(own))}
+        if self.coverage:
+            again = coverage_loss(outputs["attention"], outputs["coverage"])
+            errors["coverage"] = self.coverage_weight * ops.sum(weights * again)
+        return errors
+
+    def metric_sums(self, outputs, batch):
+        weights = label_weights(batch, batch["label"])
+        correct = hits(batch["label"], outputs["probabilities"])
+        return {"token_accuracy": (ops.sum(weights * correct), ops.sum(weights))}
+
+    def get_config(self):
+        return {
+            **super().get_config(), **self.sizes, "num_oov": self.num_oov,
+            "coverage": self.coverage, "coverage_weight": self.coverage_weight,
+            "unknown_id": self.unknown_id, "seed": self.seed}
+
+
+def _no_coverage(memory):
+    return ops.zeros_like(memory["ids"], dtype="float32")

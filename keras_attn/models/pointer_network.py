@@ -1,0 +1,177 @@
+"""The pointer network."""
+
+import keras
+from keras import ops
+
+from keras_attn.generation.loop import decode_while
+from keras_attn.layers.padded_rnn import recurrent
+from keras_attn.layers.pointer_attention import PointerAttention
+from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.weights import masked_softmax
+
+# The loss of a label that is masked, -log of the least probability that counts.
+LARGEST_ERROR = 23.0
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class PointerNetwork(Losses, keras.Model):
+    """Sequences of positions of the input, of which there may be any number.
+
+    An LSTM reads the elements; another one, from its last state on, reads the element that was
+    chosen last, at first a learned one, and points at the next: see `PointerAttention`.
+
+    Args:
+        element_dim: Depth F of an element.
+        units: Units of both LSTMs, and hidden units of the attention.
+        forbid_repeats: Whether no element is chosen twice.
+        seed: Integer for initial weights.
+
+    Call arguments:
+        inputs: Dictionary.
+            `elements`: Floats `(B, n, F)`.
+            `padding_mask`: Integers `(B, n)`, optional; 1 for real elements.
+            `label`: Integers `(B, m)`, the right positions; the decoder reads the elements there.
+            `sample_weight`: Floats `(B, m)`, optional; 0 for padding of the labels, which must be
+            at their end.
+
+    Returns:
+        Dictionary of float32 `logits` `(B, m, n)`, -1e30 where masked, and `attention`
+        `(B, m, n)`, the distribution.
+
+    `fit` takes a dataset of such dictionaries. Loss `pointer`: cross-entropy, of an element that
+    is masked 23; metric `accuracy`. `predict_indices` needs no labels.
+
+    Raises:
+        ValueError: If a size is not positive.
+
+    Reference:
+        Vinyals et al., Pointer Networks, 2015, section 2.3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import PointerNetwork
+    >>> model = PointerNetwork(element_dim=1, units=8, seed=0)
+    >>> elements, label = np.array([[[0.3], [0.1], [0.2]]]), np.array([[1, 2, 0]])
+    >>> found = model({"elements": elements, "label": label})
+    >>> print(found["attention"].shape, np.array(found["attention"]).sum(axis=-1).round(3))
+    (1, 3, 3) [[1. 1. 1.]]
+    """
+
+    metric_names = ("pointer_loss", "accuracy")
+
+    def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,
+                 name="pointer_network", **kwargs):
+        super().__init__(name=name, **kwargs)
+        for field, size in (("element_dim", element_dim), ("units", units)):
+            if size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        self.element_dim = element_dim
+        self.units = units
+        self.forbid_repeats = forbid_repeats
+        self.seed = seed
+
+    def build(self, input_shape=None):
+        encoder_seed, decoder_seed, pointer_seed, start_seed = split_seed(self.seed, 4)
+        self.encoder, self.decoder = (
+            recurrent(keras.layers.LSTM, self.units, seed, dtype=self.dtype_policy, name=name)
+            for name, seed in (("encoder", encoder_seed), ("decoder", decoder_seed)))
+        self.pointer = PointerAttention(
+            self.units, seed=pointer_seed, dtype=self.dtype_policy, name="pointer")
+        self.start = self.add_weight(
+            name="start", shape=(1, self.element_dim), autocast=False,
+            initializer=seeded_initializer("glorot_uniform", start_seed))
+        for lstm in (self.encoder, self.decoder):
+            lstm.build((None, None, self.element_dim))
+        hidden = (None, None, self.units)
+        self.pointer.build(hidden, hidden)
+        self.built = True
+
+    def call(self, inputs):
+        elements, mask = self._elements(inputs)
+        memory, *state = self.encoder(elements, mask=mask)
+        label = ops.cast(inputs["label"], "int32")
+        # What padding of the labels points at does not matter.
+        chosen = take_positions(elements, ops.clip(label, 0, ops.shape(elements)[1] - 1))
+        read = ops.concatenate([self._first(elements)[:, None], chosen[:, :-1]], axis=1)
+        queries, *_ = self.decoder(read, initial_state=state)
+        free = None
+        if self.forbid_repeats:
+            taken = ops.one_hot(label, ops.shape(elements)[1], dtype="int32")
+            free = ops.cumsum(taken, axis=1) - taken == 0
+        logits, distribution = self.pointer(
+            queries, memory, value_mask=mask, attention_mask=free, return_attention_scores=True)
+        return {"logits": logits, "attention": distribution}
+
+    def predict_indices(self, inputs, length=None, return_attention_scores=False):
+        """The likeliest positions, one after another, each read by the decoder in turn.
+
+        Args:
+            inputs: As in a call, without labels.
+            length: Positions m of each row; n if None.
+            return_attention_scores: Also return the distributions.
+
+        Returns:
+            int32 `(B, m)`, -1 where nothing is left to choose; then float32 `(B, m, n)` if asked
+            for.
+        """
+        elements, mask = self._elements(inputs)
+        rows, number, _ = ops.shape(elements)
+        length = number if length is None else length
+        memory, hidden, cell = self.encoder(elements, mask=mask)
+        keys = self.pointer.score.project_key(memory)
+        free = ops.ones((rows, number), "bool") if mask is None else mask
+
+        def body(state):
+            hidden, (_, cell) = self.decoder.cell(state["read"], [state["hidden"], state["cell"]])
+            query = self.pointer.score.project_query(hidden[:, None])
+            distribution = masked_softmax(
+                self.pointer.score.from_projected(query, keys)[:, 0], state["free"])
+            best = ops.cast(ops.argmax(distribution, axis=-1), "int32")
+            found = ops.where(ops.any(state["free"], axis=-1), best, -1)
+            index, free = state["index"], state["free"]
+            if self.forbid_repeats:
+                free = ops.logical_and(free, ops.arange(number, dtype="int32") != best[:, None])
+            return {
+                "index": index + 1, "hidden": hidden, "cell": cell, "free": free,
+                "read": take_positions(elements, best[:, None])[:, 0],
+                "found": ops.slice_update(state["found"], (0, index), found[:, None]),
+                "attention": ops.slice_update(
+                    state["attention"], (0, index, 0), distribution[:, None])}
+
+        state = decode_while(lambda state: state["index"] < length, body, {
+            "index": ops.zeros((), "int32"), "hidden": hidden, "cell": cell, "free": free,
+            "read": self._first(elements), "found": ops.zeros((rows, length), "int32"),
+            "attention": ops.zeros((rows, length, number), "float32")})
+        return (state["found"], state["attention"]) if return_attention_scores else state["found"]
+
+    def _elements(self, inputs):
+        mask = as_mask(inputs.get("padding_mask"), "padding_mask")
+        return ops.cast(inputs["elements"], self.compute_dtype), mask
+
+    def _first(self, elements):
+        start = ops.cast(self.start, elements.dtype)
+        return ops.broadcast_to(start, (ops.shape(elements)[0], self.element_dim))
+
+    def loss_weights(self, batch):
+        return {"pointer": ops.sum(label_weights(batch, batch["label"]))}
+
+    def loss_errors(self, outputs, batch):
+        errors = sparse_cross_entropy(self._label(batch, outputs), outputs["logits"])
+        return {"pointer": ops.sum(label_weights(batch, batch["label"])
+                                   * ops.minimum(errors, LARGEST_ERROR))}
+
+    def metric_sums(self, outputs, batch):
+        weights = label_weights(batch, batch["label"])
+        correct = hits(self._label(batch, outputs), outputs["logits"])
+        return {"accuracy": (ops.sum(weights * correct), ops.sum(weights))}
+
+    def _label(self, batch, outputs):
+        return ops.clip(ops.cast(batch["label"], "int32"), 0, ops.shape(outputs["logits"])[2] - 1)
+
+    def get_config(self):
+        return {**super().get_config(), "element_dim": self.element_dim, "units": self.units,
+                "forbid_repeats": self.forbid_repeats, "seed": self.seed}

@@ -1,0 +1,118 @@
+"""Bahdanau's encoder–decoder."""
+
+import keras
+
+from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
+from keras_attn.layers.recurrent.parts import part
+from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.recurrent.seq2seq import (
+    Seq2Seq,
+    check_sizes_and_shares,
+    recurrent_layer,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BahdanauSeq2Seq(Seq2Seq, keras.Model):
+    """RNNsearch: a GRU reads the source both ways, and a decoder attends before each step.
+
+    The decoder is `RecurrentDecoder` with `BahdanauDecoderCell`; its first state comes from the
+    last one of the GRU that reads backwards, which is at the first word. That GRU is Keras's,
+    whose reset gate comes after the product.
+
+    Args:
+        vocabulary_size: Words of the source.
+        units: Of the decoder, and of either direction of the encoder.
+        embedding_dim: Depth of embeddings; `units` if None.
+        target_vocabulary_size: Words V of the target; `vocabulary_size` if None. Source and
+            target have tables of their own.
+        attention_units: Hidden units of the score; `units` if None.
+        readout_units: Depth of what logits are made of; `units` if None.
+        dropout: Share dropped from embeddings and from what logits are made of.
+        teacher_forcing_ratio, level: See `RecurrentDecoder`.
+        label_smoothing: See `sparse_cross_entropy`.
+        seed: Integer for initial weights, dropout and draws.
+
+    Call arguments:
+        inputs: Dictionary of integers, as of `Transformer`: `token_ids` and `padding_mask`
+            `(B, S)`, `target_ids` `(B, T)`; `label` and `sample_weight` for losses and metrics.
+        training: Whether dropout is on and steps may be unforced.
+        teacher_forcing_ratio: For this call, a number.
+
+    Returns:
+        Dictionary of `encoder_output` `(B, S, 2 units)`, `logits` `(B, T, V)` of the next token
+        and `alignments` `(B, T, S)`.
+
+    Losses, metrics and decoding are as of `Transformer`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
+        and Translate, 2015. There: 1000 units and attention units, embeddings of 620, 500
+        read-out units, 30000 words.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import BahdanauSeq2Seq
+    >>> model = BahdanauSeq2Seq(vocabulary_size=50, units=8, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 0]]), "padding_mask": np.array([[1, 1, 0]]),
+    ...                "target_ids": np.array([[2, 9]])})
+    >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
+    (1, 2, 50) [0. 0.]
+    """
+
+    def __init__(self, vocabulary_size, units, embedding_dim=None, target_vocabulary_size=None,
+                 attention_units=None, readout_units=None, dropout=0.0,
+                 teacher_forcing_ratio=1.0, level="sequence", label_smoothing=0.0, seed=None,
+                 name="bahdanau_seq2seq", **kwargs):
+        super().__init__(name=name, **kwargs)
+        check_sizes_and_shares(
+            {"vocabulary_size": vocabulary_size, "units": units, "embedding_dim": embedding_dim,
+             "target_vocabulary_size": target_vocabulary_size},
+            {"dropout": dropout, "label_smoothing": label_smoothing})
+        self.vocabulary_size = vocabulary_size
+        self.units = units
+        self.embedding_dim = embedding_dim or units
+        self.target_vocabulary_size = target_vocabulary_size or vocabulary_size
+        self.dropout = dropout
+        self.label_smoothing = label_smoothing
+        self.seed = seed
+        (self._table_seed, self._dropout_seed, encoder_seed, cell_seed,
+         decoder_seed) = split_seed(seed, 5)
+        self.encoder = recurrent_layer("gru", units, True, encoder_seed, self.dtype_policy,
+                                       "encoder")
+        cell = BahdanauDecoderCell(units, attention_units, readout_units, seed=cell_seed,
+                                   dtype=self.dtype_policy, name="cell")
+        self.decoder = RecurrentDecoder(
+            cell, self.target_vocabulary_size, self.embedding_dim, part(teacher_forcing_ratio),
+            level, dropout, seed=decoder_seed, dtype=self.dtype_policy, name="decoder")
+
+    def build(self, input_shape=None):
+        self.token_embedding = self.add_weight(
+            name="token_embedding", shape=(self.vocabulary_size, self.embedding_dim),
+            autocast=False, initializer=seeded_initializer("uniform", self._table_seed))
+        self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
+        self.encoder.build((None, None, self.embedding_dim))
+        self.decoder.build((None, None), (None, None, 2 * self.units))
+        self.built = True
+
+    def read(self, inputs, training=None):
+        """The encoder's outputs `(B, S, 2 units)`, and the initial state of the decoder."""
+        encoded, _, backward = self.encoder(
+            self.embed(inputs, training), mask=inputs.get("padding_mask"), training=training)
+        return encoded, backward
+
+    def get_config(self):
+        decoder = self.decoder.get_config()
+        return {
+            **super().get_config(), "vocabulary_size": self.vocabulary_size,
+            "units": self.units, "embedding_dim": self.embedding_dim,
+            "target_vocabulary_size": self.target_vocabulary_size,
+            "attention_units": self.decoder.cell.attention_units,
+            "readout_units": self.decoder.cell.readout_units, "dropout": self.dropout,
+            "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
+            "level": decoder["level"], "label_smoothing": self.label_smoothing,
+            "seed": self.seed}

@@ -1,0 +1,194 @@
+"""Luong's encoder–decoder."""
+
+import keras
+
+from keras_attn.layers.hard_attention import HardAttention
+from keras_attn.layers.local_attention import LocalAttention
+from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
+from keras_attn.layers.recurrent.parts import part
+from keras_attn.layers.scores.by_name import score_config
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.recurrent.seq2seq import (
+    Seq2Seq,
+    check_sizes_and_shares,
+    recurrent_layer,
+)
+
+ATTENTIONS = "global", "local_monotonic", "local_predictive", "hard", None
+CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LuongSeq2Seq(Seq2Seq, keras.Model):
+    """A recurrent encoder, and a decoder that attends after each step.
+
+    The decoder is `RecurrentDecoder` with `AttentionCell` and `LuongAttention`; its first states
+    are the last ones of the encoder, layer by layer, of both directions side by side.
+
+    Args:
+        vocabulary_size: Words of the source.
+        units: Of each layer; of encoder layers that read both ways a half in either direction.
+        embedding_dim: Depth of embeddings; `units` if None.
+        target_vocabulary_size: Words V of the target; `vocabulary_size` if None. Source and
+            target have tables of their own.
+        num_layers: Layers of the encoder, and of the decoder.
+        cell: `"lstm"` or `"gru"`.
+        bidirectional: Whether the encoder reads both ways; the paper's does not.
+        attention: `"global"`, `"local_monotonic"`, `"local_predictive"`, `"hard"` (in training
+            keys are drawn, see `HardAttention`, `"gumbel"`), or None: no attention.
+        score: See `Attention`.
+        attention_units: Hidden units of `"concat"` and `"additive"`.
+        window: Keys on either side that local attention sees.
+        input_feeding: Whether a step is told what the one before attended to. Without, all steps
+            attend at once, which is faster.
+        dropout: Share dropped from embeddings, between layers of the encoder, and from what
+            logits are made of.
+        teacher_forcing_ratio, level: See `RecurrentDecoder`.
+        label_smoothing: See `sparse_cross_entropy`.
+        seed: Integer for initial weights, dropout and draws.
+
+    Call arguments:
+        inputs: Dictionary of integers, as of `Transformer`: `token_ids` and `padding_mask`
+            `(B, S)`, `target_ids` `(B, T)`; `label` and `sample_weight` for losses and metrics.
+        training: Whether dropout is on and steps may be unforced.
+        teacher_forcing_ratio: For this call, a number.
+
+    Returns:
+        Dictionary of `encoder_output` `(B, S, units)`, `logits` `(B, T, V)` of the next token and
+        `alignments` `(B, T, S)`, which are 0 without attention.
+
+    Losses, metrics and decoding are as of `Transformer`.
+
+    Raises:
+        ValueError: If an argument is out of range or unknown.
+
+    Reference:
+        Luong et al., Effective Approaches to Attention-based Neural Machine
+        Translation, 2015. There: 4 layers of 1000 units, the source backwards.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import LuongSeq2Seq
+    >>> model = LuongSeq2Seq(vocabulary_size=50, units=8, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 0]]), "padding_mask": np.array([[1, 1, 0]]),
+    ...                "target_ids": np.array([[2, 9]])})
+    >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
+    (1, 2, 50) [0. 0.]
+    """
+
+    def __init__(self, vocabulary_size, units, embedding_dim=None, target_vocabulary_size=None,
+                 num_layers=1, cell="lstm", bidirectional=True, attention="global",
+                 score="bilinear", attention_units=None, window=10, input_feeding=True,
+                 dropout=0.0, teacher_forcing_ratio=1.0, level="sequence", label_smoothing=0.0,
+                 seed=None, name="luong_seq2seq", **kwargs):
+        super().__init__(name=name, **kwargs)
+        check_sizes_and_shares(
+            {"vocabulary_size": vocabulary_size, "units": units, "embedding_dim": embedding_dim,
+             "target_vocabulary_size": target_vocabulary_size, "num_layers": num_layers},
+            {"dropout": dropout, "label_smoothing": label_smoothing})
+        if cell not in CELLS:
+            raise ValueError(f"cell must be one of {', '.join(CELLS)}. Received: cell={cell!r}")
+        if attention not in ATTENTIONS:
+            raise ValueError(f"attention must be one of {', '.join(map(repr, ATTENTIONS))}. "
+                             f"Received: attention={attention!r}")
+        if bidirectional and units % 2:
+            raise ValueError("units must be even for an encoder that reads both ways. "
+                             f"Received: units={units}, bidirectional={bidirectional}")
+        self.vocabulary_size = vocabulary_size
+        self.units = units
+        self.embedding_dim = embedding_dim or units
+        self.target_vocabulary_size = target_vocabulary_size or vocabulary_size
+        self.num_layers = num_layers
+        self.cell = cell
+        self.bidirectional = bidirectional
+        self.attention = attention
+        self.score = score
+        self.attention_units = attention_units
+        self.window = window
+        self.input_feeding = input_feeding
+        self.dropout = dropout
+        self.label_smoothing = label_smoothing
+        self.seed = seed
+        (self._table_seed, self._dropout_seed, attention_seed, decoder_seed,
+         *seeds) = split_seed(seed, 4 + 2 * num_layers)
+        width = units // 2 if bidirectional else units
+        self.encoder_layers = [
+            recurrent_layer(cell, width, bidirectional, seeds.pop(), self.dtype_policy,
+                            f"encoder_layer_{i}")
+            for i in range(num_layers)]
+        attention_cell = AttentionCell(
+            self._cell(seeds), self._attention(attention_seed), input_feeding=input_feeding,
+            dtype=self.dtype_policy, name="cell")
+        self.decoder = RecurrentDecoder(
+            attention_cell, self.target_vocabulary_size, self.embedding_dim,
+            part(teacher_forcing_ratio), level, dropout, seed=decoder_seed,
+            dtype=self.dtype_policy, name="decoder")
+
+    def _cell(self, seeds):
+        cells = []
+        for i, seed in enumerate(seeds):
+            kernel_seed, recurrent_seed = split_seed(seed, 2)
+            cells.append(CELLS[self.cell](
+                self.units, seed=seed, dtype=self.dtype_policy, name=f"layer_{i}",
+                kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
+                recurrent_initializer=seeded_initializer("orthogonal", recurrent_seed)))
+        if len(cells) == 1:
+            return cells[0]
+        return keras.layers.StackedRNNCells(cells, dtype=self.dtype_policy, name="layers")
+
+    def _attention(self, seed):
+        if self.attention is None:
+            return None
+        output_seed, seed = split_seed(seed, 2)
+        scored = {"score": self.score, "units": self.attention_units, "seed": seed,
+                  "dtype": self.dtype_policy, "name": "attention"}
+        inner = None
+        if self.attention == "hard":
+            inner = HardAttention("gumbel", **scored)
+        elif self.attention != "global":
+            inner = LocalAttention(self.window, self.attention.removeprefix("local_"), **scored)
+        return LuongAttention(
+            self.units, self.score, self.attention_units, inner, seed=output_seed,
+            dtype=self.dtype_policy, name="luong_attention")
+
+    def build(self, input_shape=None):
+        self.token_embedding = self.add_weight(
+            name="token_embedding", shape=(self.vocabulary_size, self.embedding_dim),
+            autocast=False, initializer=seeded_initializer("uniform", self._table_seed))
+        self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
+        depth = self.embedding_dim
+        for layer in self.encoder_layers:
+            layer.build((None, None, depth))
+            depth = self.units
+        self.decoder.build((None, None), (None, None, self.units))
+        self.built = True
+
+    def read(self, inputs, training=None):
+        """The encoder's outputs `(B, S, units)`, and the initial states of the decoder."""
+        x, mask, states = self.embed(inputs, training), inputs.get("padding_mask"), []
+        for i, layer in enumerate(self.encoder_layers):
+            if i:
+                x = drop(x, self.dropout, self.dropout_generator, training)
+            x, *last = layer(x, mask=mask, training=training)
+            if self.bidirectional:
+                half = len(last) // 2
+                last = [keras.ops.concatenate(pair, axis=-1)
+                        for pair in zip(last[:half], last[half:], strict=True)]
+            states.append(last)
+        return x, states[0] if self.num_layers == 1 else states
+
+    def get_config(self):
+        decoder = self.decoder.get_config()
+        return {
+            **super().get_config(), "vocabulary_size": self.vocabulary_size,
+            "units": self.units, "embedding_dim": self.embedding_dim,
+            "target_vocabulary_size": self.target_vocabulary_size,
+            "num_layers": self.num_layers, "cell": self.cell,
+            "bidirectional": self.bidirectional, "attention": self.attention,
+            "score": score_config(self.score), "attention_units": self.attention_units,
+            "window": self.window, "input_feeding": self.input_feeding,
+            "dropout": self.dropout, "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
+            "level": decoder["level"], "label_smoothing": self.label_smoothing,
+            "seed": self.seed}

@@ -1,0 +1,118 @@
+"""What recurrent encoder–decoders share."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.padded_rnn import bidirectional, recurrent
+from keras_attn.layers.seeds import drop
+from keras_attn.models.token_loss import TokenLoss
+
+
+class Seq2Seq(TokenLoss):
+    """Training and decoding of a recurrent encoder and a `RecurrentDecoder`, as of `Transformer`.
+
+    A mixin before `keras.Model`. A model has `decoder`, `label_smoothing` and
+    `read(inputs, training)`, which returns the encoder's outputs `(B, S, D)` and the
+    `initial_state` of the decoder.
+    """
+
+
+    def call(self, inputs, training=None, teacher_forcing_ratio=None):
+        encoded, initial_state = self.read(inputs, training)
+        logits, alignments = self.decoder(
+            inputs["target_ids"], encoded, memory_mask=inputs.get("padding_mask"),
+            initial_state=initial_state, teacher_forcing_ratio=teacher_forcing_ratio,
+            training=training)
+        return {"encoder_output": encoded, "logits": ops.cast(logits, "float32"),
+                "alignments": alignments}
+
+    def encode(self, inputs, training=None):
+        """What the encoder finds in the source, `(B, S, D)`.
+
+        Args:
+            inputs: Dictionary as in a call, of which `token_ids` and `padding_mask` are read.
+            training: Whether dropout is on.
+        """
+        return self.read(inputs, training)[0]
+
+    def start_decoding(self, inputs, length, rows=1):
+        """What decoding begins with.
+
+        Args:
+            inputs: As for `encode`.
+            length: Tokens of a target at most; states are no longer for it.
+            rows: Targets R of each source.
+
+        Returns:
+            (cache, memory): the states of each target, and what they all attend to. Both go to
+            `decode`, and the cache that it returns to its next call.
+        """
+        encoded, initial_state = self.read(inputs)
+        return self.decoder.start_decoding(encoded, inputs.get("padding_mask"), initial_state,
+                                           rows)
+
+    def reorder_cache(self, cache, targets):
+        """Cache of targets that go on from others of the same source; for `beam_search`.
+
+        Args:
+            cache: Of `start_decoding` or `decode`.
+            targets: Integers `(B R,)`, the one that each goes on from.
+        """
+        return keras.tree.map_structure(lambda x: ops.take(x, targets, axis=0), cache)
+
+    def decode(self, target_ids, index, cache, memory, padding_mask=None,
+               return_attention_scores=False):
+        """Logits of the next tokens, from those given and the states in the cache.
+
+        Args:
+            target_ids: Integers `(B R, T)`, the tokens from position `index` on; R or T is 1.
+            index: Integer scalar.
+            cache, memory: Of `start_decoding`.
+            padding_mask: Of the source; not needed, for the memory knows it.
+            return_attention_scores: Also return the alignments `(B R, T, S)`.
+
+        Returns:
+            `(logits (B R, T, V), cache)`, then the alignments if asked for.
+        """
+        logits, alignments, cache = self.decoder(target_ids, memory, cache=cache,
+                                                 cache_index=index)
+        result = ops.cast(logits, "float32"), cache
+        return (*result, alignments) if return_attention_scores else result
+
+    def embed(self, inputs, training):
+        """Embeddings of the source, `(B, S, E)`, some dropped."""
+        x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
+                     self.compute_dtype)
+        return drop(x, self.dropout, self.dropout_generator, training)
+
+
+def check_sizes_and_shares(sizes, shares):
+    """Raises a ValueError for a size below 1, or a share outside of [0, 1).
+
+    Args:
+        sizes: Dictionary of integers or None by argument.
+        shares: Dictionary of numbers by argument.
+    """
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} must be positive. Received: {name}={size}")
+    for name, share in shares.items():
+        if not 0 <= share < 1:
+            raise ValueError(f"{name} must be in [0, 1). Received: {name}={share}")
+
+
+def recurrent_layer(kind, units, both_ways, seed, dtype, name):
+    """A layer of an encoder that returns its sequence and its last states.
+
+    Args:
+        kind: `"gru"` or `"lstm"`.
+        units: Of each direction.
+        both_ways: Whether another reads backwards.
+        seed: Integer for initial weights, of the directions apart.
+        dtype: Policy.
+        name: Of the layer.
+    """
+    kind = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[kind]
+    if both_ways:
+        return bidirectional(kind, units, seed, dtype, name)
+    return recurrent(kind, units, seed, dtype=dtype, name=name)

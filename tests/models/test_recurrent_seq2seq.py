@@ -1,0 +1,242 @@
+"""Recurrent encoder–decoders: their parts agree with each other, and they learn."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import check_every_weight_gets_a_gradient, compiled
+
+from keras_attn.generation import beam_search, sample
+from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
+
+PAD, BEGIN, END = 0, 1, 2
+
+MODELS = {
+    "bahdanau": (BahdanauSeq2Seq, {"attention_units": 5, "readout_units": 3}),
+    "luong": (LuongSeq2Seq, {}),
+    "unfed": (LuongSeq2Seq, {"input_feeding": False, "num_layers": 2, "score": "additive"}),
+    "gru": (LuongSeq2Seq, {"cell": "gru", "bidirectional": False, "num_layers": 2}),
+    "monotonic": (LuongSeq2Seq, {"attention": "local_monotonic", "window": 1}),
+    "predictive": (LuongSeq2Seq, {"attention": "local_predictive", "window": 2}),
+    "hard": (LuongSeq2Seq, {"attention": "hard", "score": "dot"}),
+    "plain": (LuongSeq2Seq, {"attention": None}),
+}
+
+
+def _model(name, **options):
+    kind, own = MODELS[name]
+    model = kind(11, 8, **{"embedding_dim": 6, "target_vocabulary_size": 9, "seed": 1, **own,
+                           **options})
+    model.build()
+    for table in (model.token_embedding, model.decoder.embedding):
+        table.assign(20 * table)  # else the words of a model that has not learned hardly matter
+    return model
+
+
+def _batch(rows=3, seed=0):
+    random = np.random.default_rng(seed)
+    batch = {"token_ids": random.integers(3, 11, (rows, 7)),
+             "padding_mask": np.ones((rows, 7), int),
+             "target_ids": random.integers(3, 9, (rows, 6)),
+             "label": random.integers(2, 9, (rows, 6)),
+             "sample_weight": np.ones((rows, 6), int)}
+    batch["padding_mask"][1, 4:] = batch["token_ids"][1, 4:] = 0
+    batch["target_ids"][:, 0] = BEGIN
+    batch["sample_weight"][2, 3:] = 0
+    return {name: array.astype("int32") for name, array in batch.items()}
+
+
+def _inputs(batch):
+    return {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}
+
+
+def _step(model, inputs, length, rows=1):
+    cache, memory = model.start_decoding(inputs, length, rows)
+
+    def step(token_ids, index, cache):
+        logits, cache, scores = model.decode(token_ids[:, None], index, cache, memory,
+                                             inputs["padding_mask"], return_attention_scores=True)
+        return logits[:, 0], cache, scores[:, 0]
+
+    return step, cache
+
+
+def _numpy(found):
+    return {name: ops.convert_to_numpy(value) for name, value in found.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_decoding_step_by_step_gives_what_one_pass_gives(name):
+    model, batch = _model(name), _batch()
+    outputs = _numpy(model(batch))
+    assert outputs["logits"].shape == (3, 6, 9) and outputs["alignments"].shape == (3, 6, 7)
+    np.testing.assert_array_equal(outputs["alignments"][1, :, 4:], 0.0)
+    cache, memory = model.start_decoding(_inputs(batch), 6)
+    step = compiled(lambda ids, index, cache: model.decode(
+        ids, index, cache, memory, return_attention_scores=True))
+    for i in range(6):
+        logits, cache, scores = step(ops.convert_to_tensor(batch["target_ids"][:, i:i + 1]),
+                                     ops.convert_to_tensor(i, dtype="int32"), cache)
+        np.testing.assert_allclose(ops.convert_to_numpy(logits)[:, 0], outputs["logits"][:, i],
+                                   1e-4, 1e-4)
+        np.testing.assert_allclose(ops.convert_to_numpy(scores)[:, 0],
+                                   outputs["alignments"][:, i], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong", "unfed"])
+def test_half_precision_is_near(name):
+    model, half, batch = _model(name), _model(name, dtype="mixed_bfloat16"), _batch()
+    wanted = _numpy(model(batch))["logits"]
+    np.testing.assert_allclose(_numpy(half(batch))["logits"], wanted,
+                               atol=0.06 * np.abs(wanted).max())
+    step, cache = _step(half, _inputs(batch), 6)
+    logits, cache, _ = step(ops.convert_to_tensor(batch["target_ids"][:, 0]), 0, cache)
+    np.testing.assert_allclose(ops.convert_to_numpy(logits), wanted[:, 0],
+                               atol=0.06 * np.abs(wanted).max())
+    assert {keras.backend.standardize_dtype(x.dtype)
+            for x in keras.tree.flatten(cache)} == {"bfloat16"}
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong", "gru"])
+def test_greedy_decoding_is_a_pass_without_forcing(name):
+    model, batch = _model(name), _batch(6)
+    free = ops.convert_to_numpy(model(batch, teacher_forcing_ratio=0.0)["logits"]).argmax(-1)
+    step, cache = _step(model, _inputs(batch), 6)
+    found = _numpy(sample(step, cache, np.full(6, BEGIN), 6, END, temperature=0))
+    step, cache = _step(model, _inputs(batch), 6)
+    beam = _numpy(beam_search(step, cache, np.full(6, BEGIN), 1, 6, END,
+                              reorder=model.reorder_cache))
+    for row, length in enumerate(found["lengths"]):
+        np.testing.assert_array_equal(found["token_ids"][row, :length], free[row, :length])
+    np.testing.assert_array_equal(beam["token_ids"][:, 0], found["token_ids"])
+    assert len(np.unique(free)) > 2 and found["lengths"].max() == 6
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong", "monotonic"])
+def test_the_score_of_a_hypothesis_is_the_models_own_and_a_compiled_search_finds_the_same(name):
+    model, batch = _model(name), _batch()
+
+    def search(token_ids, padding_mask):
+        step, cache = _step(model, {"token_ids": token_ids, "padding_mask": padding_mask}, 8, 4)
+        return beam_search(step, cache, np.full(3, BEGIN), 4, 8, END, length_penalty=0.0,
+                           source_length=7, return_attention=True, reorder=model.reorder_cache)
+
+    found = _numpy(search(**_inputs(batch)))
+    for key, value in _numpy(compiled(search)(*_inputs(batch).values())).items():
+        np.testing.assert_allclose(value, found[key], 1e-3, 1e-4, err_msg=key)
+    for row in range(3):
+        target = np.concatenate(
+            [np.full((4, 1), BEGIN), found["token_ids"][row, :, :-1]], axis=1).astype("int32")
+        outputs = _numpy(model({
+            "token_ids": np.repeat(batch["token_ids"][row:row + 1], 4, 0),
+            "padding_mask": np.repeat(batch["padding_mask"][row:row + 1], 4, 0),
+            "target_ids": target}))
+        logits = outputs["logits"].astype("float64")
+        log = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        for k, length in enumerate(found["lengths"][row]):
+            tokens = found["token_ids"][row, k, :length]
+            assert found["scores"][row, k] == pytest.approx(
+                log[k, np.arange(length), tokens].sum(), abs=1e-3)
+            np.testing.assert_allclose(found["attention"][row, k, :length],
+                                       outputs["alignments"][k, :length], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_of_the_source_and_later_words_change_nothing(name):
+    model, batch = _model(name), _batch()
+    wanted = _numpy(model(batch))
+    other = {**batch, "target_ids": batch["target_ids"].copy()}
+    other["target_ids"][:, 4] = 3 + (other["target_ids"][:, 4] - 2) % 6
+    found = _numpy(model(other))
+    np.testing.assert_allclose(found["logits"][:, :4], wanted["logits"][:, :4], 1e-5, 1e-5)
+    assert np.abs(found["logits"][:, 4:] - wanted["logits"][:, 4:]).max() > 1e-3
+    longer = {**batch, "token_ids": np.pad(batch["token_ids"], [(0, 0), (0, 3)],
+                                           constant_values=5),
+              "padding_mask": np.pad(batch["padding_mask"], [(0, 0), (0, 3)])}
+    found = _numpy(model(longer))
+    np.testing.assert_allclose(found["logits"], wanted["logits"], 1e-4, 1e-4)
+    np.testing.assert_allclose(found["alignments"][..., :7], wanted["alignments"], 1e-4, 1e-5)
+
+
+def test_a_source_of_padding_alone_gives_finite_logits_and_no_attention():
+    for name in ("bahdanau", "luong"):
+        batch = _batch()
+        batch["padding_mask"][0] = 0
+        outputs = _numpy(_model(name)(batch))
+        assert np.isfinite(outputs["logits"]).all()
+        np.testing.assert_array_equal(outputs["alignments"][0], 0.0)
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong", "unfed", "predictive"])
+def test_every_weight_gets_a_gradient(name):
+    kind, options = MODELS[name]
+    check_every_weight_gets_a_gradient(kind(11, 8, seed=1, **options), _batch())
+
+
+def test_loss_and_metrics_are_those_of_numpy():
+    model, batch = _model("luong", label_smoothing=0.2), _batch()
+    outputs = model(batch)
+    logits = ops.convert_to_numpy(outputs["logits"]).astype("float64")
+    log = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    right, weight = np.eye(9)[batch["label"]], batch["sample_weight"]
+    smooth = -((0.8 * right + 0.2 / 9) * log).sum(-1)
+    loss = model.compute_loss(batch, y_pred=outputs)
+    assert float(loss) == pytest.approx((smooth * weight).sum() / weight.sum(), rel=1e-5)
+    sums = model.metric_sums(outputs, batch)
+    hit = logits.argmax(-1) == batch["label"]
+    assert float(sums["token_accuracy"][0]) == hit[weight > 0].sum()
+
+
+@pytest.mark.parametrize("kind, options", [
+    (BahdanauSeq2Seq, {}), (LuongSeq2Seq, {}),
+    (LuongSeq2Seq, {"teacher_forcing_ratio": 0.8, "level": "token", "dropout": 0.05}),
+], ids=["bahdanau", "luong", "scheduled"])
+def test_it_learns_to_reverse_and_fit_works(kind, options, tmp_path):
+    random = np.random.default_rng(0)
+    source = random.integers(3, 11, (256, 4))
+    target = np.concatenate([source[:, ::-1], np.full((256, 1), END)], 1)
+    data = {"token_ids": source, "padding_mask": np.ones_like(source),
+            "target_ids": np.concatenate([np.full((256, 1), BEGIN), target[:, :-1]], 1),
+            "label": target}
+    data = {name: array.astype("int32") for name, array in data.items()}
+    model = kind(11, 32, seed=1, **options)
+    # XLA takes long to compile three loops and their gradients: once is enough.
+    model.compile(optimizer=keras.optimizers.Adam(0.01),
+                  jit_compile="auto" if options else False)
+    history = model.fit(x=data, batch_size=32, epochs=20, verbose=0).history
+    assert history["token_accuracy"][-1] > 0.95
+    alignments = ops.convert_to_numpy(model(data)["alignments"])
+    if not options:
+        # Word t is the last but t of the source: so are most of the weights.
+        assert (alignments[:, :4].argmax(-1) == [3, 2, 1, 0]).mean() > 0.4
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(ops.convert_to_numpy(again(data)["alignments"]), alignments, 1e-5,
+                               1e-5)
+    step, cache = _step(again, {name: ops.convert_to_tensor(data[name][:8])
+                                for name in ("token_ids", "padding_mask")}, 5)
+    found = sample(step, cache, np.full(8, BEGIN), 5, END, temperature=0)
+    assert (ops.convert_to_numpy(found["token_ids"]) == target[:8]).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_its_config_is_complete(name):
+    schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 10, 0.9)
+    model = _model(name, teacher_forcing_ratio=schedule, level="token")
+    again = type(model).from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    again.build()
+    assert [v.path for v in again.trainable_variables] == [
+        v.path for v in model.trainable_variables]
+
+
+@pytest.mark.parametrize("kind, options, message", [
+    (BahdanauSeq2Seq, {"units": 0}, "units=0"), (BahdanauSeq2Seq, {"dropout": 1.0}, "dropout=1.0"),
+    (LuongSeq2Seq, {"units": 3}, "units=3"), (LuongSeq2Seq, {"num_layers": 0}, "num_layers=0"),
+    (LuongSeq2Seq, {"cell": "rnn"}, "cell='rnn'"),
+    (LuongSeq2Seq, {"attention": "local"}, "attention='local'"),
+    (LuongSeq2Seq, {"teacher_forcing_ratio": -1}, "teacher_forcing_ratio=-1"),
+])
+def test_wrong_arguments_are_named(kind, options, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**{"vocabulary_size": 11, "units": 8, **options})

@@ -1,0 +1,371 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import check_every_weight_gets_a_gradient, compiled
+
+from keras_attn.generation import beam_search, sample
+from keras_attn.models import (
+    ABCNN,
+    AttentionalFactorizationMachine,
+    AttentiveLSTMClassifier,
+    HierarchicalAttentionNetwork,
+    PointerGenerator,
+    PointerNetwork,
+)
+
+BEGIN, END = 2, 3
+RANDOM = np.random.default_rng(0)
+TEXTS = np.where(np.arange(6) < RANDOM.integers(2, 7, (24, 1)), RANDOM.integers(2, 12, (24, 6)), 0)
+
+
+def documents():
+    """Whether the word 1 is somewhere."""
+    ids, label = TEXTS.copy(), np.arange(24) % 2
+    ids[label == 1, np.arange(12) % 2] = 1
+    return {"token_ids": ids, "label": label}
+
+
+def pairs():
+    """Whether the second text is the first one."""
+    label = np.arange(24) % 2
+    second = np.where(label[:, None] > 0, TEXTS, np.roll(TEXTS, 5, axis=0))
+    return {"token_ids": TEXTS, "second_token_ids": second, "label": label}
+
+
+def products():
+    """The product of the values of features 0 and 1; feature 3 may be absent."""
+    values = RANDOM.normal(size=(24, 4)).astype("float32")
+    return {"feature_ids": np.tile(np.arange(4), (24, 1)), "feature_values": values,
+            "padding_mask": np.stack([*np.ones((3, 24), int), np.arange(24) % 2], axis=1),
+            "label": values[:, 0] * values[:, 1]}
+
+
+def numbers(count=24, length=5, seed=0):
+    """The order of numbers."""
+    elements = np.random.default_rng(seed).uniform(size=(count, length, 1)).astype("float32")
+    return {"elements": elements, "padding_mask": np.ones((count, length), int),
+            "label": elements[..., 0].argsort(axis=1)}
+
+
+def summaries():
+    """The first two words of the source, of which 10 and 11 are outside the vocabulary."""
+    source = np.maximum(TEXTS, 4 * (TEXTS > 0))
+    label = np.concatenate([source[:, :2], np.full((24, 1), END)], axis=1)
+    target = np.concatenate([np.full((24, 1), BEGIN), label[:, :-1]], axis=1)
+    return {"token_ids": source, "target_ids": target, "label": label,
+            "sample_weight": np.ones((24, 3), "float32")}
+
+
+def lstm(reduce="attention", **options):
+    return AttentiveLSTMClassifier(12, 2, 6, 4, reduce, **{"seed": 0, **options})
+
+
+def abcnn(variant, blocks=1, **options):
+    return ABCNN(12, 2, 9, variant, 6, 5, 3, blocks, **{"seed": 0, **options})
+
+
+def generator(coverage=True, **options):
+    return PointerGenerator(10, 2, 8, 8, coverage=coverage, **{"seed": 0, **options})
+
+
+MODELS = {
+    "han": (lambda **o: HierarchicalAttentionNetwork(12, 2, 6, 3, 3, 5, **{"seed": 0, **o}), lambda:
+            {**documents(), "token_ids": documents()["token_ids"].reshape(24, 2, 3)}),
+    **{reduce: (lambda reduce=reduce, **o: lstm(reduce, **o), documents)
+       for reduce in ("attention", "last", "mean", "max", "self_attention")},
+    **{f"abcnn{variant}": (lambda v=variant, **o: abcnn(v, 1 + v // 3, **o), pairs)
+       for variant in range(4)},
+    **{name: (lambda a=attention, **o: AttentionalFactorizationMachine(
+        4, 4, 5, 3, a, **{"seed": 0, **o}), products)
+       for name, attention in (("afm", True), ("fm", False))},
+    "pointer": (lambda **o: PointerNetwork(1, 16, **{"seed": 0, **o}), numbers),
+    "pointer_once": (lambda **o: PointerNetwork(1, 16, True, **{"seed": 0, **o}), numbers),
+    "generator": (generator, summaries),
+    "generator_without_coverage": (lambda **o: generator(False, **o), summaries),
+}
+SCORES = {"accuracy", "token_accuracy"}
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def made(name, **options):
+    make, data = MODELS[name]
+    data = {k: x.astype("int32") if x.dtype.kind == "i" else x.astype("float32")
+            for k, x in data().items()}
+    return make(**options), data
+
+
+def outputs_of(model, batch):
+    return {name: ops.convert_to_numpy(ops.cast(value, "float32"))
+            for name, value in model(batch).items()}
+
+
+@pytest.mark.parametrize("name", [
+    "han", "attention", "self_attention", "abcnn0", "abcnn3", "afm", "fm", "pointer_once",
+    "generator_without_coverage"])
+def test_it_learns_a_small_set_by_heart_and_reloads(name, tmp_path):
+    model, data = made(name)
+    model.compile(optimizer=keras.optimizers.Adam(0.03), jit_compile=False)
+    often = {key: np.concatenate([x] * 25) for key, x in data.items()}
+    history = model.fit(x=often, batch_size=24, epochs=4, verbose=0, shuffle=False).history
+    for score in SCORES & history.keys():
+        assert history[score][-1] >= 0.9
+    assert history["loss"][-1] < 0.35 * history["loss"][0]
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.get_config() == model.get_config()
+    wanted = outputs_of(model, data)
+    for key, value in outputs_of(again, data).items():
+        np.testing.assert_allclose(value, wanted[key], 1e-5, 1e-5, err_msg=key)
+
+
+@every_model
+def test_every_weight_learns_and_two_seeds_differ(name):
+    model, data = made(name)
+    check_every_weight_gets_a_gradient(model, {k: x[:6] for k, x in data.items()})
+    other, _ = made(name, seed=1)
+    other.build()
+    same = [np.allclose(a, b) for a, b in zip(model.get_weights(), other.get_weights(), strict=True)
+            if np.std(a) > 0]
+    assert not all(same)
+
+
+@every_model
+def test_half_precision_is_near(name):
+    model, data = made(name)
+    batch = {k: x[:4] for k, x in data.items()}
+    wanted = outputs_of(model, batch)
+    half, _ = made(name, dtype="mixed_bfloat16")
+    half.build()
+    half.set_weights(model.get_weights())
+    for key, value in outputs_of(half, batch).items():
+        if not key.endswith("logits") or "pointer" not in name:
+            scale = max(1, np.abs(wanted[key]).max())
+            np.testing.assert_allclose(value, wanted[key], atol=0.05 * scale, err_msg=key)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if "fm" not in n])
+def test_padding_never_reaches_the_output(name):
+    model, data = made(name)
+    batch = {k: x[:6] for k, x in data.items()}
+    if "pointer" in name:
+        batch["elements"], batch["label"] = batch["elements"][:, :4], batch["label"][:, :2] % 4
+        batch["padding_mask"] = np.ones((6, 4), "int32")
+    else:
+        names = {"token_ids": "padding_mask", "second_token_ids": "second_padding_mask"}
+        for ids in batch.keys() & names.keys():
+            batch[names[ids]] = (batch[ids] > 0).astype("int32")
+            batch[ids] = np.where(batch[ids] > 0, batch[ids], 7)
+    longer = dict(batch)
+    for key, x in batch.items():
+        if "token_ids" in key or "mask" in key or key == "elements":
+            filler = 0 if "mask" in key else 5
+            last = 1 if key == "elements" else x.ndim - 1
+            longer[key] = np.pad(x, [(0, 0), *((0, 2 * (a in (1, last))) for a in
+                                               range(1, x.ndim))], constant_values=filler)
+    wanted = outputs_of(model, batch)
+    for key, value in outputs_of(model, longer).items():
+        part = value[tuple(slice(n) for n in wanted[key].shape)]
+        np.testing.assert_allclose(part, wanted[key], 1e-4, 1e-5, err_msg=key)
+
+
+def test_a_text_without_a_word_and_a_batch_of_one():
+    for name in MODELS:
+        model, data = made(name)
+        batch = {k: x[:1] for k, x in data.items()}
+        for key in batch.keys() & {"token_ids", "padding_mask", "second_token_ids"}:
+            batch[key] = np.zeros_like(batch[key])
+        outputs = model({k: ops.convert_to_tensor(x) for k, x in batch.items()})
+        assert np.isfinite(float(model.compute_loss(batch, y_pred=outputs))), name
+
+
+def test_a_factorization_machine_sums_the_products_of_all_pairs():
+    (plain, data), (attentive, _) = made("fm"), made("afm")
+    for model in (plain, attentive):
+        model.build()
+        model.embedding.assign(RANDOM.normal(size=(4, 5)))
+        model.weight.assign(RANDOM.normal(size=(4, 1)))
+        model.bias.assign([0.3])
+    attentive.interaction.vector.assign(np.zeros((3, 1)))
+    for model, attends in ((plain, False), (attentive, True)):
+        v, w = ops.convert_to_numpy(model.embedding), ops.convert_to_numpy(model.weight)
+        expected = []
+        for x, real in zip(data["feature_values"], data["padding_mask"] > 0, strict=True):
+            products = [v[i] @ v[j] * x[i] * x[j]
+                        for i, j in itertools.combinations(np.flatnonzero(real), 2)]
+            pooled = np.mean(products) if attends else np.sum(products)
+            expected.append(0.3 + w[real, 0] @ x[real] + pooled)
+        found = outputs_of(model, data)["logits"][:, 0]
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+
+
+def test_a_block_without_attention_is_a_wide_convolution_and_means():
+    model, data = made("abcnn0")
+    found = outputs_of(model, data)["logits"]
+    kernel, bias = (ops.convert_to_numpy(w) for w in model.convolutions[0].weights)
+    table = ops.convert_to_numpy(model.embedding.embeddings)
+    for row in range(4):
+        means = []
+        for name in ("token_ids", "second_token_ids"):
+            ids = data[name][row]
+            x = np.pad(table[ids[ids > 0]], ((2, 2), (0, 0)))
+            places = [np.tanh(np.tensordot(x[t:t + 3], kernel, 2) + bias)
+                      for t in range(len(x) - 2)]
+            steps = [np.mean(places[t:t + 3], axis=0) for t in range(len(places) - 2)]
+            assert len(steps) == (ids > 0).sum()
+            means.append(np.mean(steps, axis=0))
+        match = 1 / (1 + np.linalg.norm(means[0] - means[1]))
+        features = np.concatenate([*means, [match]])
+        dense, offset = (ops.convert_to_numpy(w) for w in model.logits_dense.weights)
+        np.testing.assert_allclose(found[row], features @ dense + offset, 1e-4, 1e-5)
+
+
+def test_variants_return_the_matches_that_they_use():
+    for variant, names in enumerate((set(), {"input"}, {"pooling"}, {"input", "pooling"})):
+        outputs = outputs_of(abcnn(variant, 2), made("abcnn0")[1])
+        assert outputs.keys() == {"logits"} | {
+            f"{name}_attention_{i}" for name in names for i in range(2)}
+        for name in names:
+            size = 6 if name == "input" else 8
+            assert outputs[f"{name}_attention_1"].shape == (24, size, size)
+
+
+def test_attention_of_documents_is_a_distribution_over_what_is_there():
+    model, data = made("han")
+    outputs = outputs_of(model, data)
+    real = data["token_ids"] > 0
+    assert not outputs["word_attention"][~real].any()
+    np.testing.assert_allclose(outputs["word_attention"].sum(-1), real.any(-1), 1e-5)
+    np.testing.assert_allclose(outputs["sentence_attention"].sum(-1), real.any((-1, -2)), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["pointer", "pointer_once"])
+def test_positions_found_alone_are_those_of_forced_labels(name):
+    model, data = made(name)
+    model.build()
+    inputs = {k: data[k][:6] for k in ("elements", "padding_mask")}
+    inputs["padding_mask"][2:, 3] = 0
+    found, attention = (ops.convert_to_numpy(x) for x in model.predict_indices(
+        inputs, return_attention_scores=True))
+    assert not (found[2:] == 3).any() and not attention[2:, :, 3].any()
+    forced = outputs_of(model, {**inputs, "label": np.where(found < 0, 0, found)})
+    real = found >= 0
+    np.testing.assert_array_equal(forced["logits"].argmax(-1)[real], found[real])
+    np.testing.assert_allclose(forced["attention"][real], attention[real], 1e-4, 1e-5)
+    if name == "pointer_once":
+        assert [sorted(row) for row in found] == [[0, 1, 2, 3, 4]] * 2 + [[-1, 0, 1, 2, 4]] * 4
+    again = compiled(lambda inputs: model.predict_indices(inputs, 3))(
+        {k: ops.convert_to_tensor(x) for k, x in inputs.items()})
+    np.testing.assert_array_equal(ops.convert_to_numpy(again), found[:, :3])
+
+
+def test_a_pointer_network_sorts_more_numbers_than_it_has_learnt():
+    model, _ = made("pointer_once")
+    model.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile=False)
+    model.fit(x=numbers(64 * 200, 4), batch_size=64, verbose=0)
+    new = numbers(64, 6, seed=9)
+    found = ops.convert_to_numpy(model.predict_indices(
+        {k: new[k] for k in ("elements", "padding_mask")}))
+    assert (np.sort(found) == np.arange(6)).all()
+    assert (found == new["label"]).mean() > 0.5  # by chance a sixth
+
+
+def test_a_label_that_is_masked_costs_a_bounded_loss():
+    for name, label in (("pointer_once", "label"), ("generator", "label")):
+        model, data = made(name)
+        batch = {k: ops.convert_to_tensor(x[:2]) for k, x in data.items()}
+        batch[label] = ops.full((2, 5 if name == "pointer_once" else 3),
+                                4 if name == "pointer_once" else 11, "int32")
+        loss = float(model.compute_loss(batch, y_pred=model(batch)))
+        assert 0 < loss < 30
+
+
+def steps_of(model, inputs, rows=1):
+    cache, memory = model.start_decoding(inputs, rows)
+    return lambda ids, index, cache: model.decode(ids, cache, memory), cache
+
+
+@pytest.mark.parametrize("name", ["generator", "generator_without_coverage"])
+def test_decoding_a_step_at_a_time_is_one_full_pass(name):
+    model, data = made(name)
+    full = outputs_of(model, data)
+    step, cache = steps_of(model, {"token_ids": data["token_ids"]})
+    before = np.zeros(data["token_ids"].shape)
+    for t in range(3):
+        np.testing.assert_allclose(full["coverage"][:, t], before, 1e-5, 1e-6)
+        logs, cache, attention = step(data["target_ids"][:, t], t, cache)
+        np.testing.assert_allclose(
+            np.exp(ops.convert_to_numpy(logs)), full["probabilities"][:, t], 1e-4, 1e-6)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(attention), full["attention"][:, t], 1e-4, 1e-6)
+        before = before + full["attention"][:, t]
+    np.testing.assert_allclose(full["probabilities"].sum(-1), 1, 1e-5)
+    assert not full["attention"].transpose(0, 2, 1)[data["token_ids"] == 0].any()
+
+
+def test_coverage_moves_the_attention_as_in_a_loop():
+    model, data = made("generator")
+    model.build()
+    for variable in model.trainable_variables:
+        variable.assign(RANDOM.normal(size=variable.shape) * 0.4)
+    inputs = {k: ops.convert_to_tensor(x[:2]) for k, x in data.items()}
+    found = ops.convert_to_numpy(model(inputs)["attention"])
+    memory, state = model._encode(inputs)
+    states, *_ = model.decoder(model._embed(inputs["target_ids"]), initial_state=state)
+    w = {v.name: ops.convert_to_numpy(v) for v in model.score.weights}
+    h, s = ops.convert_to_numpy(memory["encoded"]), ops.convert_to_numpy(states)
+    kernel = ops.convert_to_numpy(model.coverage_kernel)[0]
+    for b in range(2):
+        coverage = np.zeros(6)
+        for t in range(3):
+            e = np.tanh(h[b] @ w["key_kernel"] + s[b, t] @ w["query_kernel"]
+                        + coverage[:, None] * kernel + w["bias"]) @ w["vector"][:, 0]
+            a = np.exp(e) * (data["token_ids"][b] > 0)
+            a = a / a.sum()
+            np.testing.assert_allclose(found[b, t], a, 1e-4, 1e-6)
+            coverage = coverage + a
+
+
+def test_a_generator_copies_unknown_words_greedily_and_by_beams():
+    model, data = made("generator")
+    model.compile(optimizer=keras.optimizers.Adam(0.03))  # under XLA, where Keras likes to
+    often = {key: np.concatenate([x] * 80) for key, x in data.items()}
+    model.fit(x=often, batch_size=24, verbose=0)
+    begin = np.full(24, BEGIN, "int32")
+
+    def greedy(token_ids):
+        step, cache = steps_of(model, {"token_ids": token_ids})
+        return sample(step, cache, begin, 3, END, temperature=0, return_attention=True,
+                      source_length=6)
+
+    def beams(token_ids):
+        step, cache = steps_of(model, {"token_ids": token_ids}, 2)
+        return beam_search(step, cache, begin, 2, 3, END)
+
+    ids = ops.convert_to_tensor(data["token_ids"])
+    one = ops.convert_to_numpy(greedy(ids)["token_ids"])
+    two = ops.convert_to_numpy(compiled(beams)(ids)["token_ids"])[:, 0]
+    assert (one == data["label"]).mean() > 0.95 and (two == data["label"]).mean() > 0.95
+    unknown = data["label"] >= 10
+    assert unknown.any() and (one == data["label"])[unknown].mean() > 0.9
+    assert outputs_of(model, data)["generation_probability"][unknown].mean() < 0.5
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: lstm("sum"), "reduce='sum'"), (lambda: lstm(num_heads=3), "num_heads=3"),
+    (lambda: lstm(dropout=1.0), "dropout=1.0"), (lambda: abcnn(4), "variant=4"),
+    (lambda: abcnn(1, 0), "num_blocks=0"),
+    (lambda: HierarchicalAttentionNetwork(0, 2), "vocabulary_size=0"),
+    (lambda: HierarchicalAttentionNetwork(2, 2, dropout=-1), "dropout=-1"),
+    (lambda: AttentionalFactorizationMachine(3, 1), "num_fields=1"),
+    (lambda: AttentionalFactorizationMachine(3, 2, dropout=1), "dropout=1"),
+    (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
+    (lambda: PointerNetwork(0), "element_dim=0"),
+    (lambda: PointerGenerator(0), "vocabulary_size=0"),
+    (lambda: PointerGenerator(9, -1), "num_oov=-1"),
+    (lambda: PointerGenerator(9, unknown_id=9), "unknown_id=9")])
+def test_wrong_arguments_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
