@@ -13,6 +13,10 @@ as its name ends; TSV on the terminal.
     python -m finetune.predict --workdir=runs/squad --text=QUESTION --text_pair=PASSAGE
     python -m finetune.predict --workdir=runs/squad --input=questions.json --output=answers.json
 
+    python -m finetune.predict --workdir=runs/sst2 --text='a gripping film' --attention=page.html
+
+writes a page that shows what each token attends to, instead of labels.
+
 A model of reading comprehension takes files of SQuAD, with or without answers. A .json file gets
 {id: answer}, as SQuAD's scripts take it; a .jsonl file and the terminal an object a question, with
 answer, score, start and end in the passage, and how much "no answer" scores above it.
@@ -34,6 +38,8 @@ def define_flags():
                         "a glob.")
     flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl; answers: .json, "
                         ".jsonl), or - for the terminal.")
+    flags.DEFINE_string("attention", None, "HTML file to write: what the tokens of one --text "
+                        "attend to in each layer and head.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
 
 
@@ -43,6 +49,8 @@ def main():
     values = flags.FLAGS
     if values.input and values.text:
         raise UserError("Either --text or --input is needed. Received: both")
+    if values.attention:
+        return show_attention(values)
     if values.input:
         predict_file(values.workdir, values.input, values.output, values.batch_size,
                      format=values.format, text=values.text_column,
@@ -50,6 +58,20 @@ def main():
                      encoding=values.encoding)
     else:
         predict_texts(values.workdir, values.text, values.text_pair, values.output)
+
+
+def show_attention(values):
+    from keras_attn.jobs.loading import load_predictor
+    from keras_attn.jobs.outputs import opened
+    from keras_attn.visualize import attention_of_text
+
+    if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:
+        raise UserError("--attention shows one --text. "
+                        f"Received: {len(values.text or [])} texts")
+    with opened(values.attention, (".html",), flag="--attention") as file:
+        model = load_predictor(values.workdir, answers=True)
+        pair = values.text_pair[0] if values.text_pair else None
+        file.write(attention_of_text(model, values.text[0], pair).html)
 
 
 def command():

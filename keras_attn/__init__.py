@@ -13,7 +13,7 @@ _FUNCTIONS = {
     "finetune": "keras_attn.jobs.finetuning",
     "load": "keras_attn.jobs.loading",
 }
-_MODULES = ("convert", "generation", "layers", "models", "ops")
+_MODULES = ("convert", "generation", "layers", "models", "ops", "visualize")
 
 __all__ = [*_FUNCTIONS, *_MODULES]
 

@@ -89,6 +89,24 @@ class Embedder:
         rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
         return np.concatenate([np.zeros((0, width), np.float32), *rows])
 
+    def encode(self, texts, text_pairs=None):
+        """Turns texts into a batch of the model, cut and padded like one another.
+
+        Args:
+            texts: List of strings.
+            text_pairs: List of strings, or None.
+
+        Returns:
+            Dictionary of int32 arrays `(N, T)`: `token_ids`, `segment_ids`, `padding_mask`.
+        """
+        data = self.config.get("data") or {}
+        length = min(data.get("length") or self.max_length, self.max_length)
+        examples = ClassificationExamples(
+            _listed(texts), text_pairs, None, self.tokenizer, length=length,
+            batch_size=len(texts), shuffle=False)
+        batch = TableBatches(examples).batch(0, 0, len(texts))
+        return {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+
     def _by_batch(self, function, texts, text_pairs, batch_size, length, windows=None):
         """Results of a function of batches, a row for each text; the mean of its windows'."""
         if not texts:

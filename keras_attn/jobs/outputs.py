@@ -10,13 +10,14 @@ from keras_attn.whole_files import whole
 
 
 @contextlib.contextmanager
-def opened(output, endings, binary=()):
+def opened(output, endings, binary=(), flag="--output"):
     """Opens the output, before the work that it is to hold; it is whole or not there.
 
     Args:
         output: A file, or `-` for standard output.
         endings: What its name may end in.
         binary: Those of them that hold bytes.
+        flag: What errors call it.
 
     Raises:
         UserError: If it ends in something else or cannot be written.
@@ -25,7 +26,7 @@ def opened(output, endings, binary=()):
         yield sys.stdout
         return
     if not output.endswith(endings) or tf.io.gfile.isdir(output):
-        raise UserError(f"--output must be a file that ends in {', '.join(endings)}, or -. "
+        raise UserError(f"{flag} must be a file that ends in {', '.join(endings)}, or -. "
                         f"Received: {output}")
     is_binary = output.endswith(tuple(binary))
     with whole(output) as temporary, \
@@ -33,6 +34,6 @@ def opened(output, endings, binary=()):
         try:
             file.write(b"" if is_binary else "")  # makes the file
         except tf.errors.OpError as error:
-            raise UserError("--output must be a file that can be written. "
+            raise UserError(f"{flag} must be a file that can be written. "
                             f"Received: {output} ({error.message})") from error
         yield file

@@ -1,0 +1,92 @@
+"""The weights of every attention layer of a model."""
+
+import contextlib
+import inspect
+
+from keras import ops
+
+ASKED = "return_attention_scores"
+
+
+def attention_maps(model, *args, **kwargs):
+    """Calls a model and collects the weights of all its attention layers.
+
+    Every layer inside whose call has an argument `return_attention_scores` is asked for them; the
+    outputs of the model stay the same, but for rounding where a faster way has no weights. Layers
+    that run inside a compiled loop have none to show, unless what is around the loop returns them.
+
+    Args:
+        model: Keras model or layer.
+        *args, **kwargs: Of its call, such as the inputs.
+
+    Returns:
+        Dictionary from the name of a layer, with those of the layers around it, to its weights as
+        an array: `(B, H, T, S)`, `(B, T, S)` or `(B, T)`. A layer that was called again has
+        `:1`, `:2` … at the end of its name; one with several kinds of weights `/0`, `/1` ….
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.layers import TransformerEncoderLayer
+    >>> from keras_attn.visualize import attention_maps
+    >>> layer = TransformerEncoderLayer(2, 8, name="layer")
+    >>> maps = attention_maps(layer, np.zeros((1, 4, 6)))
+    >>> print({name: weights.shape for name, weights in maps.items()}, maps["attention"][0, 0, 0])
+    {'attention': (1, 2, 4, 4)} [0.25 0.25 0.25 0.25]
+    """
+    if not model.built:
+        model(*args, **kwargs)  # else it has no layers yet
+    found = {}
+    with contextlib.ExitStack() as stack:
+        for name, layer in _attention_layers(model):
+            stack.enter_context(_recording(layer, name, found))
+        model(*args, **kwargs)
+    return found
+
+
+def _attention_layers(model):
+    """Innermost layers that can return weights, with their names."""
+    for name, layer in _walk(model, ()):
+        inner = [other for _, other in _walk(layer, ()) if other is not layer]
+        if _can_return(layer) and not any(_can_return(other) for other in inner):
+            yield name, layer
+
+
+def _walk(layer, names):
+    yield "/".join(names) or layer.name, layer
+    for part in layer._layers:
+        yield from _walk(part, (*names, part.name))
+
+
+def _can_return(layer):
+    return ASKED in inspect.signature(type(layer).call).parameters
+
+
+@contextlib.contextmanager
+def _recording(layer, name, found):
+    call = layer.call
+
+    def recorded(*args, **kwargs):
+        asked = kwargs.pop(ASKED, False)
+        with_cache = kwargs.get("cache") is not None
+        output, *others = call(*args, **kwargs, **{ASKED: True})
+        rest = [others.pop()] if with_cache else []
+        for number, weights in enumerate(others):
+            _keep(found, name if len(others) == 1 else f"{name}/{number}", weights)
+        results = [*(others if asked else []), *rest]
+        return (output, *results) if results else output
+
+    layer.call = recorded
+    try:
+        yield
+    finally:
+        del layer.call
+
+
+def _keep(found, name, weights):
+    try:
+        weights = ops.convert_to_numpy(ops.cast(weights, "float32"))
+    except (NotImplementedError, TypeError, ValueError):
+        return  # a symbol of a loop that is being compiled
+    again = sum(other.partition(":")[0] == name for other in found)
+    found[f"{name}:{again}" if again else name] = weights

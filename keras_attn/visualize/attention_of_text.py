@@ -1,0 +1,25 @@
+"""A page of what a finetuned or pretrained workdir attends to in a text."""
+
+import numpy as np
+
+from keras_attn.visualize.attention_maps import attention_maps
+from keras_attn.visualize.attention_page import attention_page
+
+
+def attention_of_text(model, text, text_pair=None):
+    """The attention of all layers and heads of a BERT, as a page.
+
+    Args:
+        model: What `keras_attn.load` returns, of a BERT.
+        text: String; what is longer than the model takes is cut.
+        text_pair: Its second text, or None.
+
+    Returns:
+        `AttentionPage`.
+    """
+    batch = model.encode([text], None if text_pair is None else [text_pair])
+    maps = attention_maps(model.model, batch, training=False)
+    ids = np.asarray(batch["token_ids"])[0][np.asarray(batch["padding_mask"])[0] > 0]
+    tokens = [model.tokenizer.vocabulary[number] for number in ids]
+    title = text if text_pair is None else f"{text} / {text_pair}"
+    return attention_page(maps, tokens, title=title if len(title) < 80 else title[:79] + "…")

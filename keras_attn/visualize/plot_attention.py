@@ -1,0 +1,62 @@
+"""Attention as a picture."""
+
+import numpy as np
+
+
+def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
+    """Draws weights as a matrix, a row for each query.
+
+    Args:
+        scores: `(T, S)`, or `(H, T, S)` for a picture of each head.
+        query_tokens, key_tokens: Lists of strings to label rows and columns with; what is longer
+            than these, such as padding, is left out. The keys have the queries' if they are None.
+        ax: matplotlib axes of one picture; a figure of its own if None.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ValueError: If scores have another number of axes, or `ax` is given for several heads.
+        ImportError: If matplotlib is missing; `pip install 'keras-attn[plot]'` installs it.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.visualize import plot_attention
+    >>> figure = plot_attention(np.eye(2), ["a", "b"])
+    >>> print([label.get_text() for label in figure.axes[0].get_yticklabels()])
+    ['a', 'b']
+    """
+    from matplotlib.figure import Figure
+
+    scores = np.asarray(scores)
+    if scores.ndim not in (2, 3) or (scores.ndim == 3 and ax is not None):
+        raise ValueError("scores must be (T, S), or (H, T, S) without ax. "
+                         f"Received: scores.shape={scores.shape}, ax={ax}")
+    key_tokens = query_tokens if key_tokens is None else key_tokens
+    heads = scores if scores.ndim == 3 else scores[None]
+    heads = heads[:, :_count(query_tokens), :_count(key_tokens)]
+    if ax is None:
+        wide = min(len(heads), 4)
+        tall = -(-len(heads) // wide)
+        # 0.22 inches a token leave room for its label.
+        size = [min(max(2.5, 1.2 + 0.22 * n), 12.0) for n in heads.shape[:0:-1]]
+        figure = Figure((wide * size[0], tall * size[1]), layout="constrained")
+        axes = figure.subplots(tall, wide, squeeze=False).ravel()
+    else:
+        figure, axes = ax.figure, [ax]
+    for number, (one, weights) in enumerate(zip(axes, heads, strict=False)):
+        one.imshow(weights, cmap="Blues", vmin=0.0, vmax=max(float(heads.max()), 1e-9))
+        if key_tokens is not None:
+            one.set_xticks(range(weights.shape[1]), key_tokens[:weights.shape[1]], rotation=90)
+        if query_tokens is not None:
+            one.set_yticks(range(weights.shape[0]), query_tokens[:weights.shape[0]])
+        if scores.ndim == 3:
+            one.set_title(f"head {number}", fontsize="medium")
+    for one in axes[len(heads):]:
+        one.set_axis_off()
+    return figure
+
+
+def _count(tokens):
+    return None if tokens is None else len(tokens)
