@@ -45,7 +45,8 @@ def install(python, *arguments):
 def run(command, cwd, timeout=600, **variables):
     """Output of a command that must succeed, without this process's Python settings."""
     kept = {name: value for name, value in os.environ.items()
-            if name not in ("PYTHONPATH", "KERAS_BACKEND", "PYTEST_ADDOPTS", "TF_CONFIG")
+            if name not in ("PYTHONPATH", "KERAS_BACKEND", "PYTEST_ADDOPTS", "TF_CONFIG",
+                            "NO_TEST_AFTER")
             and not name.startswith("PYTEST_")}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=kept | variables, timeout=timeout,
