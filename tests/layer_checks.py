@@ -6,6 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
+# For `compile(jit_compile=JIT)` of models with loops: XLA takes long to compile these and their
+# gradients on TensorFlow, whose graphs do; JAX without it runs one operation at a time.
+JIT = keras.backend.backend() == "jax"
+
 
 def check_layer(make, inputs, reference, *, arguments=None, tolerance=1e-5, half_tolerance=0.05):
     """Runs every check that needs no more than this.

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_every_weight_gets_a_gradient, compiled
+from layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
@@ -200,9 +200,7 @@ def test_it_learns_to_reverse_and_fit_works(kind, options, tmp_path):
             "label": target}
     data = {name: array.astype("int32") for name, array in data.items()}
     model = kind(11, 32, seed=1, **options)
-    # XLA takes long to compile three loops and their gradients: once is enough.
-    model.compile(optimizer=keras.optimizers.Adam(0.01),
-                  jit_compile="auto" if options else False)
+    model.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile="auto" if options else JIT)
     history = model.fit(x=data, batch_size=32, epochs=20, verbose=0).history
     assert history["token_accuracy"][-1] > 0.95
     alignments = ops.convert_to_numpy(model(data)["alignments"])

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_every_weight_gets_a_gradient, compiled
+from layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import (
@@ -107,7 +107,7 @@ def outputs_of(model, batch):
     "generator_without_coverage"])
 def test_it_learns_a_small_set_by_heart_and_reloads(name, tmp_path):
     model, data = made(name)
-    model.compile(optimizer=keras.optimizers.Adam(0.03), jit_compile=False)
+    model.compile(optimizer=keras.optimizers.Adam(0.03), jit_compile=JIT)
     often = {key: np.concatenate([x] * 25) for key, x in data.items()}
     history = model.fit(x=often, batch_size=24, epochs=4, verbose=0, shuffle=False).history
     for score in SCORES & history.keys():
@@ -263,7 +263,7 @@ def test_positions_found_alone_are_those_of_forced_labels(name):
 
 def test_a_pointer_network_sorts_more_numbers_than_it_has_learnt():
     model, _ = made("pointer_once")
-    model.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile=False)
+    model.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile=JIT)
     model.fit(x=numbers(64 * 200, 4), batch_size=64, verbose=0)
     new = numbers(64, 6, seed=9)
     found = ops.convert_to_numpy(model.predict_indices(
