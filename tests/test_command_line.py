@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 def _run(module, *arguments):
     return subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, text=True,
-                          capture_output=True, timeout=100)
+                          capture_output=True, timeout=600)
 
 
 @pytest.mark.parametrize(
