@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import linear
 
 # Which inputs share a kernel, and so a matrix product where they are one tensor.
 FUSED = {
@@ -209,15 +209,6 @@ class Heads:
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
         }
-
-
-def linear(x, kernel, bias):
-    """`x @ kernel + bias`, by rows."""
-    def product(x):
-        x = ops.matmul(x, kernel)
-        return x if bias is None else ops.add(x, bias)
-
-    return by_rows(product, x)
 
 
 def head_mask(mask):

@@ -8,6 +8,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.positions import sinusoidal_positions
+from keras_attn.ops.products import linear
 from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
@@ -127,7 +128,7 @@ class RelativeAttention(keras.layers.Layer):
         output = weighted_average(dropped, heads["value"])
         if self.style == "shaw":
             table = self._of_distances(self.tables[1], length, keys)
-            output = output + ops.matmul(by_distance(ops.cast(dropped, output.dtype)), table)
+            output = output + linear(by_distance(ops.cast(dropped, output.dtype)), table)
         output = self.heads.output(output)
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
 
@@ -154,21 +155,24 @@ class RelativeAttention(keras.layers.Layer):
     def _logits(self, heads, length, keys, width):
         query, key = heads["query"], ops.swapaxes(heads["key"], -1, -2)
         if self.style == "shaw":
-            table = self._of_distances(self.tables[0], length, keys)
+            tables = self._of_distances(self.tables[0], length, keys)
             content, places = query, query
         else:
             content, places = (query + ops.cast(bias, query.dtype)[:, None] for bias in (
                 self.content_bias, self.position_bias))
             vectors = sinusoidal_positions(
                 distances_of_pairs(length, keys), width, layout="concat")
-            table = ops.matmul(ops.cast(vectors, query.dtype),
-                               ops.cast(self.tables[0], query.dtype))
-            table = ops.reshape(table, (-1, self.heads.num_heads, self.heads.key_dim))
-            table = ops.transpose(table, (1, 0, 2))  # (H, T + S - 1, K)
+            tables = ops.matmul(ops.cast(vectors, query.dtype),
+                                ops.cast(self.tables[0], query.dtype))
+            if self.heads.num_heads > 1:
+                tables = ops.reshape(tables, (-1, self.heads.num_heads, self.heads.key_dim))
+                tables = ops.transpose(tables, (1, 0, 2))
+        # (T + S - 1, K) of all heads, or (H, T + S - 1, K)
+        product = linear if len(tables.shape) == 2 else ops.matmul
         # Before the products, which could pass what float16 holds.
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
         by_key = ops.matmul(content * scale, key)
-        by_place = by_pair(ops.matmul(places * scale, ops.swapaxes(table, -1, -2)))
+        by_place = by_pair(product(places * scale, ops.swapaxes(tables, -1, -2)))
         return ops.cast(by_key, "float32") + ops.cast(by_place, "float32")
 
     def _of_distances(self, table, length, keys):

@@ -25,7 +25,28 @@ def by_rows(function, x):
         return function(x)
     *outer, depth = ops.shape(x)
     y = function(ops.reshape(x, (-1, depth)))
-    return ops.reshape(y, (*outer, y.shape[-1]))
+    return ops.reshape(y, (*outer, ops.shape(y)[-1]))
+
+
+def linear(x, kernel, bias=None):
+    """`x @ kernel + bias`, by rows.
+
+    TensorFlow writes past the end of `(B, 1, T, E)` where it multiplies `(B, 1, T, D)` by one
+    matrix (2.19 and 2.21, oneDNN), so a product of four axes must not be one by `ops.matmul`.
+
+    Args:
+        x: `(..., D)`.
+        kernel: `(D, E)`.
+        bias: None or `(E,)`.
+
+    Returns:
+        `(..., E)`.
+    """
+    def product(rows):
+        rows = ops.matmul(rows, kernel)
+        return rows if bias is None else ops.add(rows, bias)
+
+    return by_rows(product, x)
 
 
 def keep_products(function):

@@ -6,7 +6,7 @@ from keras import ops
 from keras_attn.layers.recurrent.memory import attend, by_source, prepare
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import linear
 
 READOUTS = "maxout", "tanh"
 
@@ -115,7 +115,7 @@ class BahdanauDecoderCell(keras.layers.Layer):
     def prepare_inputs(self, inputs):
         """`W x + b` of state and read-out, `(..., 3 units + read)`, from x `(..., E)`."""
         kernel, bias = (ops.cast(weight, inputs.dtype) for weight in (self.input_kernel, self.bias))
-        return by_rows(lambda rows: ops.matmul(rows, kernel) + bias, inputs)
+        return linear(inputs, kernel, bias)
 
     def start(self, initial_state, batch_size):
         """States before the first step.
@@ -159,7 +159,7 @@ class BahdanauDecoderCell(keras.layers.Layer):
         """
         found = ops.concatenate([outputs["state"], outputs["context"]], axis=-1)
         kernel = ops.cast(self.readout_kernel, found.dtype)
-        found = by_rows(lambda rows: ops.matmul(rows, kernel), found)
+        found = linear(found, kernel)
         found = found + inputs[..., 3 * self.units:]
         if self.readout == "tanh":
             return ops.tanh(found), outputs["weights"]

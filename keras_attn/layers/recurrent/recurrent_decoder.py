@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.layers.recurrent.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import linear
 
 LEVELS = "sequence", "token"
 
@@ -215,7 +215,7 @@ class RecurrentDecoder(keras.layers.Layer):
     def _logits(self, outputs, inputs, memory, index, training):
         found, alignments = self.cell.read_out(outputs, inputs, memory, index, training=training)
         found = drop(found, self.dropout, self.dropout_generator, training)
-        return by_rows(lambda rows: ops.matmul(rows, self.output_kernel), found), alignments
+        return linear(found, self.output_kernel), alignments
 
     def compute_mask(self, inputs, previous_mask):
         return None

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -98,7 +99,7 @@ class AdditiveScore(keras.layers.Layer):
             vector = ops.cast(vector, "float32")
             vector = ops.cast(self.length, "float32") * vector * ops.rsqrt(
                 ops.sum(ops.square(vector)))
-        return ops.matmul(hidden, ops.cast(vector, hidden.dtype))[..., 0]
+        return linear(hidden, ops.cast(vector, hidden.dtype))[..., 0]
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -71,7 +72,7 @@ class ConcatScore(keras.layers.Layer):
         depth = query.shape[-1]
         query = ops.matmul(query, kernel[:depth])[:, :, None, :]
         hidden = ops.tanh(query + ops.matmul(key, kernel[depth:])[:, None, :, :])
-        return ops.matmul(hidden, self.vector)[..., 0]
+        return linear(hidden, self.vector)[..., 0]
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])

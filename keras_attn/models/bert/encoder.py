@@ -8,7 +8,7 @@ from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import by_rows, linear
 
 # Layers, width, heads: the sizes of google-research/bert.
 BERT_SIZES = {
@@ -275,7 +275,7 @@ class BertEncoder(keras.Model):
             return x + self.segment_embedding[0]
         # A product with few rows is faster than a gather, whose gradient is a scatter.
         chosen = ops.one_hot(segment_ids, self.num_segments, dtype=x.dtype)
-        return x + by_rows(lambda rows: ops.matmul(rows, self.segment_embedding), chosen)
+        return x + linear(chosen, self.segment_embedding)
 
     def _attention_mask(self, padding_mask, pack_ids):
         """One mask for all layers, `(B, 1, 1 or T, T)`, or None."""

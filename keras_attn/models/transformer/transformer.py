@@ -12,7 +12,7 @@ from keras_attn.layers import (
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import by_rows, linear
 
 # Layers of encoder and of decoder, width, heads, width of the feed-forward networks. base and big:
 # Vaswani et al., table 3; tiny: Wu et al., Good for Misconceived Reasons, 2021.
@@ -330,7 +330,7 @@ class Transformer(TokenLoss, keras.Model):
             x = by_rows(self.final_norms[1], x)
         kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
         kernel = ops.transpose(ops.cast(kernel, x.dtype))
-        return ops.cast(by_rows(lambda rows: ops.matmul(rows, kernel), x), "float32")
+        return ops.cast(linear(x, kernel), "float32")
 
     def get_config(self):
         return {
