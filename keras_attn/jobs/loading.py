@@ -212,6 +212,16 @@ class Predictor(Embedder):
         """
         return [self._named(row) for row in self.probabilities(texts, text_pairs, batch_size)]
 
+    def encode(self, texts, text_pairs=None):
+        """As of `Embedder`; raises a `UserError` if the model takes pairs and these are none."""
+        self._check_pairs(text_pairs)
+        return super().encode(texts, text_pairs)
+
+    def _check_pairs(self, text_pairs):
+        if self.pairs is not None and (text_pairs is not None) != self.pairs:
+            raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
+                            f"Received: text_pairs={text_pairs and text_pairs[:1]}")
+
     def probabilities(self, texts, text_pairs=None, batch_size=64):
         """Probabilities, or the values of a regression, as an array.
 
@@ -224,9 +234,8 @@ class Predictor(Embedder):
         texts = _listed(texts)
         if texts and isinstance(texts[0], (tuple, list)):
             texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
-        if texts and self.pairs is not None and (text_pairs is not None) != self.pairs:
-            raise UserError(f"This model takes {'pairs' if self.pairs else 'single texts'}. "
-                            f"Received: text_pairs={text_pairs and text_pairs[:1]}")
+        if texts:
+            self._check_pairs(text_pairs)
         data = self.config["data"]
         rows = self._by_batch(
             lambda batch: probabilities(self._run(batch)["logits"].numpy(), self.kind),

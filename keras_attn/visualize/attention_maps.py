@@ -6,14 +6,15 @@ import inspect
 from keras import ops
 
 ASKED = "return_attention_scores"
+AFTER = "return_draws", "cache"  # arguments whose results come after the weights
 
 
 def attention_maps(model, *args, **kwargs):
     """Calls a model and collects the weights of all its attention layers.
 
-    Every layer inside whose call has an argument `return_attention_scores` is asked for them; the
-    outputs of the model stay the same, but for rounding where a faster way has no weights. Layers
-    that run inside a compiled loop have none to show, unless what is around the loop returns them.
+    Every layer inside whose call has an argument `return_attention_scores` is called once more
+    with it; the outputs of the model stay the same. Layers that run inside a compiled loop have
+    none to show, unless what is around the loop returns them.
 
     Args:
         model: Keras model or layer.
@@ -52,10 +53,14 @@ def _attention_layers(model):
             yield name, layer
 
 
-def _walk(layer, names):
+def _walk(layer, names, seen=None):
+    seen = set() if seen is None else seen
+    if id(layer) in seen:  # shared: it has one name
+        return
+    seen.add(id(layer))
     yield "/".join(names) or layer.name, layer
     for part in layer._layers:
-        yield from _walk(part, (*names, part.name))
+        yield from _walk(part, (*names, part.name), seen)
 
 
 def _can_return(layer):
@@ -67,20 +72,23 @@ def _recording(layer, name, found):
     call = layer.call
 
     def recorded(*args, **kwargs):
-        asked = kwargs.pop(ASKED, False)
-        with_cache = kwargs.get("cache") is not None
-        output, *others = call(*args, **kwargs, **{ASKED: True})
-        rest = [others.pop()] if with_cache else []
-        for number, weights in enumerate(others):
-            _keep(found, name if len(others) == 1 else f"{name}/{number}", weights)
-        results = [*(others if asked else []), *rest]
-        return (output, *results) if results else output
+        plain = call(*args, **{**kwargs, ASKED: False})
+        asked = call(*args, **{**kwargs, ASKED: True})
+        after = sum(kwargs.get(other) not in (None, False) for other in AFTER)
+        weights = asked[_count(plain) - after:len(asked) - after]
+        for number, one in enumerate(weights):
+            _keep(found, name if len(weights) == 1 else f"{name}/{number}", one)
+        return asked if kwargs.get(ASKED) else plain
 
     layer.call = recorded
     try:
         yield
     finally:
         del layer.call
+
+
+def _count(results):
+    return len(results) if isinstance(results, (tuple, list)) else 1
 
 
 def _keep(found, name, weights):

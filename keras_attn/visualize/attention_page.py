@@ -51,7 +51,7 @@ def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
 
     Raises:
         ValueError: If there are no weights, more tokens than weights, or weights have another
-            number of axes.
+            number of axes, are negative or not finite.
 
     Examples:
 
@@ -98,6 +98,9 @@ def _layer(name, weights, queries, keys):
             f"There must be weights for all tokens. Received: {name} of shape "
             f"{(1, *weights.shape)}, {len(queries)} tokens of queries, {len(keys)} of keys")
     weights = weights[:, :len(queries), :len(keys)].astype("float32")
+    if not (weights >= 0).all() or np.isinf(weights).any():
+        raise ValueError(f"Weights must be finite and not negative. Received: {name}, from "
+                         f"{weights.min()} to {weights.max()}")
     largest = weights.max(axis=-1, keepdims=True)
     shares = np.round(255 * weights / np.maximum(largest, 1e-30)).astype("uint8")
     return {"name": name, "heads": len(weights), "queries": queries, "keys": keys,

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn.layers import Attention, MultiHeadAttention, TransformerEncoderLayer
+from keras_attn.layers import (
+    ABCNN2Pooling,
+    Attention,
+    HardAttention,
+    MultiHeadAttention,
+    TransformerEncoderLayer,
+)
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.visualize import attention_maps, attention_page, plot_attention
 
@@ -43,8 +49,8 @@ def test_every_layer_of_bert_gives_its_weights_and_the_outputs_stay_the_same():
     assert [name.split("/")[-2:] for name in maps] == [
         ["layer_0", "attention"], ["layer_1", "attention"]]
     for name, output in plain.items():
-        np.testing.assert_allclose(ops.convert_to_numpy(returned[0][name]),
-                                   ops.convert_to_numpy(output), atol=1e-6)
+        np.testing.assert_array_equal(ops.convert_to_numpy(returned[0][name]),
+                                      ops.convert_to_numpy(output))
     for weights in maps.values():
         assert weights.shape == (2, 4, 7, 7)
         np.testing.assert_allclose(weights[0].sum(-1), 1, atol=1e-5)
@@ -87,6 +93,26 @@ def test_a_shared_layer_and_a_functional_model_give_a_map_for_each_call():
     np.testing.assert_allclose(maps["shared"], ops.convert_to_numpy(weights), atol=1e-6)
     _, weights = shared(first, x, return_attention_scores=True)
     np.testing.assert_allclose(maps["shared:1"], ops.convert_to_numpy(weights), atol=1e-6)
+
+
+def test_only_what_was_asked_for_is_a_map():
+    x, y = (RANDOM.normal(size=(2, n, 8)).astype("float32") for n in (4, 5))
+    pooling = ABCNN2Pooling(2, name="pooling")  # has two outputs
+    maps = attention_maps(pooling, x, y)
+    expected = ops.convert_to_numpy(pooling(x, y, return_attention_scores=True)[2])
+    assert list(maps) == ["pooling"]
+    np.testing.assert_array_equal(maps["pooling"], expected)
+    maps = attention_maps(HardAttention(name="hard"), x, y, return_draws=True)
+    assert list(maps) == ["hard"] and maps["hard"].shape == (2, 4, 5)
+
+
+def test_a_layer_that_is_part_of_two_is_found_once():
+    x = RANDOM.normal(size=(1, 4, 8)).astype("float32")
+    inner = Attention(name="inner")
+    inputs = keras.Input((4, 8))
+    two = [keras.Model(inputs, inner(inputs, inputs), name=name) for name in ("one", "two")]
+    maps = attention_maps(keras.Model(inputs, two[1](two[0](inputs))), x)
+    assert [name.rpartition("/")[2] for name in maps] == ["inner", "inner:1"]
 
 
 def test_a_cache_is_returned_as_before():
@@ -179,6 +205,8 @@ def test_a_page_is_saved(tmp_path):
     (({}, ["a"]), "the weights of a layer at least"),
     ((np.zeros((1, 2, 2)), ["a", "b", "c"]), "weights for all tokens"),
     ((np.zeros((1, 1, 1, 1, 1)), ["a"]), r"must be \(B, H, T, S\)"),
+    ((-np.eye(2)[None], ["a", "b"]), "not negative. Received: attention, from -1.0"),
+    ((np.full((1, 1, 1), np.nan), ["a"]), "must be finite"),
 ])
 def test_what_is_no_attention_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -6,6 +6,7 @@ import pytest
 from small_reports import finetuned
 
 import keras_attn
+from keras_attn.errors import UserError
 from keras_attn.visualize import attention_maps, attention_of_text
 from tests.visualize.test_attention_maps import unpacked
 
@@ -30,6 +31,9 @@ def test_a_page_of_a_text_has_its_tokens_and_every_layer(run):
 
 def test_a_pair_is_one_row_and_what_is_too_long_is_cut(run):
     model = keras_attn.load(str(run))
+    with pytest.raises(UserError, match="takes single texts"):
+        attention_of_text(model, "film", "seen")
+    model.pairs = None  # as of a model that takes both
     queries = next(iter(unpacked(attention_of_text(model, "film", "seen " * 40)).values()))[0]
     assert queries.count("[SEP]") == 2 and len(queries) == 16
 
