@@ -51,13 +51,16 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     check_window(left, right, dilation, random_blocks, causal)
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     length, size = ops.shape(query)[2], block_size(left, right)
+    alone = isinstance(length, int) and length <= size * dilation
+    if alone:  # no block has neighbours: no more than the queries and keys that there are
+        size = max(-(-length // dilation), 1)
     query = _scaled(query)
     real = ops.ones((1, length), "bool") if mask is None else as_mask(mask)
     places = _in_blocks(ops.arange(length, dtype="int32")[None, None, :, None], size, dilation)
     # Each (B, H, d, N, C, K): of every dilation-th position, blocks of C.
     queries, keys, values = (_in_blocks(x, size, dilation) for x in (query, key, value))
     reals = _in_blocks(ops.cast(real, "int32")[:, None, :, None], size, dilation)
-    sides = range(-1 if left else 0, 2 if right else 1)
+    sides = range(0, 1) if alone else range(-1 if left else 0, 2 if right else 1)
     near = [_neighbours(x, sides) for x in (keys, values, reals, places)]
     seen = ops.logical_and(near[2] != 0, near[3] >= first)[..., 0]
     band = ops.convert_to_tensor(_band(size, sides, left, right))
@@ -141,13 +144,17 @@ def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dro
     """
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     rows, columns = ops.shape(query)[2:4]
-    sizes = tuple(max(r, GRID_BLOCK) for r in radius)
+    sizes, sides = [], []
+    for length, r in zip((rows, columns), radius, strict=True):
+        size = max(r, GRID_BLOCK)
+        alone = isinstance(length, int) and length <= size
+        sizes.append(max(length, 1) if alone else size)
+        sides.append(range(0, 1) if alone else range(-1 if r else 0, 2 if r else 1))
     query = _scaled(query)
     real = ops.ones((1, rows, columns), "bool") if mask is None else as_mask(mask)
     queries, keys, values, reals = (
         _in_grid_blocks(x, sizes)
         for x in (query, key, value, ops.cast(real, "int32")[:, None, ..., None]))
-    sides = [range(-1 if r else 0, 2 if r else 1) for r in radius]
     keys, values, reals = (_grid_neighbours(x, sides) for x in (keys, values, reals))
     bands = [_band(size, side, r, r) for size, side, r in zip(sizes, sides, radius, strict=True)]
     seen = ops.logical_and(reals[..., 0][..., None, :] != 0, _grid_band(bands, sizes))

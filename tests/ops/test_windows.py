@@ -104,6 +104,15 @@ def test_the_first_positions_may_see_by_heads_of_their_own():
     np.testing.assert_allclose(found[:, :, :3], expected[:, :, :3], atol=1e-5)
 
 
+@pytest.mark.parametrize("window", [{"left": 10**6, "right": 10**6}, {"left": 90, "right": 0}])
+def test_a_window_wider_than_the_text_costs_no_more_than_all_pairs(window):
+    arrays = heads(50)
+    found = ops.convert_to_numpy(windowed_attention(*arrays, **window))
+    causal = None if window["right"] else "end"
+    expected = scaled_dot_product_attention(*arrays, causal=causal)
+    np.testing.assert_allclose(found, ops.convert_to_numpy(expected), atol=1e-5)
+
+
 @pytest.mark.parametrize("number", [1, 3, 4, 9, 50])
 def test_drawn_blocks_are_far_and_differ(number):
     chosen, valid = (ops.convert_to_numpy(x) for x in other_blocks(number, 3, seed=5))
