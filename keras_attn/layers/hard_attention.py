@@ -192,6 +192,8 @@ class HardAttention(keras.layers.Layer):
 
 def _one_hot(logits, mask):
     """1 at the largest of the last axis, 0 in rows where all is masked."""
+    if logits.shape[-1] == 0:
+        return ops.zeros_like(logits)
     hot = ops.one_hot(ops.argmax(logits, axis=-1), ops.shape(logits)[-1], dtype="float32")
     return hot if mask is None else ops.where(mask, hot, 0.0)
 

@@ -248,6 +248,14 @@ def test_one_key_is_the_output(estimator, training):
     np.testing.assert_allclose(found, value, 1e-6)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_without_a_key_the_output_is_zero(estimator, training):
+    inputs = {"query": normal(2, 3, 5), "value": np.zeros((2, 0, 5), "float32")}
+    found = run(make(estimator), inputs, {"training": training})
+    np.testing.assert_array_equal(found, np.zeros((2, 3, 5)))
+
+
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
 def test_draws_repeat_by_seed_and_differ_from_call_to_call_and_seed_to_seed(estimator):
     x = ops.convert_to_tensor(normal(2, 6, 5))
