@@ -4,12 +4,13 @@ import keras
 from keras import ops
 
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
-from keras_attn.layers.heads import Heads, head_mask, linear
+from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
 from keras_attn.ops.attention import short_self_attention, suits_short
 from keras_attn.ops.masks import causal_offset
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -37,8 +38,9 @@ class MultiHeadAttention(keras.layers.Layer):
             i sees keys up to `i + S - T`) or `"start"` (up to i).
         position: None, or a layer that tells distances: `RotaryEmbedding`, which
             turns queries and keys, or one whose output is added to the
-            logits, such as `AlibiBias` or `RelativePositionBias`. The last query is
-            where the last key is, or with `causal_align="start"` the first where the first is.
+            logits, such as `AlibiBias` or `RelativePositionBias`; several layers may share it.
+            The last query is where the last key is, or with `causal_align="start"` the first
+            where the first is.
         initial_shifts: None, or H integers: head h starts by looking that many
             positions ahead, where the inputs hold `NeighbourPositions`.
         kernel_initializer, bias_initializer: Initializers.
@@ -59,7 +61,8 @@ class MultiHeadAttention(keras.layers.Layer):
             query i sees positions up to `cache_index + i`. S is then the
             length of the cache in every mask.
         cache_index: Integer scalar, the position of the first query.
-        memory: Keys and values as `project_memory` made them, in place of `value` and `key`.
+        memory: Keys and values as `project_memory` made them, in place of `value` and `key`. With
+            a `position`, `cache_index` tells it where queries are that come step by step.
         training: Whether dropout is on.
 
     Masks that Keras attaches to query and value (`Embedding(mask_zero=True)`)
@@ -74,7 +77,8 @@ class MultiHeadAttention(keras.layers.Layer):
     Raises:
         ValueError: If an argument is out of range, the inputs' depths do not
             fit `fused`, a mask is float, one of `cache` and `cache_index` is
-            missing, or `value_mask` has another length than the cache.
+            missing, `value_mask` has another length than the cache, or `position` is no
+            layer or one for another number of heads.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
@@ -127,7 +131,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.causal_align = causal_align
         if isinstance(position, dict):
             position = keras.saving.deserialize_keras_object(position)
-        self.position = position
+        self.position = _checked_position(position, num_heads)
         self.seed = seed
         self.supports_masking = True
 
@@ -158,8 +162,9 @@ class MultiHeadAttention(keras.layers.Layer):
         memory=None,
         training=None,
     ):
-        check_cache(cache, cache_index)
-        if memory is not None and cache is not None:
+        if memory is None:
+            check_cache(cache, cache_index)
+        elif cache is not None:
             raise ValueError("memory and cache exclude each other. Received: both")
         key = value if key is None else key
         causal = self.causal_align if use_causal_mask else None
@@ -174,7 +179,7 @@ class MultiHeadAttention(keras.layers.Layer):
             shape = self.heads.packed_shape(query)
             if shape and suits_short(shape, self.compute_dtype, mask, dropout,
                                      self.seed_generator):
-                packed = ops.reshape(linear(query, self.heads.kernels[0], None), shape)
+                packed = ops.reshape(linear(query, self.heads.kernels[0]), shape)
                 bias = self.heads.biases[0]
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
                 heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
@@ -255,6 +260,14 @@ class MultiHeadAttention(keras.layers.Layer):
             return None
         return self.position(query, key, offset=start)
 
+    def _position_config(self):
+        if self.position is None:
+            return None
+        # Keras marks as shared what it serializes a second time, and loses the mark of the first:
+        # without this each layer of a file would get a position of its own.
+        keras.saving.serialize_keras_object(self.position)
+        return keras.saving.serialize_keras_object(self.position)
+
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
@@ -268,10 +281,19 @@ class MultiHeadAttention(keras.layers.Layer):
             **self.heads.get_config(),
             "dropout": self.dropout,
             "causal_align": self.causal_align,
-            "position": None if self.position is None else (
-                keras.saving.serialize_keras_object(self.position)),
+            "position": self._position_config(),
             "initial_shifts": self.heads.initial_shifts,
         }
+
+
+def _checked_position(position, num_heads):
+    if position is not None and not isinstance(position, keras.layers.Layer):
+        raise ValueError(f"position must be a layer or None. Received: position={position!r}")
+    heads = getattr(position, "num_heads", num_heads)
+    if heads != num_heads:
+        raise ValueError("position must be for as many heads. "
+                         f"Received: num_heads={num_heads}, position.num_heads={heads}")
+    return position
 
 
 def _check_length(value_mask, cache):

@@ -152,13 +152,13 @@ def naive_relative(weights, x, memory, style, heads, depth, causal):
 
 
 @pytest.mark.parametrize("style", ["xl", "shaw"])
-@pytest.mark.parametrize("causal", [False, True])
-def test_relative_attention_is_a_loop_over_pairs(style, causal):
+@pytest.mark.parametrize(("heads", "causal"), [(3, False), (3, True), (1, True)])
+def test_relative_attention_is_a_loop_over_pairs(style, heads, causal):
     def reference(weights, query):
-        return naive_relative(weights, query, None, style, 3, 4, causal)
+        return naive_relative(weights, query, None, style, heads, 4, causal)
 
-    check_layer(lambda **kwargs: RelativeAttention(3, 4, style, 2, seed=1, **kwargs), {"query": X},
-                reference, arguments={"use_causal_mask": causal}, tolerance=2e-5)
+    check_layer(lambda **kwargs: RelativeAttention(heads, 4, style, 2, seed=1, **kwargs),
+                {"query": X}, reference, arguments={"use_causal_mask": causal}, tolerance=2e-5)
 
 
 @pytest.mark.parametrize("style", ["xl", "shaw"])
@@ -238,7 +238,44 @@ def test_attention_with_positions_reloads_by_itself(name, tmp_path):
         ops.convert_to_numpy(again(X)), ops.convert_to_numpy(model(X)))
 
 
+def test_a_position_that_layers_share_is_shared_after_loading(tmp_path):
+    inputs = keras.Input((None, 12))
+    position, x = RelativePositionBias(2, initializer="normal", seed=0), inputs
+    for seed in range(2):
+        x = MultiHeadAttention(2, 6, position=position, seed=seed)(x, x)
+    model = keras.Model(inputs, x)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.layers[1].position is again.layers[2].position
+    assert len(again.weights) == len(model.weights)
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(again(X)), ops.convert_to_numpy(model(X)))
+
+
+@pytest.mark.parametrize("name", sorted(positions()))
+def test_steps_over_a_memory_are_told_where_they_are(name):
+    layer = MultiHeadAttention(2, 6, position=positions()[name], causal_align="start", seed=1)
+    memory = RANDOM.normal(size=(2, 7, 12)).astype("float32")
+    whole = ops.convert_to_numpy(layer(X, memory))
+    kept = layer.project_memory(ops.convert_to_tensor(memory))
+    for index in range(5):
+        found = layer(X[:, index:index + 1], None, memory=kept, cache_index=index)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
+
+
+def test_rotary_positions_of_rows_are_those_of_every_head():
+    heads = RANDOM.normal(size=(2, 2, 3, 4)).astype("float32")  # as many rows as heads
+    places = np.array([[0, 1, 2], [5, 6, 7]])
+    found = ops.convert_to_numpy(RotaryEmbedding()(heads, places))
+    for row in range(2):
+        np.testing.assert_allclose(
+            found[row], numpy_rotary(heads[row], places[row], "interleaved"), atol=1e-5)
+
+
 @pytest.mark.parametrize(("make", "message"), [
+    (lambda: MultiHeadAttention(2, 4, position=AlibiBias(3)), "position.num_heads=3"),
+    (lambda: MultiHeadAttention(2, 4, position="rotary"), "position='rotary'"),
     (lambda: RotaryEmbedding("pairs"), "layout must be"),
     (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "an even depth"),
     (lambda: RotaryEmbedding(max_wavelength=0), "max_wavelength must be positive"),

@@ -22,8 +22,8 @@ class RotaryEmbedding(keras.layers.Layer):
 
     Call arguments:
         inputs: `(..., T, D)`, queries or keys of a head.
-        position_ids: Integers `(..., T)` that broadcast to the inputs; 0 to
-            T - 1 if None.
+        position_ids: Integers `(T,)`, `(B, T)`, also of inputs `(B, H, T, D)`, or `(..., T)`
+            that broadcast to the inputs; 0 to T - 1 if None.
 
     Returns:
         `(..., T, D)`.
@@ -66,6 +66,8 @@ class RotaryEmbedding(keras.layers.Layer):
     def call(self, inputs, position_ids=None):
         if position_ids is None:
             position_ids = ops.arange(ops.shape(inputs)[-2], dtype="int32")
+        elif len(position_ids.shape) == 2 and len(inputs.shape) == 4:
+            position_ids = position_ids[:, None]  # for every head
         depth = inputs.shape[-1]
         angles = rotation_angles(position_ids, depth, self.max_wavelength)  # (..., T, D / 2)
         sines, cosines = ops.sin(angles), ops.cos(angles)
