@@ -1,11 +1,13 @@
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 from small_reports import finetuned
 
 import keras_attn
+from finetune.predict import show_attention
 from keras_attn.errors import UserError
 from keras_attn.visualize import attention_maps, attention_of_text
 from tests.visualize.test_attention_maps import unpacked
@@ -39,15 +41,21 @@ def test_a_pair_is_one_row_and_what_is_too_long_is_cut(run):
 
 
 def test_the_command_writes_a_page(run, tmp_path):
-    def command(*flags):
-        program = [sys.executable, "-m", "finetune.predict", f"--workdir={run}"]
-        return subprocess.run([*program, *flags], capture_output=True, text=True)
-
     page = tmp_path / "page.html"
-    done = command("--text=a lovely film", f"--attention={page}")
+    done = subprocess.run(
+        [sys.executable, "-m", "finetune.predict", f"--workdir={run}", "--text=a lovely film",
+         f"--attention={page}"], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stdout, done.stderr
     assert page.read_text("utf-8").startswith("<!doctype html>")
-    done = command("--text=a", "--text=b", f"--attention={page}")
-    assert done.returncode == 2 and "--attention shows one --text" in done.stderr
-    done = command("--text=a", f"--attention={tmp_path / 'page.txt'}")
-    assert done.returncode == 2 and "--attention must be a file that ends in .html" in done.stderr
+
+
+@pytest.mark.parametrize(("texts", "name", "message"), [
+    (["a", "b"], "page.html", "--attention shows one --text"),
+    (["a"], "page.txt", "--attention must be a file that ends in .html"),
+])
+def test_the_command_shows_one_text_as_html(run, tmp_path, texts, name, message):
+    values = types.SimpleNamespace(
+        workdir=str(run), text=texts, text_pair=None, attention=str(tmp_path / name))
+    with pytest.raises(UserError, match=message):
+        show_attention(values)
+    assert not list(tmp_path.iterdir())
