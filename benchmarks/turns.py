@@ -116,8 +116,10 @@ def counts_of(contenders, seconds):
 def reports_in_turn(contenders, turns, counts):
     """`{name: [what it reports, …]}`, from `counts[name]` pieces of work in each turn."""
     found = {c.name: [] for c in contenders}
-    for _ in range(turns):
-        for contender in contenders:
+    for turn in range(turns):
+        # Each begins once in a while: the threads of the one before may not have come to rest.
+        first = turn % len(contenders)
+        for contender in contenders[first:] + contenders[:first]:
             found[contender.name].append(contender.measure(counts[contender.name]))
     return found
 
@@ -155,6 +157,17 @@ def python_of(name, environments, folder):
         return python
     print(f"{name} is left out: make bench-env would install it")
     return None
+
+
+def left_out(values, **wanted):
+    """What a check needs and the flags leave out, in words.
+
+    Args:
+        values: Flags that are lists.
+        **wanted: Strings that a flag must have, by its name.
+    """
+    return [f"--{name} leaves out {one}" for name, needed in wanted.items()
+            for one in needed if one not in values[name].value]
 
 
 def spread(values, digits=1):
