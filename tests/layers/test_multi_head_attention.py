@@ -99,6 +99,54 @@ def test_self_attention_is_the_same_whether_or_not_one_product_serves_it(fused, 
     np.testing.assert_allclose(copies, expected, 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_equals_keras_own_layer_with_the_same_weights(causal):
+    query, value = normal(2, 5, 6), normal(2, 7, 8, seed=1)
+    mask = np.random.default_rng(2).random((2, 5, 7)) < 0.7
+    mask[..., 0] = True
+    ours = make(fused=None, value_dim=4, causal_align="start")
+    theirs = keras.layers.MultiHeadAttention(HEADS, KEY_DIM, value_dim=4)
+    theirs.build(query.shape, value.shape)
+    randomize(ours, {"query": query, "value": value})
+    found = weights_of(ours)
+    parts = []
+    for name, dim in (("query", KEY_DIM), ("key", KEY_DIM), ("value", 4)):
+        parts += [found[f"{name}_kernel"].reshape(-1, HEADS, dim),
+                  found[f"{name}_bias"].reshape(HEADS, dim)]
+    theirs.set_weights([*parts, found["output_kernel"].reshape(HEADS, 4, -1), found["output_bias"]])
+    options = {"attention_mask": mask, "use_causal_mask": causal, "return_attention_scores": True}
+    for a, b in zip(ours(query, value, **options), theirs(query, value, **options), strict=True):
+        np.testing.assert_allclose(ops.convert_to_numpy(a), ops.convert_to_numpy(b), atol=1e-5)
+
+
+def test_outputs_move_with_inputs_and_heads_have_no_order():
+    x, order = normal(2, 6, 5), np.random.default_rng(1).permutation(6)
+    layer = make()
+    whole = run(layer, {"query": x, "value": x})
+    moved = run(layer, {"query": x[:, order], "value": x[:, order]})
+    np.testing.assert_allclose(moved, whole[:, order], atol=1e-6)
+    others = [ops.convert_to_numpy(layer(x, normal(2, 4, 5)[:, order]))
+              for order in ([0, 1, 2, 3], [2, 0, 3, 1])]
+    np.testing.assert_allclose(*others, atol=1e-6)
+    swapped = make(fused=None)
+    swapped.build(x.shape, x.shape)
+    before = run(swapped, {"query": x, "value": x})
+    turn = np.roll(np.arange(HEADS * KEY_DIM), KEY_DIM)
+    for weight in swapped.weights:
+        values = ops.convert_to_numpy(weight)
+        weight.assign(values[turn] if weight.name == "output_kernel" else
+                      values if weight.name == "output_bias" else values[..., turn])
+    np.testing.assert_allclose(run(swapped, {"query": x, "value": x}), before, atol=1e-6)
+
+
+def test_one_head_with_unit_kernels_is_scaled_dot_product_attention():
+    query, value = normal(2, 3, 4), normal(2, 5, 4, seed=1)
+    layer = MultiHeadAttention(1, 4, use_bias=False, fused=None, kernel_initializer="identity")
+    weights = softmax(query @ value.swapaxes(1, 2) / 2.0)
+    np.testing.assert_allclose(run(layer, {"query": query, "value": value}), weights @ value,
+                               atol=1e-6)
+
+
 def test_initial_weights_do_not_depend_on_fusing():
     # As far as their scale goes: Glorot's limit is that of each part's own shape.
     layer = MultiHeadAttention(4, 16)
