@@ -1,0 +1,54 @@
+"""A task of text: name the characters that are hidden, out of what is around them.
+
+The text is Python's help on the language, each line once, in rows of 256 characters, of which one
+in six is hidden; the last rows are to test. The encoder is that of a Transformer with two layers;
+what its layers see is up to each example.
+"""
+
+from pydoc_data.topics import topics
+
+import keras
+import numpy as np
+from keras import layers
+
+from keras_attn.layers import (
+    MultiHeadAttention,
+    PositionwiseFeedForward,
+    SinusoidalPositionEncoding,
+)
+
+LENGTH, WIDTH, CHARACTERS, HIDDEN = 256, 64, 128, 0
+
+
+def rows(test=150):
+    """Returns (train, test), each `(characters, right ones, weights)`, all `(N, 256)`."""
+    lines = dict.fromkeys("\n".join(topics.values()).splitlines(keepends=True))
+    text = np.frombuffer("".join(lines).encode("ascii", "ignore"), "uint8")
+    text = text[:len(text) // LENGTH * LENGTH].reshape(-1, LENGTH).astype("int32")
+    hidden = np.random.default_rng(0).random(text.shape) < 1 / 6
+    found = np.where(hidden, HIDDEN, text), text, hidden / hidden.mean(dtype="float32")
+    return [x[:-test] for x in found], [x[-test:] for x in found]
+
+
+def self_attention(num_heads, position=None):
+    """A function that has tensors attend to themselves."""
+    layer = MultiHeadAttention(num_heads, WIDTH // num_heads, position=position)
+    return lambda x: layer(x, x)
+
+
+def encoder(attention, positions=SinusoidalPositionEncoding):
+    """A model of characters `(B, 256)` that returns logits of all of them.
+
+    Args:
+        attention: Function of the layer's number to one of tensors `(B, T, D)`; None: a two-layer
+            network of as many weights stands in its place.
+        positions: Function that makes the layer which adds positions, or None.
+    """
+    ids = keras.Input((LENGTH,), dtype="int32")
+    x = layers.Embedding(CHARACTERS, WIDTH, keras.initializers.RandomNormal(stddev=1.0))(ids)
+    x = x if positions is None else positions()(x)
+    for number in range(2):
+        mixer = PositionwiseFeedForward(2 * WIDTH) if attention is None else attention(number)
+        x = x + mixer(layers.LayerNormalization()(x))
+        x = x + PositionwiseFeedForward(4 * WIDTH)(layers.LayerNormalization()(x))
+    return keras.Model(ids, layers.Dense(CHARACTERS)(layers.LayerNormalization()(x)))

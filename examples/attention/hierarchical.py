@@ -1,0 +1,46 @@
+"""Attention to words, then to sentences: which package is a docstring from?
+
+    python examples/attention/hierarchical.py [--seeds=2] [--steps=300]
+
+Docstrings of installed packages, their names masked, cut into eight lines of ten words; the flat
+model reads them as one line of eighty.
+"""
+
+from compare import compare, labelled_words
+from keras import ops
+
+from keras_attn.models import AttentiveLSTMClassifier, HierarchicalAttentionNetwork
+
+LINES, WORDS, VOCABULARY = 8, 10, 4000
+
+
+class Lines(HierarchicalAttentionNetwork):
+    """Takes one line, and cuts it."""
+
+    def call(self, inputs, training=None):
+        ids = ops.reshape(inputs["token_ids"], (-1, LINES, WORDS))
+        return super().call({"token_ids": ids}, training=training)
+
+
+def lines(classes, seed, attend):
+    model = Lines(VOCABULARY + 2, classes, embedding_dim=48, word_units=24, sentence_units=24,
+                  attention_units=48, seed=seed)
+    if not attend:  # words and lines count alike
+        model({"token_ids": ops.ones((1, LINES * WORDS), "int32")})
+        for pooling in (model.attention.word_attention, model.attention.sentence_attention):
+            pooling.trainable = False
+            pooling.set_weights([0 * weight for weight in pooling.get_weights()])
+    return model
+
+
+def main():
+    train, test, classes = labelled_words(LINES * WORDS, VOCABULARY)
+    models = {"flat, attention": lambda seed: AttentiveLSTMClassifier(
+        VOCABULARY + 2, classes, embedding_dim=48, units=24, seed=seed)}
+    for name, attend in (("lines, mean", False), ("lines, attention", True)):
+        models[name] = lambda seed, attend=attend: lines(classes, seed, attend)
+    compare(models, train, test, steps=300, batch_size=32, seeds=2)
+
+
+if __name__ == "__main__":
+    main()

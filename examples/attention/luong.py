@@ -1,0 +1,29 @@
+"""Luong's attention: spell names of functions in another way, see spelling.py.
+
+    python examples/attention/luong.py [--seeds=1] [--steps=300]
+
+Without attention all that the decoder knows of a name is the last states of the encoder.
+"""
+
+from compare import compare, split
+from spelling import CHARACTERS, rows
+
+from keras_attn.models import LuongSeq2Seq
+
+KINDS = {
+    "no attention": {"attention": None},
+    "dot": {"score": "dot"},
+    "bilinear": {"score": "bilinear"},
+    "concat": {"score": "concat"},
+    "bilinear, not fed on": {"score": "bilinear", "input_feeding": False},
+}
+
+
+def main():
+    models = {name: lambda seed, kind=kind: LuongSeq2Seq(CHARACTERS, 48, seed=seed, **kind)
+              for name, kind in KINDS.items()}
+    compare(models, *split(rows(), 500), steps=300, score="token_accuracy", batch_size=32, seeds=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Window attention: name hidden characters out of those nearby.
+
+    python examples/attention/window.py [--seeds=1] [--steps=300]
+
+See cloze.py for the task. A window of 8 sees 17 of 256.
+"""
+
+from cloze import encoder, rows
+from compare import compare
+
+from keras_attn.layers import WindowAttention
+
+
+def main():
+    models = {"no attention": lambda seed: encoder(None)}
+    for window in (2, 8, 256):
+        models[f"{window} on either side"] = lambda seed, window=window: encoder(
+            lambda number: WindowAttention(4, 16, window))
+    compare(models, *rows(), steps=300, batch_size=16, seeds=1)
+
+
+if __name__ == "__main__":
+    main()

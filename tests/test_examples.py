@@ -1,0 +1,33 @@
+"""Every example in examples/attention runs, compares and fits on a page."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples" / "attention"
+EXAMPLES = {path.stem: path for path in FOLDER.glob("*.py")
+            if 'if __name__ == "__main__"' in path.read_text()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_an_example_compares_models(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, "--seeds=1", "--steps=3"])
+    monkeypatch.syspath_prepend(FOLDER)
+    runpy.run_path(str(EXAMPLES[name]), run_name="__main__")
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert "of 1" in head and len(lines) >= 2
+    for line in lines:
+        mean, low, high = re.search(r"  (\S+) \((\S+) to (\S+)\)", line).groups()
+        assert mean == low == high and np.isfinite(float(mean))
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_an_example_is_short_and_tells_how_it_is_run(name):
+    text = EXAMPLES[name].read_text()
+    assert len(text.splitlines()) <= 80
+    assert f"    python examples/attention/{name}.py" in text
