@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.runner import PipelineState
 
 from keras_attn.data.prepare import BEAM_JOBS
+from keras_attn.data.processes import in_threads
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.errors import UserError, nearest
 from keras_attn.json_files import read_if_whole, write_json
@@ -100,13 +101,13 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
         _remove(job_file)
         if found["user_error"]:
             raise UserError(found["user_error"])
-    tasks = {number: read_if_whole(task_file(folder, number)) for number in numbers}
-    if None in tasks.values():
+    tasks = in_threads(read_if_whole, [task_file(folder, number) for number in numbers])
+    if None in tasks:
         if state != PipelineState.DONE:
             raise RuntimeError(f"The pipeline ended with state {state}.")
         raise UserError("All workers of the runner must see the folder for prepared text. "
                         f"Received: {folder}, where they wrote nothing")
-    return iter(tasks.items())
+    return zip(numbers, tasks, strict=True)
 
 
 class _WriteTask(beam.DoFn):

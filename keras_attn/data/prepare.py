@@ -5,13 +5,12 @@ import fnmatch
 import os
 import time
 from collections import Counter
-from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.files import file_sha256
-from keras_attn.data.processes import available_cores
+from keras_attn.data.processes import available_cores, in_threads
 from keras_attn.data.shard_processes import write_tasks
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.data.shards import (
@@ -206,7 +205,8 @@ def _remove(folder, names):
 
 def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
     """Does the tasks that are not done yet; returns what each wrote, in order."""
-    tasks = [read_if_whole(task_file(folder, number)) for number in range(len(plan["tasks"]))]
+    names = [task_file(folder, number) for number in range(len(plan["tasks"]))]
+    tasks = in_threads(read_if_whole, names)
     missing = [number for number, task in enumerate(tasks) if task is None]
     done = len(tasks) - len(missing)
     if done:
@@ -237,8 +237,7 @@ def _finish(folder, plan, tasks, started):
     """Writes the index, and reads it back."""
     shards = [shard for task in tasks for shard in task["shards"]]
     files = plan["source"].get("files", [])
-    with ThreadPool(available_cores()) as pool:
-        hashes = pool.map(file_sha256, [file["file"] for file in files], chunksize=1)
+    hashes = in_threads(file_sha256, [file["file"] for file in files])
     for file, found in zip(files, hashes, strict=True):
         stat = tf.io.gfile.stat(file["file"])
         if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
@@ -261,10 +260,8 @@ def _finish(folder, plan, tasks, started):
 
 def _report(folder, shards, tasks, seconds):
     counts = sum((Counter(task["counts"]) for task in tasks), Counter())
-    hashes = [
-        read_arrays(tf.io.gfile.join(folder, shard["file"]), "document_hashes")[0]
-        for shard in shards
-    ]
+    paths = [tf.io.gfile.join(folder, shard["file"]) for shard in shards]
+    hashes = in_threads(lambda path: read_arrays(path, "document_hashes")[0], paths)
     different = len(np.unique(np.concatenate(hashes)))
     return {
         "documents": counts["documents"],

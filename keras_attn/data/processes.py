@@ -1,12 +1,16 @@
-"""Python processes of our own.
+"""Python processes of our own, and threads.
 
-Unlike multiprocessing they need nothing of the caller's main module, so they work from a script
-without a main guard, from standard input and in a notebook.
+Unlike multiprocessing the processes need nothing of the caller's main module, so they work from a
+script without a main guard, from standard input and in a notebook.
 """
 
 import os
 import subprocess
 import sys
+from multiprocessing.pool import ThreadPool
+
+# More than cores: they wait for files, which may be far away.
+_THREADS = 16
 
 
 def available_cores():
@@ -14,6 +18,12 @@ def available_cores():
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def in_threads(function, items):
+    """`list(map(function, items))`, many at a time: for what waits for files."""
+    with ThreadPool(_THREADS) as pool:
+        return pool.map(function, items, chunksize=1)
 
 
 def start_python(module, **environment):

@@ -14,6 +14,7 @@ from keras_attn.data.documents import (
     split_files,
 )
 from keras_attn.data.files import find_files
+from keras_attn.data.processes import in_threads
 from keras_attn.data.text_lines import has_byte_lines, is_gzip
 from keras_attn.errors import UserError
 
@@ -101,7 +102,7 @@ def read_task(plan, number, counts):
 
 def _plan_files(source, format, encoding, tasks_for):
     files = find_files(source)
-    stats = [tf.io.gfile.stat(path) for path in files]
+    stats = in_threads(tf.io.gfile.stat, files)
     sizes = [stat.length for stat in stats]
     parts = split_files(files, sizes, encoding)
     reason = None
