@@ -242,6 +242,15 @@ def compiled(function):
     return function
 
 
+def in_a_graph(function):
+    """The function as a training step without XLA runs it, which differs on TensorFlow alone."""
+    if keras.backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    return tf.function(function, autograph=False)
+
+
 def with_other_padding(inputs, mask, names, extra=3):
     """The same inputs with other content at padding, and with more of it.
 

@@ -2,8 +2,9 @@
 
 from keras import ops
 
-from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.cross_entropy import hits
 
 
 class LabelLoss(Losses):

@@ -10,8 +10,9 @@ from keras_attn.layers.recurrent.time_loop import over_time
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.padding import real_tokens
-from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops.coverage import coverage_loss
+from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 LEAST_PROBABILITY = 1e-10

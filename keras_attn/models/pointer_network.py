@@ -7,8 +7,9 @@ from keras_attn.generation.loop import decode_while
 from keras_attn.layers.padded_rnn import recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Losses, hits, label_weights
+from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.weights import masked_softmax
 

@@ -94,13 +94,3 @@ def label_weights(batch, labels):
     if "sample_weight" in batch:
         return ops.cast(batch["sample_weight"], "float32")
     return ops.ones(ops.shape(labels), "float32")
-
-
-def hits(labels, logits):
-    """1 where no logit exceeds the label's, else 0: float32 `(...)`.
-
-    A maximum costs a fraction of an argmax, and XLA shares it with the softmax.
-    """
-    labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
-    own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
-    return ops.cast(ops.greater_equal(own, ops.max(logits, axis=-1)), "float32")

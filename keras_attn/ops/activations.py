@@ -1,7 +1,25 @@
 """Activations by name, with the two forms of GELU kept apart."""
 
+import functools
+import importlib
+
 import keras
 from keras import ops
+
+_KERNELS = importlib.import_module(
+    "keras_attn.ops.kernels.tensorflow") if keras.config.backend() == "tensorflow" else None
+
+
+def _one_pass(function):
+    """The function of one tensor; on TensorFlow compiled where that pays."""
+    if _KERNELS is None:
+        return function
+    compiled = _KERNELS.compiled(function)
+    return lambda x: (compiled if _KERNELS.worth_compiling(x) else function)(x)
+
+
+_gelu_tanh = _one_pass(functools.partial(ops.gelu, approximate=True))
+_gelu_erf = _one_pass(functools.partial(ops.gelu, approximate=False))
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -10,13 +28,13 @@ def gelu_tanh(x):
 
     `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`
     """
-    return ops.gelu(x, approximate=True)
+    return _gelu_tanh(x)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu_erf(x):
     """Exact GELU, `x Phi(x)`: `"gelu"` of Hugging Face. Differs from tanh by up to 5e-4."""
-    return ops.gelu(x, approximate=False)
+    return _gelu_erf(x)
 
 
 _NAMED = {"gelu_tanh": gelu_tanh, "gelu_erf": gelu_erf}

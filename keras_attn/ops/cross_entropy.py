@@ -1,6 +1,12 @@
 """Cross-entropy with integer labels."""
 
+import importlib
+
+import keras
 from keras import ops
+
+_KERNELS = importlib.import_module(
+    "keras_attn.ops.kernels.tensorflow") if keras.config.backend() == "tensorflow" else None
 
 
 def sparse_cross_entropy(labels, logits, label_smoothing=0.0):
@@ -24,6 +30,38 @@ def sparse_cross_entropy(labels, logits, label_smoothing=0.0):
     rows = ops.reshape(ops.cast(logits, "float32"), (-1, classes))
     labels = ops.reshape(ops.cast(labels, "int32"), (-1,))
     return ops.reshape(_rows_cross_entropy(rows, labels, label_smoothing), shape)
+
+
+def hits(labels, logits):
+    """1 where no logit exceeds the label's, else 0: float32 `(...)`.
+
+    A maximum costs a fraction of an argmax, and XLA shares it with the softmax.
+    """
+    labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
+    own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
+    return ops.cast(ops.greater_equal(own, ops.max(logits, axis=-1)), "float32")
+
+
+def cross_entropy_and_hits(labels, products, bias):
+    """`sparse_cross_entropy` and `hits` of the logits `products + bias`.
+
+    On TensorFlow, where shapes are known, in two passes over the products: a vocabulary's logits
+    are not written in float32.
+
+    Args:
+        labels: Integers `(R,)`.
+        products: `(R, C)`, of any precision.
+        bias: float32 `(C,)`.
+
+    Returns:
+        Two of float32 `(R,)`.
+    """
+    labels = ops.cast(labels, "int32")
+    if _KERNELS and _KERNELS.worth_compiling(products):
+        losses, right = _KERNELS.cross_entropy(labels, products, bias)
+        return losses, ops.cast(right, "float32")
+    logits = ops.cast(products, "float32") + bias
+    return sparse_cross_entropy(labels, logits), hits(labels, logits)
 
 
 def _rows_cross_entropy(logits, labels, smoothing):

@@ -2,9 +2,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients
+from layer_checks import compiled, gradients, in_a_graph
 
 from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.cross_entropy import cross_entropy_and_hits
 
 
 def softmax(x):
@@ -47,3 +48,33 @@ def test_losses_are_float32_whatever_the_logits():
     found = sparse_cross_entropy(np.array([0]), logits)
     assert keras.backend.standardize_dtype(found.dtype) == "float32"
     np.testing.assert_allclose(ops.convert_to_numpy(found), [np.log(1 + np.e)], 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rows", [3, 40])  # 40 are worth compiling on TensorFlow
+def test_a_vocabulary_gives_losses_hits_and_gradients_of_the_formula(rows, dtype):
+    random, classes = np.random.default_rng(0), 8000
+    products = (5 * random.normal(size=(rows, classes))).astype("float32")
+    labels = np.where(np.arange(rows) % 2, products.argmax(-1), 7)
+    products[1] -= 1e4 * (np.arange(classes) != labels[1])  # its loss is 0
+    products[2] += 1e4 * (np.arange(classes) == 8)  # its loss is 1e4
+    products = ops.convert_to_numpy(ops.cast(ops.cast(products, dtype), "float32"))
+    bias, upstream = (random.normal(size=size).astype("float32") for size in (classes, rows))
+    logits = products.astype("float64") + bias
+
+    def found(products, bias):
+        return cross_entropy_and_hits(labels, ops.cast(products, dtype), bias)
+
+    losses, right = in_a_graph(found)(*map(ops.convert_to_tensor, (products, bias)))
+    chances, own = softmax(logits), logits[np.arange(rows), labels]
+    most = logits.max(-1)
+    expected = np.log(np.exp(logits - most[:, None]).sum(-1)) + most - own
+    np.testing.assert_allclose(ops.convert_to_numpy(losses), expected, 1e-5, 1e-5)
+    np.testing.assert_array_equal(ops.convert_to_numpy(right), own == most)
+
+    of_products, of_bias = gradients(in_a_graph(
+        lambda t: ops.sum(ops.multiply(found(*t)[0], upstream))), [products, bias])
+    expected = (chances - np.eye(classes)[labels]) * upstream[:, None]
+    rounding = 2**-8 if dtype == "bfloat16" else 1e-4
+    np.testing.assert_allclose(of_products, expected, rounding, 1e-6)
+    np.testing.assert_allclose(of_bias, expected.sum(0), rounding, 2e-6)

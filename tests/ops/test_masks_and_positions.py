@@ -6,13 +6,10 @@ from keras_attn.ops import (
     as_mask,
     causal_mask,
     combine_masks,
-    gelu_erf,
-    gelu_tanh,
     pack_mask,
     padding_mask,
     sinusoidal_positions,
 )
-from keras_attn.ops.activations import get_activation, serialize_activation
 
 
 def test_padding_mask_is_true_for_the_first_positions():
@@ -75,24 +72,3 @@ def test_layouts_hold_the_same_numbers():
     one = ops.convert_to_numpy(sinusoidal_positions(np.arange(9), 7))
     two = ops.convert_to_numpy(sinusoidal_positions(np.arange(9), 7, layout="concat"))
     np.testing.assert_array_equal(np.concatenate([one[:, 0::2], one[:, 1::2]], 1), two)
-
-
-def test_the_two_forms_of_gelu_differ_by_at_most_a_two_thousandth():
-    x = np.linspace(-6, 6, 2001).astype("float32")
-    tanh, erf = (ops.convert_to_numpy(f(x)) for f in (gelu_tanh, gelu_erf))
-    assert 4e-4 < np.abs(tanh - erf).max() < 5e-4
-    exact = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x.astype("float64") ** 3)))
-    np.testing.assert_allclose(tanh, exact, atol=1e-6)
-
-
-def test_activations_survive_their_config_and_plain_gelu_is_refused():
-    import keras
-
-    for name in ("gelu_tanh", "gelu_erf", "relu", "tanh"):
-        function = get_activation(name)
-        assert get_activation(serialize_activation(function)) is function
-    assert get_activation(keras.activations.gelu) is gelu_erf
-    with pytest.raises(ValueError, match="gelu_tanh"):
-        get_activation("gelu")
-    with pytest.raises(ValueError, match="nothing"):
-        get_activation("nothing")

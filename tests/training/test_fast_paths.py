@@ -112,8 +112,10 @@ def _curve(losses):
 @pytest.fixture(scope="module")
 def plain(examples):
     """The plain curve, and how far one goes astray whose weights began 1e-6 apart."""
-    curve = _curve(_plain(examples))
-    noise = np.abs(_curve(_plain(examples, noise=1e-6)) - curve).max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "WORTH_COMPILING", 2**62)
+        curve = _curve(_plain(examples))
+        noise = np.abs(_curve(_plain(examples, noise=1e-6)) - curve).max()
     assert curve[0] > 8 and curve[-1] < curve[0] - 1.5, "it must have learned"
     assert noise < 5e-3, "it must not be chaotic"
     return curve, noise

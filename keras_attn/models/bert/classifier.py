@@ -4,8 +4,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, label_weights
+from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.cross_entropy import hits
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

@@ -4,8 +4,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, label_weights
+from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops.cross_entropy import cross_entropy_and_hits, hits
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -36,7 +37,8 @@ class BertPretrainer(Task, keras.Model):
 
     Returns:
         The backbone's dictionary and, in float32, `mlm_logits` `(B, P, V)` and
-        `nsp_logits` `(B, 2)`, or `(B, E, 2)`.
+        `nsp_logits` `(B, 2)`, or `(B, E, 2)`; with `mask_ids` also `mlm_errors` and `mlm_hits`
+        `(B, P)`: the cross-entropy, and 1 where no logit exceeds the label's.
 
     `fit` takes a dataset of such dictionaries. Losses `mlm`, `nsp`; metrics
     `mlm_accuracy`, `nsp_accuracy`.
@@ -117,21 +119,26 @@ class BertPretrainer(Task, keras.Model):
     def call(self, inputs, training=None):
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         if "mask_positions" in inputs:
-            hidden = outputs["sequence_output"]
-            outputs["mlm_logits"] = self._mlm_logits(hidden, inputs["mask_positions"])
+            products = self._mlm_products(outputs["sequence_output"], inputs["mask_positions"])
+            bias, shape = ops.cast(self.mlm_bias, "float32"), ops.shape(inputs["mask_positions"])
+            logits = ops.cast(products, "float32") + bias
+            outputs["mlm_logits"] = ops.reshape(logits, (*shape, self.backbone.vocabulary_size))
+            if "mask_ids" in inputs:
+                labels = ops.reshape(inputs["mask_ids"], (-1,))
+                for name, x in zip(("mlm_errors", "mlm_hits"), cross_entropy_and_hits(
+                        labels, products, bias), strict=True):
+                    outputs[name] = ops.reshape(x, shape)
         if self.next_sentence:
             outputs["nsp_logits"] = self.nsp_dense(outputs["pooled_output"])
         return outputs
 
-    def _mlm_logits(self, hidden, positions):
+    def _mlm_products(self, hidden, positions):
         x = ops.reshape(take_positions(hidden, positions), (-1, self.backbone.hidden_dim))
         x = self.mlm_norm(self.mlm_dense(x))
         tied = self.tie_embeddings
         table = ops.cast(self.backbone.token_embedding if tied else self.mlm_embedding, x.dtype)
         # (B P, D) x (V, D) -> (B P, V)
-        logits = ops.matmul(x, ops.transpose(table))
-        logits = ops.cast(logits, "float32") + ops.cast(self.mlm_bias, "float32")
-        return ops.reshape(logits, (*ops.shape(positions), self.backbone.vocabulary_size))
+        return ops.matmul(x, ops.transpose(table))
 
     @property
     def metric_names(self):
@@ -145,8 +152,7 @@ class BertPretrainer(Task, keras.Model):
         return weights
 
     def loss_errors(self, outputs, batch):
-        mlm = sparse_cross_entropy(batch["mask_ids"], outputs["mlm_logits"])
-        errors = {"mlm": ops.sum(mlm * self._mask_weights(batch))}
+        errors = {"mlm": ops.sum(outputs["mlm_errors"] * self._mask_weights(batch))}
         if self.next_sentence:
             labels = batch["next_sentence_label"]
             nsp = sparse_cross_entropy(labels, outputs["nsp_logits"])
@@ -155,8 +161,7 @@ class BertPretrainer(Task, keras.Model):
 
     def metric_sums(self, outputs, batch):
         weights = self._mask_weights(batch)
-        correct = hits(batch["mask_ids"], outputs["mlm_logits"])
-        sums = {"mlm_accuracy": (ops.sum(correct * weights), ops.sum(weights))}
+        sums = {"mlm_accuracy": (ops.sum(outputs["mlm_hits"] * weights), ops.sum(weights))}
         if self.next_sentence:
             labels = batch["next_sentence_label"]
             weights = label_weights(batch, labels)

@@ -4,8 +4,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, hits, label_weights
+from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import MASKED
 
 
