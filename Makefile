@@ -13,9 +13,9 @@ SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # The libraries that benchmarks/ compares with, each in an environment of its own.
 BENCH = .bench-env
-transformers = torch==2.13.0 'transformers>=5,<6' datasets numpy ctranslate2
-keras-hub = keras-hub==0.32.0 'tensorflow>=2.19.1,<2.22'
-model-garden = tf-models-official==2.20.0 tf_keras
+transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4.8.5 numpy
+keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
+model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
 .PHONY: help install demo test test-browser test-slow lint bench-env clean
 
