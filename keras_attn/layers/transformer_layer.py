@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.ops.activations import get_activation, serialize_activation
 
 
@@ -65,7 +66,7 @@ class TransformerLayer(keras.layers.Layer):
                 "dropout": rate, **self.sublayer_options()}
 
     def make_norm(self, name):
-        return keras.layers.LayerNormalization(
+        return LayerNorm(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
         )
 

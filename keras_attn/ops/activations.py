@@ -1,25 +1,21 @@
 """Activations by name, with the two forms of GELU kept apart."""
 
 import functools
-import importlib
 
 import keras
 from keras import ops
 
-_KERNELS = importlib.import_module(
-    "keras_attn.ops.kernels.tensorflow") if keras.config.backend() == "tensorflow" else None
+from keras_attn.ops import kernels
+
+_KERNELS = kernels.of_backend("tensorflow")
 
 
-def _one_pass(function):
-    """The function of one tensor; on TensorFlow compiled where that pays."""
-    if _KERNELS is None:
-        return function
-    compiled = _KERNELS.compiled(function)
-    return lambda x: (compiled if _KERNELS.worth_compiling(x) else function)(x)
+def _gelu(approximate):
+    gelu = functools.partial(ops.gelu, approximate=approximate)
+    return gelu if _KERNELS is None else _KERNELS.compiled(_KERNELS.in_float32(gelu), gelu)
 
 
-_gelu_tanh = _one_pass(functools.partial(ops.gelu, approximate=True))
-_gelu_erf = _one_pass(functools.partial(ops.gelu, approximate=False))
+_gelu_tanh, _gelu_erf = _gelu(True), _gelu(False)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

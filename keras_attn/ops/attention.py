@@ -1,10 +1,9 @@
 """Scaled dot-product attention."""
 
-import importlib
-
 import keras
 from keras import ops
 
+from keras_attn.ops import kernels
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
@@ -21,8 +20,7 @@ BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 4096**2, "torch": 512**2}
 SHORT = (16, 32, 64, 128)
 
 _BACKEND = keras.config.backend()
-_KERNELS = importlib.import_module(
-    f"keras_attn.ops.kernels.{_BACKEND}") if _BACKEND in BLOCKS_FROM else None
+_KERNELS = kernels.of_backend(*BLOCKS_FROM)
 
 
 def scaled_dot_product_attention(

@@ -1,12 +1,10 @@
 """Cross-entropy with integer labels."""
 
-import importlib
-
-import keras
 from keras import ops
 
-_KERNELS = importlib.import_module(
-    "keras_attn.ops.kernels.tensorflow") if keras.config.backend() == "tensorflow" else None
+from keras_attn.ops import kernels
+
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 def sparse_cross_entropy(labels, logits, label_smoothing=0.0):

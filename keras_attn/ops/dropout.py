@@ -1,14 +1,12 @@
 """Dropout whose random numbers cost little."""
 
-import importlib
-
 import keras
 import numpy as np
 
+from keras_attn.ops import kernels
+
 _INTEGERS = int, np.integer
-_BACKEND = keras.config.backend()
-_KERNELS = importlib.import_module(
-    f"keras_attn.ops.kernels.{_BACKEND}") if _BACKEND in ("tensorflow", "jax") else None
+_KERNELS = kernels.of_backend("tensorflow", "jax")
 
 
 def dropout(x, rate, seed):

@@ -1,12 +1,10 @@
 """How functions with matrix products are called so that they are fast."""
 
-import importlib
-
-import keras
 from keras import ops
 
-_KERNELS = importlib.import_module(
-    "keras_attn.ops.kernels.jax") if keras.config.backend() == "jax" else None
+from keras_attn.ops import kernels
+
+_KERNELS = kernels.of_backend("jax")
 
 
 def by_rows(function, x):

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.ops.kernels.tensorflow import traced
+
 
 class Evaluator:
     """Runs a task model over batches without training it.
@@ -18,7 +20,7 @@ class Evaluator:
         self.model = model
         self.strategy = strategy
         self.rows = rows
-        self._forward = tf.function(self._stateless, jit_compile=jit, autograph=False)
+        self._forward = traced(self._stateless, jit)
         self._batch = tf.function(self._on_replicas, autograph=False, reduce_retracing=True)
 
     def run(self, feed, stop=lambda: False):

@@ -11,6 +11,7 @@ With float16 the shares are scaled up, and a step whose sums overflow is left ou
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.ops.kernels.tensorflow import traced
 from keras_attn.training.loss_scale import LossScale
 
 MOST_STEPS = 1024  # of one call
@@ -43,7 +44,7 @@ class TrainingStep:
         if model.dtype_policy.name == "mixed_float16":
             with strategy.scope():
                 self.loss_scale = LossScale()
-        self._gradients = tf.function(self._sum_micro_batches, jit_compile=jit, autograph=False)
+        self._gradients = traced(self._sum_micro_batches, jit)
         self._loop = tf.function(self._run, autograph=False)
 
     def run(self, batches, first_step, learning_rates):

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops import combine_masks, pack_mask, take_positions
@@ -307,6 +308,6 @@ class BertEncoder(keras.Model):
 
 
 def _norm(encoder, name):
-    return keras.layers.LayerNormalization(
+    return LayerNorm(
         epsilon=encoder.layer_norm_epsilon, dtype=encoder.dtype_policy, name=name
     )

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
@@ -86,7 +87,7 @@ class BertPretrainer(Task, keras.Model):
             name="mlm_dense",
         )
         self.mlm_dense.build((None, backbone.hidden_dim))
-        self.mlm_norm = keras.layers.LayerNormalization(
+        self.mlm_norm = LayerNorm(
             epsilon=backbone.layer_norm_epsilon, dtype=self.dtype_policy, name="mlm_norm"
         )
         self.mlm_norm.build((None, backbone.hidden_dim))

@@ -9,6 +9,7 @@ from keras_attn.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -194,7 +195,7 @@ class Transformer(TokenLoss, keras.Model):
                                 (TransformerDecoderLayer, "decoder"))
         )
         self.final_norms = [
-            keras.layers.LayerNormalization(
+            LayerNorm(
                 epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{side}_norm")
             for side in ("encoder", "decoder") if self.norm_first
         ]

@@ -5,6 +5,8 @@ FlashAttention, 2022, algorithm 4: logits are computed again, block by block, fr
 their sum of exponentials. One block at a time: loops that ran ahead would hold many.
 """
 
+import contextvars
+
 import tensorflow as tf
 
 from keras_attn.ops.masks import MASKED
@@ -238,34 +240,62 @@ def _mixed(x):
     return x ^ tf.bitwise.right_shift(x, tf.constant(16, tf.uint32))
 
 
+_WHOLE = contextvars.ContextVar("whole", default=False)
+
+
+def traced(function, jit):
+    """`tf.function(function, jit_compile=jit)`, whose parts are not compiled by themselves then."""
+    def called(*args):
+        token = _WHOLE.set(jit)
+        try:
+            return function(*args)
+        finally:
+            _WHOLE.reset(token)
+
+    return tf.function(called, jit_compile=jit, autograph=False)
+
+
 def worth_compiling(x):
-    """Whether a function of `x` in one pass over memory pays for being compiled.
+    """Whether a function of `x` in few passes over memory pays for being compiled.
 
     Each shape is compiled, so of those that are unknown there may be too many.
     """
-    return (not tf.executing_eagerly() and x.shape.is_fully_defined()
-            and x.shape.num_elements() >= WORTH_COMPILING)
+    return (not _WHOLE.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
+            and x.shape.is_fully_defined() and x.shape.num_elements() >= WORTH_COMPILING)
 
 
-def compiled(function):
-    """The function of one tensor, element by element, in one pass; its gradient likewise.
+def compiled(function, plain=None):
+    """The function of tensors, in few passes over memory where that pays; its gradient likewise.
 
-    TensorFlow's single operations each write their result, and those of bfloat16 are slow. Here
-    they are of float32, and the gradient computes them again.
+    TensorFlow's single operations each write their result. The gradient computes them again.
+
+    Args:
+        function: Of tensors, to one.
+        plain: What is called where it does not pay; the function if None.
     """
-    def in_float32(x):
-        return tf.cast(function(tf.cast(x, tf.float32)), x.dtype)
-
-    forward = tf.function(in_float32, jit_compile=True, autograph=False)
+    forward = tf.function(function, jit_compile=True, autograph=False)
 
     @tf.function(jit_compile=True, autograph=False)
-    def backward(x, upstream):
+    def backward(inputs, upstream):
         with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = in_float32(x)
-        return tape.gradient(y, x, upstream)
+            tape.watch(inputs)
+            y = function(*inputs)
+        return tape.gradient(y, inputs, upstream)
 
-    return tf.custom_gradient(lambda x: (forward(x), lambda upstream: backward(x, upstream)))
+    @tf.custom_gradient
+    def both(*inputs):
+        return forward(*inputs), lambda upstream: backward(inputs, upstream)
+
+    return lambda x, *others: (both if worth_compiling(x) else plain or function)(x, *others)
+
+
+def in_float32(function):
+    """The function of one tensor, without the roundings of a smaller type on its way."""
+    def called(x):
+        small = x.dtype.size < 4
+        return tf.cast(function(tf.cast(x, tf.float32)), x.dtype) if small else function(x)
+
+    return called
 
 
 def cross_entropy(labels, products, bias):
