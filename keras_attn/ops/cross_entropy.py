@@ -40,16 +40,17 @@ def hits(labels, logits):
     return ops.cast(ops.greater_equal(own, ops.max(logits, axis=-1)), "float32")
 
 
-def cross_entropy_and_hits(labels, products, bias):
-    """`sparse_cross_entropy` and `hits` of the logits `products + bias`.
+def cross_entropy_and_hits(labels, products, bias, logits):
+    """`sparse_cross_entropy` and `hits` of logits.
 
-    On TensorFlow, where shapes are known, in two passes over the products: a vocabulary's logits
-    are not written in float32.
+    On TensorFlow, where shapes are known, of `products + bias` in two passes: a graph that needs
+    the logits for nothing else does not write a vocabulary of them in float32.
 
     Args:
         labels: Integers `(R,)`.
         products: `(R, C)`, of any precision.
         bias: float32 `(C,)`.
+        logits: float32 `(R, C)`, `products + bias`.
 
     Returns:
         Two of float32 `(R,)`.
@@ -58,7 +59,6 @@ def cross_entropy_and_hits(labels, products, bias):
     if _KERNELS and _KERNELS.worth_compiling(products):
         losses, right = _KERNELS.cross_entropy(labels, products, bias)
         return losses, ops.cast(right, "float32")
-    logits = ops.cast(products, "float32") + bias
     return sparse_cross_entropy(labels, logits), hits(labels, logits)
 
 

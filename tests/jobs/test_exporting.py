@@ -5,11 +5,13 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_attn import load
 from keras_attn.errors import UserError
 from keras_attn.jobs.exporting import Exported, export
 from keras_attn.jobs.loading import load_predictor
+from keras_attn.ops.kernels import tensorflow as kernels
 
 CLASSIFIER = str(pathlib.Path(__file__).parents[1] / "golden" / "hugging_face" / "classifier")
 
@@ -25,6 +27,16 @@ def test_a_converted_model_takes_what_is_asked_for(tmp_path, pairs):
     expected = load(CLASSIFIER).probabilities(*given)
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
     assert [path.name for path in (tmp_path / "served").iterdir()] == ["1"]
+
+
+def test_nothing_of_an_export_is_compiled_for_this_processor(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 1)
+    output = tmp_path / "1"
+    export(CLASSIFIER, str(output))
+    saved = saved_model_pb2.SavedModel.FromString((output / "saved_model.pb").read_bytes())
+    functions = saved.meta_graphs[0].graph_def.library.function
+    assert functions
+    assert not [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
 
 
 def test_an_empty_request_has_an_empty_answer():

@@ -50,7 +50,7 @@ def test_losses_are_float32_whatever_the_logits():
     np.testing.assert_allclose(ops.convert_to_numpy(found), [np.log(1 + np.e)], 1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("rows", [3, 40])  # 40 are worth compiling on TensorFlow
 def test_a_vocabulary_gives_losses_hits_and_gradients_of_the_formula(rows, dtype):
     random, classes = np.random.default_rng(0), 8000
@@ -63,7 +63,8 @@ def test_a_vocabulary_gives_losses_hits_and_gradients_of_the_formula(rows, dtype
     logits = products.astype("float64") + bias
 
     def found(products, bias):
-        return cross_entropy_and_hits(labels, ops.cast(products, dtype), bias)
+        products = ops.cast(products, dtype)
+        return cross_entropy_and_hits(labels, products, bias, ops.cast(products, "float32") + bias)
 
     losses, right = in_a_graph(found)(*map(ops.convert_to_tensor, (products, bias)))
     chances, own = softmax(logits), logits[np.arange(rows), labels]
@@ -75,6 +76,6 @@ def test_a_vocabulary_gives_losses_hits_and_gradients_of_the_formula(rows, dtype
     of_products, of_bias = gradients(in_a_graph(
         lambda t: ops.sum(ops.multiply(found(*t)[0], upstream))), [products, bias])
     expected = (chances - np.eye(classes)[labels]) * upstream[:, None]
-    rounding = 2**-8 if dtype == "bfloat16" else 1e-4
+    rounding = {"float32": 1e-4, "bfloat16": 2**-8, "float16": 2**-11}[dtype]
     np.testing.assert_allclose(of_products, expected, rounding, 1e-6)
     np.testing.assert_allclose(of_bias, expected.sum(0), rounding, 2e-6)

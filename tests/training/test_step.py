@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches, distributed_batches
 from keras_attn.models import BertEncoder, BertPretrainer
+from keras_attn.ops.kernels import tensorflow as kernels
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import make_strategy
 
@@ -234,3 +235,33 @@ def test_the_replica_step_of_bert_compiles_whole_and_every_shape_is_static(accum
     program = compiled.experimental_get_compiler_ir(*like)(stage="hlo")
     assert "f32[50,8]" in program
     assert "<=" not in program and "custom-call" not in program  # bounds, ways out of XLA
+
+
+def _bert(dtype=None):
+    # Dropout's masks differ from one way to split a batch to the next.
+    encoder = BertEncoder(50, 1, 8, 2, dropout=0.0, max_length=16, seed=0, dtype=dtype)
+    return BertPretrainer(encoder, seed=0, dtype=dtype)
+
+
+def _three_steps(source, dtype, **options):
+    step, model, feed = _trainer(lambda: _bert(dtype), source, **options)
+    rows = step.run(feed, 0, np.full(3, RATE))
+    return rows, [weight.numpy() for weight in model.trainable_variables]
+
+
+@pytest.mark.parametrize(("replicas", "accumulate"), [(1, 1), (1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_parts_that_are_compiled_change_no_result(replicas, accumulate, dtype, monkeypatch):
+    options = {"replicas": replicas, "accumulate": accumulate}
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 2**62)
+    plain, plain_weights = _three_steps(BertRows(), dtype, **options)
+    calls, both = [], kernels.worth_compiling
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 1)
+    monkeypatch.setattr(kernels, "worth_compiling", lambda x: calls.append(both(x)) or calls[-1])
+    found, weights = _three_steps(BertRows(), dtype, **options)
+    assert calls and all(calls)
+    tolerance = {"float32": 1e-5, "mixed_bfloat16": 0.02, "mixed_float16": 0.003}[dtype]
+    for row, wanted in zip(found, plain, strict=True):
+        assert row == pytest.approx(wanted, rel=tolerance)
+    for weight, wanted in zip(weights, plain_weights, strict=True):
+        np.testing.assert_allclose(weight, wanted, atol=tolerance)

@@ -126,9 +126,9 @@ class BertPretrainer(Task, keras.Model):
             outputs["mlm_logits"] = ops.reshape(logits, (*shape, self.backbone.vocabulary_size))
             if "mask_ids" in inputs:
                 labels = ops.reshape(inputs["mask_ids"], (-1,))
-                for name, x in zip(("mlm_errors", "mlm_hits"), cross_entropy_and_hits(
-                        labels, products, bias), strict=True):
-                    outputs[name] = ops.reshape(x, shape)
+                errors, found = cross_entropy_and_hits(labels, products, bias, logits)
+                outputs["mlm_errors"] = ops.reshape(errors, shape)
+                outputs["mlm_hits"] = ops.reshape(found, shape)
         if self.next_sentence:
             outputs["nsp_logits"] = self.nsp_dense(outputs["pooled_output"])
         return outputs

@@ -1,5 +1,6 @@
-"""Attention in memory that grows with the length, not with its square, on TensorFlow.
+"""Attention by blocks, dropout, and what is compiled by itself, on TensorFlow.
 
+Attention takes memory that grows with the length, not with its square:
 Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
 FlashAttention, 2022, algorithm 4: logits are computed again, block by block, from the logarithm of
 their sum of exponentials. One block at a time: loops that ran ahead would hold many.
@@ -299,10 +300,10 @@ def in_float32(function):
 
 
 def cross_entropy(labels, products, bias):
-    """Losses of the logits `products + bias`, which are never written, and how they fare.
+    """Losses of the logits `products + bias`, which are never written, and whether each is a hit.
 
     Args:
-        labels: Integers `(R,)`.
+        labels: Integers `(R,)` in [0, C); others are read as the nearest of these.
         products: Floats `(R, C)`.
         bias: float32 `(C,)`.
 
@@ -311,9 +312,9 @@ def cross_entropy(labels, products, bias):
     """
     @tf.custom_gradient
     def function(products, bias):
-        losses, sums, hits = _cross_entropy(labels, products, bias)
+        losses, hits, largest, log_total = _cross_entropy(labels, products, bias)
         return (losses, hits), lambda upstream, _: _cross_entropy_gradient(
-            labels, products, bias, losses, sums, upstream)
+            labels, products, bias, losses, largest, log_total, upstream)
 
     return function(products, bias)
 
@@ -322,16 +323,17 @@ def cross_entropy(labels, products, bias):
 def _cross_entropy(labels, products, bias):
     logits = tf.cast(products, tf.float32) + bias
     largest = tf.reduce_max(logits, axis=-1)
-    sums = tf.math.log(tf.reduce_sum(tf.exp(logits - largest[:, None]), axis=-1))
+    log_total = tf.math.log(tf.reduce_sum(tf.exp(logits - largest[:, None]), axis=-1))
     own = tf.gather(logits, labels, axis=1, batch_dims=1)
-    return sums - (own - largest), largest + sums, own >= largest
+    return log_total - (own - largest), own >= largest, largest, log_total
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _cross_entropy_gradient(labels, products, bias, losses, sums, upstream):
+def _cross_entropy_gradient(labels, products, bias, losses, largest, log_total, upstream):
     logits = tf.cast(products, tf.float32) + bias
+    softmax = tf.exp(logits - largest[:, None] - log_total[:, None])
     # At the label, softmax - 1 is exp(-loss) - 1.
     gradient = tf.where(tf.range(tf.shape(logits)[1])[None] == labels[:, None],
                         (tf.math.expm1(-losses) * upstream)[:, None],
-                        tf.exp(logits - sums[:, None]) * upstream[:, None])
+                        softmax * upstream[:, None])
     return tf.cast(gradient, products.dtype), tf.reduce_sum(gradient, axis=0)
