@@ -16,6 +16,7 @@ import os
 
 from absl import flags
 
+from benchmarks.labelled_sets import read
 from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
@@ -38,31 +39,13 @@ def main():
     print(f"| | rows | {' | '.join(FLAGS.kinds)} |\n|---|---|{'---|' * len(FLAGS.kinds)}")
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
-        tables = read(files.split(","))
+        tables = read(files.split(","), FLAGS.encoding)
         for rows in FLAGS.rows:
             count = len(tables[0]) if rows == "all" else int(rows)
             if count > len(tables[0]):
                 continue
             cells = [cell(name, files, tables, count, kind) for kind in FLAGS.kinds]
             print(f"| {name} | {count:,} | {' | '.join(cells)} |", flush=True)
-
-
-def options(path):
-    """How to read a file."""
-    if path.endswith(".tsv"):
-        return {"text": "sentence", "label": "label"}
-    return {"text": "text", "label": "label", "format": "label_text", "encoding": FLAGS.encoding}
-
-
-def read(paths):
-    """Tables of training and test rows."""
-    from keras_attn.data.splits import hold_out
-    from keras_attn.data.tables import read_table
-
-    tables = [read_table(path, **options(path)) for path in paths]
-    if len(tables) == 2:
-        return tables
-    return hold_out(tables[0], 0.1, seed=0, labels=tables[0].labels)
 
 
 def cell(name, files, tables, count, kind):

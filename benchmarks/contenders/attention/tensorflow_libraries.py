@@ -8,12 +8,23 @@ from benchmarks.memory import begin_peak, held
 from benchmarks.turns import serve
 
 
+def layer_of(options):
+    sizes = options["heads"], options["width"]
+    if options["what"] == "window":
+        return keras_attn.layers.WindowAttention(*sizes, options["window"])
+    if options["what"] == "expanded":
+        reach = options["window"] // 2  # of every second position
+        return keras_attn.layers.ExpandedWindowAttention(
+            *sizes, 1, reach, dilation=2, global_tokens=16)
+    library = keras_attn.layers if options["ours"] else keras.layers
+    return library.MultiHeadAttention(*sizes)
+
+
 def prepare(options):
     heads, width, length = options["heads"], options["width"], options["length"]
-    if options["what"] == "layer":
+    if options["what"] != "function":
         inputs = [tf.random.normal((options["rows"], length, heads * width))]
-        library = keras_attn.layers if options["ours"] else keras.layers
-        layer = library.MultiHeadAttention(heads, width)
+        layer = layer_of(options)
         layer(inputs[0][:, :4], inputs[0][:, :4])
         attend, weights = lambda x: layer(x, x), [v.value for v in layer.trainable_variables]
     else:
