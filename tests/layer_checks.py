@@ -103,16 +103,15 @@ def layer_gradients(layer, inputs, arguments=None, projection=None):
     """
     floats = [name for name, x in inputs.items() if x.dtype.kind == "f"]
     variables = layer.trainable_variables
-    others = [v.value for v in layer.non_trainable_variables]
 
     def function(tensors):
         weights, values = tensors[: len(variables)], tensors[len(variables) :]
         fixed = {n: ops.convert_to_tensor(x) for n, x in inputs.items()}
         named = {**fixed, **dict(zip(floats, values, strict=True))}
         first, *rest = named
-        outputs, _ = layer.stateless_call(
-            weights, others, named[first], **{n: named[n] for n in rest}, **(arguments or {})
-        )
+        # Not `stateless_call`, which is past where a layer casts to its policy's dtype.
+        with keras.StatelessScope(list(zip(variables, weights, strict=True))):
+            outputs = layer(named[first], **{n: named[n] for n in rest}, **(arguments or {}))
         outputs = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
         return ops.sum(outputs if projection is None else ops.multiply(outputs, projection))
 

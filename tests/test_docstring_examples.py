@@ -9,6 +9,7 @@ import keras
 import pytest
 
 import keras_attn
+from keras_attn import layers, models
 
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "tensorflow", reason="last digits may differ")
@@ -29,3 +30,13 @@ def test_examples(name):
 
 def test_examples_are_found():
     assert {"keras_attn.ops.attention", "keras_attn.layers.attention"} <= set(MODULES)
+
+
+@pytest.mark.parametrize("owner", [layers, models], ids=["layers", "models"])
+def test_every_class_has_an_example_that_says_what_comes_out(owner):
+    for name in owner.__all__:
+        public = getattr(owner, name)
+        examples = doctest.DocTestParser().get_examples(public.__doc__)
+        assert public.__module__ in MODULES
+        assert any(re.search(rf"\b{name}[.(]", example.source) for example in examples), name
+        assert any(re.search(r"\d|True|False", example.want) for example in examples), name

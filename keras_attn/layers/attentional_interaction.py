@@ -83,6 +83,7 @@ class AttentionalInteraction(keras.layers.Layer):
             name="vector", shape=(self.attention_units, 1),
             initializer=seeded_initializer(self.kernel_initializer, vector_seed))
         self.pairs = np.triu_indices(features, 1)
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={1: features})
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 

@@ -121,6 +121,9 @@ class RelativeAttention(keras.layers.Layer):
         query_mask = self_attention_mask(self, query, value, key, query_mask)
         heads, everything = self._project(query, memory)
         length, keys = ops.shape(query)[1], ops.shape(everything)[1]
+        if isinstance(length, int) and not length:  # no pair has a distance
+            weights = ops.swapaxes(ops.zeros_like(heads["key"][..., :0]), -1, -2)
+            return (query, weights) if return_attention_scores else query
         mask = self._mask(query_mask, value_mask, attention_mask, use_causal_mask, length, keys,
                           memory)
         weights = masked_softmax(self._logits(heads, length, keys, query.shape[-1]), mask)

@@ -51,6 +51,8 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     check_window(left, right, dilation, random_blocks, causal)
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     length, size = ops.shape(query)[2], block_size(left, right)
+    if isinstance(length, int) and not length:  # nothing to cut in blocks
+        return value
     alone = isinstance(length, int) and length <= size * dilation
     if alone:  # no block has neighbours: no more than the queries and keys that there are
         size = max(-(-length // dilation), 1)

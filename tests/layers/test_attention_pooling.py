@@ -155,6 +155,15 @@ def test_a_query_equal_to_the_context_gives_the_same():
     np.testing.assert_allclose(run(query, given), run(context, inputs), 1e-5, 1e-6)
 
 
+def test_one_query_for_all_rows_without_an_activation_is_a_linear_score():
+    linear, query = make("linear", activation=None), make("query", activation=None)
+    given = {**inputs_of(), "query": np.repeat(normal(1, 2, seed=1), 2, axis=0)}
+    randomize(query, given)
+    run(linear, inputs_of())
+    linear.kernel.assign(ops.convert_to_numpy(query.kernel) @ given["query"][:1].T)
+    np.testing.assert_allclose(run(query, given), run(linear, inputs_of()), 1e-5, 1e-6)
+
+
 @pytest.mark.filterwarnings("error:.*mask:UserWarning")
 @pytest.mark.parametrize("score", ["context", "linear", "query"])
 def test_masks_of_keras_work_without_an_argument(score):

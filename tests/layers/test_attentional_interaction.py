@@ -115,3 +115,11 @@ def test_dropout_and_the_penalty_are_those_of_training():
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_another_number_of_features_is_an_error(count):
+    layer = AttentionalInteraction(2, seed=1)
+    layer(features(1, 3, 2))
+    with pytest.raises(ValueError, match="incompatible"):
+        layer(features(1, count, 2))

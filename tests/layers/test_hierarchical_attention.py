@@ -5,6 +5,7 @@ from keras import ops
 from layer_checks import (
     check_compiled,
     check_config,
+    check_gradients,
     check_half_precision,
     layer_gradients,
     randomize,
@@ -12,6 +13,7 @@ from layer_checks import (
     weights_of,
 )
 
+from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.attentive_conv_pooling import AttentiveConvPooling
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention
 
@@ -89,6 +91,7 @@ def test_both_levels_agree_with_loops_in_numpy():
     wanted = reference(weights_of(layer), **inputs)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ops.convert_to_numpy(one), other, 1e-5, 1e-5)
+    check_gradients(layer, inputs, lambda *w, **i: reference(*w, **i)[0])
     check_config(layer, make)
     check_compiled(layer, inputs, {}, wanted[0], 1e-5)
     check_half_precision(layer, make, inputs, {}, wanted[0], 0.05)
@@ -174,12 +177,14 @@ def test_the_recurrent_query_asks_the_convolution(mask):
     randomize(layer, inputs)
     expected = conv_reference(weights_of(layer), **inputs)
     np.testing.assert_allclose(run(layer, inputs), expected, 1e-5, 1e-5)
+    check_gradients(layer, inputs, conv_reference)
     inputs["inputs"] = np.where(inputs["mask"][..., None] > 0, inputs["inputs"], 30)
     np.testing.assert_allclose(run(layer, inputs), expected, 1e-5, 1e-5)
     scores = run(layer, inputs, {"return_attention_scores": True}, index=1)
     np.testing.assert_allclose(scores.sum(axis=1), 1, 1e-5)
     assert not scores[inputs["mask"] == 0].any()
     check_config(layer, make)
+    check_compiled(layer, inputs, {}, expected, 1e-5)
     check_half_precision(layer, make, inputs, {}, expected, 0.05)
 
 
@@ -190,6 +195,18 @@ def test_a_constant_query_makes_it_one_pooling():
         variable.assign(ops.zeros(variable.shape))
     weights = run(layer, {"inputs": x}, {"return_attention_scores": True}, index=1)
     np.testing.assert_allclose(weights, 0.25)  # no state at all: the mean
+    for variable in (v for v in layer.lstm.weights if v.name == "bias"):
+        variable.assign(np.random.default_rng(4).normal(size=variable.shape))
+    found = run(layer, {"inputs": x})
+    state = found[:1, 3:]  # of biases alone: that of a learned context
+    np.testing.assert_allclose(found[:, 3:], np.repeat(state, 2, axis=0), 1e-6)
+    pooling, places = AttentionPooling(4), layer.conv(x)
+    pooling(places)
+    pooling.set_weights([layer.attention.kernel, layer.attention.bias, state.T])
+    expected, weights = (ops.convert_to_numpy(t) for t in pooling(
+        places, return_attention_scores=True))
+    assert weights.std(axis=1).min() > 1e-3
+    np.testing.assert_allclose(found[:, :3], expected, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("make, message", [

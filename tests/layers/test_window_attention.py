@@ -1,3 +1,5 @@
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from keras_attn.layers import (
     RelativeAttention,
     WindowAttention,
 )
-from tests.layer_checks import check_layer, run
+from keras_attn.ops.windows import window_mask
+from tests.layer_checks import check_layer, randomize, run, weights_of
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 9, 12)).astype("float32")
@@ -28,9 +31,10 @@ def softmax(logits):
     return exponents / exponents.sum(-1, keepdims=True)
 
 
-def projections(weights, x, heads, depth):
+def projections(weights, x, heads, depth, prefix=""):
     """Queries, keys and values `(B, H, T, K)` in NumPy."""
-    projected = x @ weights["query_key_value_kernel"] + weights["query_key_value_bias"]
+    kernel, bias = (weights[f"{prefix}query_key_value_{name}"] for name in ("kernel", "bias"))
+    projected = x @ kernel + bias
     return [part.reshape(*x.shape[:2], heads, depth).transpose(0, 2, 1, 3)
             for part in np.split(projected, 3, axis=-1)]
 
@@ -41,13 +45,26 @@ def joined(weights, heads):
     return rows @ weights["output_kernel"] + weights["output_bias"]
 
 
-def masked_reference(mask, heads=2, depth=6):
+def masked_reference(mask, heads=2, depth=6, own=0):
+    """The first `own` positions look by projections of their own; a grid is a line of its rows."""
+    def looked(weights, x, prefix=""):
+        q, k, v = projections(weights, x, heads, depth, prefix)
+        return softmax(np.where(mask, q @ k.swapaxes(-1, -2) / np.sqrt(depth), -np.inf)) @ v
+
     def reference(weights, query):
-        q, k, v = projections(weights, query, heads, depth)
-        logits = np.where(mask, q @ k.swapaxes(-1, -2) / np.sqrt(depth), -np.inf)
-        return joined(weights, softmax(logits) @ v)
+        x = query.reshape(len(query), -1, query.shape[-1])
+        found = looked(weights, x)
+        if own:
+            found[:, :, :own] = looked(weights, x, "global_")[:, :, :own]
+        return joined(weights, found).reshape(query.shape)
 
     return reference
+
+
+def grid_band(rows, columns, down, aside):
+    """Pairs of places of a grid, one row after the other."""
+    y, x = np.divmod(np.arange(rows * columns), columns)
+    return (abs(y[:, None] - y) <= down) & (abs(x[:, None] - x) <= aside)
 
 
 @pytest.mark.parametrize(("make", "mask"), [
@@ -61,6 +78,61 @@ def masked_reference(mask, heads=2, depth=6):
 ], ids=["window", "causal", "extension", "global"])
 def test_windows_are_attention_with_a_band_mask(make, mask):
     check_layer(lambda **kwargs: make(seed=1, **kwargs), {"query": X}, masked_reference(mask))
+
+
+@pytest.mark.parametrize("rows, columns, window", [(6, 9, (1, 2)), (5, 6, (0, 5))])
+def test_windows_on_a_grid_are_attention_with_a_rectangle_as_mask(rows, columns, window):
+    grid = np.random.default_rng(1).normal(size=(2, rows, columns, 12)).astype("float32")
+    check_layer(lambda **kwargs: WindowAttention(2, 6, window, seed=1, **kwargs), {"query": grid},
+                masked_reference(grid_band(rows, columns, *window)))
+
+
+STEPS = np.arange(9) - np.arange(9)[:, None]
+
+
+@pytest.mark.parametrize("options, near", [
+    ({"extension": 2, "dilation": 2}, (STEPS % 2 == 0) & band(9, 4, 4)),
+    ({"extension": 1, "separate_global_projections": True}, band(9, 1, 1)),
+], ids=["dilation", "own projections"])
+def test_ways_out_of_a_window_are_attention_with_a_mask(options, near):
+    is_first = np.arange(9) < 2
+    check_layer(lambda **kwargs: ExpandedWindowAttention(
+        2, 6, 1, global_tokens=2, **options, seed=1, **kwargs), {"query": X},
+        masked_reference(near | is_first | is_first[:, None],
+                         own=2 if "separate_global_projections" in options else 0))
+
+
+def test_random_blocks_are_attention_with_a_mask():
+    x = np.random.default_rng(1).normal(size=(2, 170, 12)).astype("float32")
+    # Which blocks are drawn is `window_mask`'s to say; tests/ops/test_windows.py counts them.
+    is_first = np.arange(170) < 2
+    near = band(170, 1, 1) | is_first | is_first[:, None]
+    drawn = ops.convert_to_numpy(window_mask(170, 1, 1, random_blocks=1, seed=1))
+    assert (drawn & ~near)[2:].sum(axis=1).min() >= 10  # the last block is of 10
+    check_layer(lambda **kwargs: ExpandedWindowAttention(
+        2, 6, 1, 1, random_blocks=1, global_tokens=2, seed=1, **kwargs),
+        {"query": x}, masked_reference(near | drawn))
+
+
+@pytest.mark.skipif(
+    "sliding_window" not in inspect.signature(keras.layers.MultiHeadAttention).parameters,
+    reason="this Keras has no sliding windows")
+@pytest.mark.parametrize("radius", [0, 3, 40, 90])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_equals_the_sliding_one_of_keras(causal, radius):
+    layer, theirs = WindowAttention(2, 6, radius, causal), keras.layers.MultiHeadAttention(
+        2, 6, sliding_window=radius + 1)
+    randomize(layer, {"query": LONG})
+    theirs.build(LONG.shape, LONG.shape)
+    weights, parts = weights_of(layer), []
+    for kernel, bias in zip(*(np.split(weights[f"query_key_value_{name}"], 3, axis=-1)
+                              for name in ("kernel", "bias")), strict=True):
+        parts += [kernel.reshape(12, 2, 6), bias.reshape(2, 6)]
+    theirs.set_weights(
+        [*parts, weights["output_kernel"].reshape(2, 6, 12), weights["output_bias"]])
+    expected = theirs(LONG, LONG, use_causal_mask=causal)
+    np.testing.assert_allclose(
+        run(layer, {"query": LONG}), ops.convert_to_numpy(expected), atol=1e-5)
 
 
 def same_weights(layer, other):

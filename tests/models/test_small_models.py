@@ -122,6 +122,23 @@ def test_it_learns_a_small_set_by_heart_and_reloads(name, tmp_path):
 
 
 @every_model
+def test_each_reloads_with_its_weights(name, tmp_path):
+    model, data = made(name)
+    model.build()
+    random = np.random.default_rng(3)
+    for variable in model.trainable_variables:  # others than those that its seed gives
+        variable.assign(random.normal(size=variable.shape) * 0.4)
+    wanted = outputs_of(model, data)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.get_config() == model.get_config()
+    found = outputs_of(again, data)
+    assert found.keys() == wanted.keys()
+    for key, value in found.items():
+        np.testing.assert_allclose(value, wanted[key], 1e-5, 1e-5, err_msg=key)
+
+
+@every_model
 def test_every_weight_learns_and_two_seeds_differ(name):
     model, data = made(name)
     check_every_weight_gets_a_gradient(model, {k: x[:6] for k, x in data.items()})

@@ -70,6 +70,8 @@ class SequenceToVector(keras.layers.Layer):
             mask = combine_masks(mask, padding_mask(lengths, length))
         if self.pooling is not None:
             return self.pooling(inputs, mask=mask)
+        if isinstance(length, int) and not length:  # of nothing there is no last, no largest
+            return ops.sum(inputs, axis=1)
         if mask is None:
             mask = ops.ones((1, length), "bool")
         real = ops.cast(mask, "float32")[..., None]

@@ -1,0 +1,301 @@
+"""Makes attention.npz: attentions, scores and positions of others with random weights, in float64.
+
+The repositories are not ours to copy; give a folder that holds those of README.md by their names,
+with `torch`, `transformers`, `tensorflow` and `tf_keras` installed:
+
+    python tests/golden/make_attention.py repositories
+"""
+
+import importlib
+import os
+import pathlib
+import sys
+import types
+
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # TensorFlow Addons and DeepCTR are of Keras 2
+
+import numpy as np
+import tensorflow as tf
+import torch
+from transformers.models.big_bird import modeling_big_bird as big_bird
+from transformers.models.bloom import modeling_bloom as bloom
+from transformers.models.llama import modeling_llama as llama
+from transformers.models.longformer import modeling_longformer as longformer
+from transformers.models.roformer import modeling_roformer as roformer
+from transformers.models.t5 import modeling_t5 as t5
+from transformers.models.xlnet import modeling_xlnet as xlnet
+
+RANDOM = np.random.default_rng(1)
+HIDDEN = -10000.0  # how BigBird and Longformer mark a key that may not be attended
+
+
+def normal(*shape):
+    """Numbers that float32 holds."""
+    return RANDOM.normal(size=shape).astype("float32").astype("float64")
+
+
+def fill(module):
+    """Gives the module random weights, and returns them by name."""
+    module.double().eval()
+    for weight in module.parameters():
+        weight.data = torch.tensor(normal(*weight.shape) / 2)
+    return {name: weight.data.numpy() for name, weight in module.named_parameters()}
+
+
+def real(*lengths):
+    """The mask of rows of these lengths, True at what is real."""
+    return np.arange(max(lengths)) < np.array(lengths)[:, None]
+
+
+def after(length):
+    """What to add to logits so that no key after a query is seen."""
+    hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
+    return torch.zeros(1, 1, length, length, dtype=torch.double).masked_fill(hidden, -1e30)
+
+
+def make_longformer():
+    """Two global tokens, or none, and two keys seen on either side; rows of 68 and 50."""
+    config = longformer.LongformerConfig(
+        hidden_size=4, num_attention_heads=2, attention_window=[4], num_hidden_layers=1,
+        attention_probs_dropout_prob=0.0)
+    layer = longformer.LongformerSelfAttention(config, 0)
+    found = fill(layer) | {"x": normal(2, 68, 4), "mask": real(68, 50)}
+    for name, first in (("window", 0), ("global", 2)):
+        marks = np.where(found["mask"], 0.0, HIDDEN)
+        marks[:, :first] = -HIDDEN
+        marks = torch.tensor(marks)
+        found[name], = layer(torch.tensor(found["x"]), marks, marks < 0, marks > 0, bool(first))
+    return found
+
+
+def make_big_bird():
+    """Blocks of one token: the first token is global, the last one, global too, is padding.
+
+    The random blocks, in evaluation the first block again, are masked; rows of 19 and 13 of 20.
+    """
+    config = big_bird.BigBirdConfig(
+        hidden_size=6, num_attention_heads=2, block_size=1, num_random_blocks=1, use_bias=True)
+    layer = big_bird.BigBirdBlockSparseAttention(config)
+    found = fill(layer) | {"x": normal(2, 20, 6), "mask": real(20, 19, 13)[1:]}
+    mask = torch.tensor(found["mask"]).double()
+    blocks, band, queries, keys = big_bird.BigBirdModel.create_masks_for_block_sparse_attn(mask, 1)
+    found["output"], _ = layer(torch.tensor(found["x"]), band, queries, keys, blocks, 0 * blocks)
+    return found
+
+
+def make_t5():
+    """Both attentions to 20 places, and the buckets of distances from -300 to 300."""
+    found = {"x": normal(2, 20, 4)}
+    x = torch.tensor(found["x"])
+    for name, mask in (("encoder", None), ("decoder", after(20))):
+        config = t5.T5Config(
+            d_model=4, d_kv=3, num_heads=2, relative_attention_num_buckets=8, dropout_rate=0.0,
+            relative_attention_max_distance=16, is_decoder=mask is not None,
+            attn_implementation="eager")
+        layer = t5.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+        found |= {f"{name}/{key}": weight for key, weight in fill(layer).items()}
+        found[f"{name}/output"], *_ = layer(x, mask)
+        for buckets, distance in ((32, 128), (24, 300)):
+            found[f"{name}/buckets_{buckets}_{distance}"] = layer._relative_position_bucket(
+                torch.arange(-300, 301), mask is None, buckets, distance).to(torch.int8)
+    return found
+
+
+def make_roformer():
+    """Rows of 7 and 4 keys."""
+    config = roformer.RoFormerConfig(hidden_size=8, num_attention_heads=2, rotary_value=False,
+                                     attention_probs_dropout_prob=0.0)
+    layer = roformer.RoFormerSelfAttention(config)
+    found = fill(layer) | {"x": normal(2, 7, 8), "mask": real(7, 4)}
+    table = roformer.RoFormerSinusoidalPositionalEmbedding(7, 4)
+    table.weight.data = table.create_weight()
+    hidden = torch.tensor(np.where(found["mask"], 0.0, -1e30)[:, None, None])
+    found["output"], _ = layer(torch.tensor(found["x"]), hidden, table((2, 7))[None, None].double())
+    return found
+
+
+def make_llama():
+    """A causal attention with another wavelength, and heads turned by positions of rows."""
+    config = llama.LlamaConfig(
+        hidden_size=8, num_attention_heads=2, num_key_value_heads=2, attention_dropout=0.0,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0}, attn_implementation="eager")
+    layer, rotary = llama.LlamaAttention(config, 0), llama.LlamaRotaryEmbedding(config)
+    found = fill(layer) | {"x": normal(2, 7, 8), "heads": normal(2, 2, 3, 4),
+                           "positions": np.array([[0, 1, 2], [5, 40, 3]])}
+    x, heads = torch.tensor(found["x"]), torch.tensor(found["heads"])
+    found["output"], _ = layer(x, rotary(x, torch.arange(7)[None]), after(7))
+    turned = llama.apply_rotary_pos_emb(
+        heads, heads, *rotary(heads, torch.tensor(found["positions"])))
+    return {**found, "turned": turned[0]}
+
+
+def make_xlnet():
+    """With memory and without; keys on either side, rows of 5 and 3."""
+    config = xlnet.XLNetConfig(d_model=8, n_head=2, n_layer=1, d_inner=4, vocab_size=4, dropout=0.0)
+    layer = xlnet.XLNetRelativeAttention(config)
+    layer.layer_norm = torch.nn.Identity()
+    found = fill(layer) | {"x": normal(2, 5, 8), "memory": normal(2, 3, 8), "mask": real(5, 3)}
+    del found["r_s_bias"], found["seg_embed"]  # of segments, which there are none
+    x, memory = (torch.tensor(found[name]).transpose(0, 1) for name in ("x", "memory"))
+    for name, mems in (("alone", None), ("with_memory", memory)):
+        seen = 0 if mems is None else len(mems)
+        mask = np.concatenate([np.ones((2, seen), bool), found["mask"]], axis=1)
+        mask = torch.tensor(~mask.T[None, :, :, None]).double()
+        places = xlnet.XLNetModel(config).relative_positional_encoding(5, 5 + seen, bsz=2)
+        output, _ = layer(x, None, mask, None, places.double(), None, mems)
+        found[name] = (output - x).transpose(0, 1)
+    return found
+
+
+def make_transformer_xl(folder):
+    """Causal attention to five places and three of memory."""
+    stub("proj_adaptive_softmax", ProjectedAdaptiveLogSoftmax=None)
+    stub("log_uniform_sampler", LogUniformSampler=None, sample_logits=None)
+    sys.path.insert(0, str(folder / "pytorch"))
+    module = importlib.import_module("mem_transformer")
+    layer = module.RelPartialLearnableMultiHeadAttn(2, 8, 3, 0.0, pre_lnorm=True)
+    layer.layer_norm = torch.nn.Identity()
+    found = fill(layer) | {"x": normal(2, 5, 8), "memory": normal(2, 3, 8),
+                           "r_w_bias": normal(2, 3), "r_r_bias": normal(2, 3)}
+    x, memory = (torch.tensor(found[name]).transpose(0, 1) for name in ("x", "memory"))
+    places = module.PositionalEmbedding(8).double()(torch.arange(7, -1, -1.0, dtype=torch.double))
+    hidden = torch.ones(5, 8, dtype=torch.bool).triu(4)[:, :, None]
+    output = layer(x, places, torch.tensor(found["r_w_bias"]), torch.tensor(found["r_r_bias"]),
+                   hidden, memory)
+    return {**found, "output": (output - x).transpose(0, 1)}
+
+
+def make_alibi():
+    return {f"heads_{heads}": bloom.build_alibi_tensor(torch.ones(1, 7), heads, torch.double)[:, 0]
+            for heads in (1, 3, 8, 12)}
+
+
+def make_torch():
+    """Scaled dot products, one query of them with no key to see, and cosines, one of a 0."""
+    found = {"query": normal(2, 3, 5, 4), "key": normal(2, 3, 7, 4), "value": normal(2, 3, 7, 2),
+             "mask": RANDOM.random((2, 1, 5, 7)) < 0.6}
+    found["mask"][1, 0, 2] = False
+    found["query"][0, 0, 1] = 0
+    query, key, value, mask = (torch.tensor(array) for array in found.values())
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return {**found, "masked": attend(query, key, value, mask),
+            "causal": attend(query, key, value, is_causal=True),
+            "scaled": attend(query, key, value, scale=0.3),
+            "cosine": torch.nn.functional.cosine_similarity(
+                query[:, 0, :, None], key[:, 0, None], dim=-1)}
+
+
+def make_opennmt(folder):
+    """The three attentions to rows of 5 and 3 keys, and the copy generator, a row at a time."""
+    bare("onmt", folder / "onmt", "modules", "utils")
+    attention = importlib.import_module("onmt.modules.global_attention")
+    copying = importlib.import_module("onmt.modules.copy_generator")
+    found = {"query": normal(2, 4, 6), "value": normal(2, 5, 6), "mask": real(5, 3)}
+    query, value = torch.tensor(found["query"]), torch.tensor(found["value"])
+    for name in ("dot", "general", "mlp"):
+        layer = attention.GlobalAttention(6, attn_type=name)
+        found |= {f"{name}/{key}": weight for key, weight in fill(layer).items()}
+        found[f"{name}/output"], found[f"{name}/scores"] = layer(query, value, torch.tensor([5, 3]))
+    # Of the words "a b c d" the vocabulary has "a b" after one unknown and the padding; the copies
+    # have an unknown, then the words of both sources.
+    layer = copying.CopyGenerator(6, 4, 1)
+    found |= {f"copy/{key}": weight for key, weight in fill(layer).items()}
+    found["copy/source_ids"] = np.array([[2, 7, 3, 7, 2], [8, 2, 8, 0, 0]])
+    places = np.array([[1, 3, 2, 3, 1], [4, 1, 4, 0, 0]])
+    vocabulary, copies = Words({"?": 0, "": 1, "a": 2, "b": 3}), {"src_ex_vocab": [Tokens("?abcd")]}
+    rows = []
+    for row in range(2):
+        one_hot = torch.eye(5, dtype=torch.double)[torch.tensor(places[row:row + 1])]
+        scores = layer(query[row], found["dot/scores"][row], one_hot)
+        rows.append(copying.collapse_copy_scores(scores[None], copies, vocabulary, batch_dim=0)[0])
+    return {**found, "copy/output": torch.stack(rows)}
+
+
+class Words(dict):
+    """Ids of words, 0 of those it lacks."""
+
+    def __missing__(self, word):
+        return 0
+
+
+class Tokens(list):
+    """Words by their ids."""
+
+    @property
+    def ids_to_tokens(self):
+        return self
+
+
+def make_addons(folder):
+    """Weights of both attentions for one query each of rows of 5 and 3 keys."""
+    stub("typeguard", typechecked=lambda function: function)
+    bare("tensorflow_addons", folder / "tensorflow_addons", "seq2seq", "rnn", "utils")
+    module = importlib.import_module("tensorflow_addons.seq2seq.attention_wrapper")
+    found = {"query": normal(2, 4), "value": normal(2, 5, 3), "mask": real(5, 3)}
+    memory = [tf.constant(found["value"]), tf.constant([5, 3])]
+    for name, layer in {
+            "bahdanau": module.BahdanauAttention(6, dtype="float64"),
+            "normed": module.BahdanauAttention(6, normalize=True, dtype="float64"),
+            "luong": module.LuongAttention(4, dtype="float64")}.items():
+        query = [tf.constant(found["query"]), tf.zeros((2, 5), "float64")]
+        layer(memory, setup_memory=True)
+        layer(list(query))
+        weights = {part: getattr(layer, part, None) for part in (
+            "query_layer", "memory_layer", "attention_v", "attention_g", "attention_b")}
+        for part, weight in weights.items():
+            if weight is not None:
+                weight = getattr(weight, "kernel", weight)
+                weight.assign(normal(*weight.shape))
+                found[f"{name}/{part}"] = weight.numpy()
+        layer(memory, setup_memory=True)  # projects it by these
+        found[f"{name}/scores"], _ = layer(query)
+    return found
+
+
+def make_deepctr(folder):
+    """Pairs of four features."""
+    bare("deepctr", folder / "deepctr", "layers")
+    module = importlib.import_module("deepctr.layers.interaction")
+    tf.keras.backend.set_floatx("float64")
+    found = {"x": normal(3, 4, 5)}
+    layer = module.AFMLayer(6)
+    features = tf.split(tf.constant(found["x"]), 4, axis=1)
+    layer(features)
+    for weight in layer.weights:
+        weight.assign(normal(*weight.shape))
+        found[weight.name.removesuffix(":0").split("/")[-1]] = weight.numpy()
+    found["output"] = layer(features).numpy()
+    return {**found, "scores": layer.normalized_att_score.numpy()[..., 0]}
+
+
+def stub(name, **names):
+    """A module with these names in place of one that is not needed."""
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(names)
+
+
+def bare(name, folder, *parts):
+    """A package and some in it whose own `__init__`, which imports much more, does not run."""
+    for part in ("", *parts):
+        stub(f"{name}.{part}".rstrip("."), __path__=[str(folder / part)])
+
+
+def main(folder):
+    folder = pathlib.Path(folder)
+    with torch.no_grad():
+        made = {
+            "longformer": make_longformer(), "big_bird": make_big_bird(), "t5": make_t5(),
+            "roformer": make_roformer(), "llama": make_llama(), "xlnet": make_xlnet(),
+            "transformer_xl": make_transformer_xl(folder / "transformer-xl"),
+            "alibi": make_alibi(), "torch": make_torch(),
+            "opennmt": make_opennmt(folder / "OpenNMT-py"),
+            "addons": make_addons(folder / "addons"), "deepctr": make_deepctr(folder / "DeepCTR")}
+    arrays = {f"{name}/{key}": np.asarray(array)
+              for name, found in made.items() for key, array in found.items()}
+    np.savez_compressed(pathlib.Path(__file__).with_name("attention.npz"), **{
+        name: array.astype("float32") if array.dtype == "float64" else array
+        for name, array in arrays.items()})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
