@@ -152,7 +152,11 @@ RECURRENT = {"AttentiveConvPooling", "HierarchicalAttention", "IntraAttentionLST
              "SequenceToSequence states", "SequenceToSequence both"}
 
 
-@pytest.fixture(params=["float32", "mixed_float16", "mixed_bfloat16"])
+HALF = ["mixed_float16", "mixed_bfloat16"] if keras.backend.backend() == "tensorflow" else []
+
+
+# The others compile each operation for each shape, which takes minutes.
+@pytest.fixture(params=["float32", *HALF])
 def policy(request):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(request.param)
