@@ -36,9 +36,9 @@ def test_gelu_and_its_gradient_equal_the_formula(function, form, count, dtype):
         return ops.cast(function(ops.cast(x, dtype)), "float32")
 
     upstream = np.random.default_rng(0).normal(size=count).astype("float32")
-    # 1 - tanh^2 has float32's noise far left, where the derivative is 1e-5.
+    # 1 - tanh^2 has the noise of tanh, some 2^-12 in float16, eight times as large far left.
     atol, atol_of_gradient = {
-        "float32": (2e-6, 2e-5), "bfloat16": (0.02, 0.08), "float16": (0.003, 0.01)}[dtype]
+        "float32": (2e-6, 2e-5), "bfloat16": (0.02, 0.08), "float16": (0.003, 0.02)}[dtype]
     np.testing.assert_allclose(
         ops.convert_to_numpy(in_a_graph(found)(ops.convert_to_tensor(x))), value, atol=atol)
     (gradient,) = gradients(
