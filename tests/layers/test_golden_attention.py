@@ -1,14 +1,12 @@
 """Layers against public implementations with the same weights: see golden/README.md."""
 
-import inspect
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, randomize, run
-from numpy_attention import normal, softmax
+from layer_checks import compiled, run
+from numpy_attention import softmax
 
 from keras_attn.layers import (
     AdditiveScore,
@@ -23,7 +21,6 @@ from keras_attn.layers import (
     RelativeAttention,
     RelativePositionBias,
     RotaryEmbedding,
-    WindowAttention,
 )
 from keras_attn.ops import scaled_dot_product_attention
 
@@ -91,23 +88,6 @@ def test_big_bird_of_blocks_of_one_token_has_the_same_window_and_global_token():
     run(layer, inputs)
     assign(layer, fused(arrays, QUERY_KEY_VALUE) | identity(6))
     close(run(layer, inputs), arrays["output"])
-
-
-@pytest.mark.skipif("sliding_window" not in inspect.signature(keras.layers.MultiHeadAttention)
-                    .parameters, reason="This Keras has no windows")
-def test_keras_counts_a_window_one_larger():
-    x = normal(2, 70, 8)
-    theirs = keras.layers.MultiHeadAttention(2, 4, sliding_window=4)
-    randomize(theirs, {"query": x, "value": x})
-    expected = run(theirs, {"query": x, "value": x})
-    layer = WindowAttention(2, 4, 3)
-    layer.build(x.shape)
-    parts = [ops.convert_to_numpy(w) for w in theirs.get_weights()]
-    assign(layer, {
-        "query_key_value_kernel": np.concatenate([p.reshape(8, 8) for p in parts[:6:2]], axis=1),
-        "query_key_value_bias": np.concatenate([p.reshape(8) for p in parts[1:6:2]]),
-        "output_kernel": parts[6].reshape(8, 8), "output_bias": parts[7]})
-    close(run(layer, {"query": x}), expected)
 
 
 @pytest.mark.parametrize("way", [lambda function: function, compiled], ids=["eager", "XLA"])
