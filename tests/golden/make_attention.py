@@ -21,6 +21,7 @@ from transformers.models.big_bird import modeling_big_bird as big_bird
 from transformers.models.bloom import modeling_bloom as bloom
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.longformer import modeling_longformer as longformer
+from transformers.models.marian import modeling_marian as marian
 from transformers.models.roformer import modeling_roformer as roformer
 from transformers.models.t5 import modeling_t5 as t5
 from transformers.models.xlnet import modeling_xlnet as xlnet
@@ -268,6 +269,71 @@ def make_deepctr(folder):
     return {**found, "scores": layer.normalized_att_score.numpy()[..., 0]}
 
 
+def make_shaw(folder):
+    """Rows of 9 and 6 that know distances up to 3, by one table for keys and values."""
+    bare("onmt", folder / "onmt", "modules")
+    module = importlib.import_module("onmt.modules.multi_headed_attn")
+    layer = module.MultiHeadedAttention(2, 6, dropout=0.0, is_decoder=False, attn_type="self",
+                                        add_qkvbias=True, max_relative_positions=3).double()
+    found = {"x": normal(2, 9, 6), "mask": real(9, 6)}
+    for name, weight in layer.named_parameters():
+        found[name] = normal(*weight.shape)
+        weight.copy_(torch.tensor(found[name]))
+    x, mask = torch.tensor(found["x"]), torch.tensor(found["mask"])
+    found["output"], found["scores"] = layer(x, x, x, ~mask[:, None, None])
+    return found
+
+
+def make_wrapper(folder):
+    """Four steps of an LSTM that is told what it attended to, in rows of 5 and 3."""
+    stub("typeguard", typechecked=lambda function: function)
+    bare("tensorflow_addons", folder / "tensorflow_addons", "seq2seq", "rnn", "utils")
+    module = importlib.import_module("tensorflow_addons.seq2seq.attention_wrapper")
+    found = {"inputs": normal(2, 4, 3), "memory": normal(2, 5, 6),
+             "mask": real(5, 3)}
+    attention = module.LuongAttention(4, dtype="float64")
+    cell = module.AttentionWrapper(tf.keras.layers.LSTMCell(4, dtype="float64"), attention,
+                                   attention_layer_size=7, dtype="float64")
+    steps = tf.unstack(tf.constant(found["inputs"]), axis=1)
+    for _ in range(2):  # the first time makes the weights
+        attention([tf.constant(found["memory"]), tf.constant([5, 3])], setup_memory=True)
+        state = cell.get_initial_state(batch_size=2, dtype=tf.float64)
+        outputs, scores = [], []
+        for step in steps:
+            output, state = cell(step, state)
+            outputs.append(output)
+            scores.append(state.alignments)
+        if "kernel" in found:
+            break
+        for name, weight in {
+                "memory_kernel": attention.memory_layer.kernel, "kernel": cell._cell.kernel,
+                "recurrent_kernel": cell._cell.recurrent_kernel, "bias": cell._cell.bias,
+                "attention_kernel": cell._attention_layers[0].kernel}.items():
+            found[name] = normal(*weight.shape)
+            weight.assign(found[name])
+    return found | {"output": tf.stack(outputs, axis=1), "scores": tf.stack(scores, axis=1)}
+
+
+def make_abcnn(folder):
+    """The first ABCNN on two sequences of six steps. It computes in float32."""
+    bare("model", folder / "src" / "model", "attention")
+    module = importlib.import_module("model.attention.abcnn1")
+    layer = module.ABCNN1Attention(5, 6, False, "euclidean")
+    found = {"first": normal(2, 6, 5), "second": normal(2, 6, 5)}
+    for name, weight in layer.named_parameters():
+        found[name] = normal(*weight.shape)
+        weight.copy_(torch.tensor(found[name]))
+    outputs = layer(*(torch.tensor(found[name])[:, None].float() for name in ("first", "second")))
+    # (B, 2, T, D): a channel of the inputs and one of attention.
+    return found | {f"{name}_output": channels.numpy()
+                    for name, channels in zip(("first", "second"), outputs, strict=True)}
+
+
+def make_marian():
+    """Positions 0 to 19."""
+    return {"table": marian.MarianSinusoidalPositionalEmbedding(20, 6).create_weight()}
+
+
 def stub(name, **names):
     """A module with these names in place of one that is not needed."""
     sys.modules[name] = types.ModuleType(name)
@@ -289,7 +355,9 @@ def main(folder):
             "transformer_xl": make_transformer_xl(folder / "transformer-xl"),
             "alibi": make_alibi(), "torch": make_torch(),
             "opennmt": make_opennmt(folder / "OpenNMT-py"),
-            "addons": make_addons(folder / "addons"), "deepctr": make_deepctr(folder / "DeepCTR")}
+            "addons": make_addons(folder / "addons"), "deepctr": make_deepctr(folder / "DeepCTR"),
+            "shaw": make_shaw(folder / "OpenNMT-py"), "wrapper": make_wrapper(folder / "addons"),
+            "abcnn": make_abcnn(folder / "ABCNN"), "marian": make_marian()}
     arrays = {f"{name}/{key}": np.asarray(array)
               for name, found in made.items() for key, array in found.items()}
     np.savez_compressed(pathlib.Path(__file__).with_name("attention.npz"), **{
