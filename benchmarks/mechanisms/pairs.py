@@ -3,16 +3,19 @@ r"""ABCNN beside BCNN, which is the like without attention, on RTE: does one tex
     python -m benchmarks.mechanisms.pairs --output=runs/pairs \
         --train=RTE/train.tsv --test=RTE/dev.tsv
 
-Words are those of the training rows, with vectors that begin at random.
+Words are those of the training rows, with vectors that begin at random. Rate and batches are the
+same for all, and were not tuned. Of 277 rows an accuracy has an interval of ± 5.9 by itself.
 """
+
+from functools import partial
 
 from absl import flags
 
-from benchmarks.mechanisms.runs import Vocabulary, accuracy, fit, padded, results, told, words_of
+from benchmarks.mechanisms.runs import Vocabulary, accuracy, head, padded, results, words_of
 from keras_attn.jobs.command_line import run_command
 
 VARIANTS = ["BCNN", "ABCNN-1", "ABCNN-2", "ABCNN-3"]
-LENGTH = 64
+LENGTH = 128
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("train", None, "GLUE's file.", required=True)
@@ -30,11 +33,12 @@ def main():
     rows = [rows_of(table, vocabulary) for table in tables]
     likely = max(rows[1]["label"].mean(), 1 - rows[1]["label"].mean())
     print(f"{len(tables[0]):,} rows to train on, {len(tables[1]):,} to test, "
-          f"{100 * likely:.1f} of one class")
+          f"{100 * likely:.1f} % of one class\n")
+    head("accuracy")
     for variant, name in enumerate(VARIANTS):
-        found = results(f"{name}-{FLAGS.blocks}", {"steps": FLAGS.steps}, lambda seed: run(
-            seed, variant, len(vocabulary), rows))  # noqa: B023
-        print(f"| {name} | {told(found)} |", flush=True)
+        results(name, {"blocks": FLAGS.blocks}, accuracy, partial(
+            model_of, variant, len(vocabulary)), {
+                "rows": rows[0], "steps": FLAGS.steps, "batch_size": 32, "rate": 1e-3}, rows[1])
 
 
 def rows_of(table, vocabulary):
@@ -46,13 +50,12 @@ def rows_of(table, vocabulary):
             "label": np.array([label == "entailment" for label in table.labels], "int32")}
 
 
-def run(seed, variant, words, rows):
+def model_of(variant, words, seed):
     from keras_attn.models import ABCNN
 
-    model = ABCNN(words, 2, LENGTH, variant, embedding_dim=100, filters=50, width=4,
-                  num_blocks=FLAGS.blocks, seed=seed)
-    fit(model, rows[0], steps=FLAGS.steps, batch_size=32, rate=1e-3, seed=seed)
-    return accuracy(model, rows[1])
+    filters = 50 if variant % 2 else 100  # of two channels, or of one: as many weights
+    return ABCNN(words, 2, LENGTH, variant, embedding_dim=100, filters=filters, width=4,
+                 num_blocks=FLAGS.blocks, seed=seed)
 
 
 if __name__ == "__main__":

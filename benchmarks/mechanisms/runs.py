@@ -1,8 +1,10 @@
 """What the tables of mechanisms share: words as integers, training by plain `fit`, kept results."""
 
+import hashlib
 import json
 import os
 import re
+import statistics
 import time
 from collections import Counter
 
@@ -16,57 +18,86 @@ flags.DEFINE_string("output", None, "Folder of the results; what is there is not
 flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=2)
 
 PADDING, UNKNOWN, BEGIN, END = range(4)
+WORDS = 1500  # a side of a weight that is as long is that of a vocabulary
+PART = 100  # rows decoded at once
 
 
-def results(name, settings, run):
-    """What `run(seed)`, JSON-able, gave with each seed.
+def results(name, settings, run, make, train, *others):
+    """What models are worth, one of each seed; prints a line.
 
     Args:
-        name: Of the files that keep it.
-        settings: JSON-able; a result of others is refused.
-        run: Function of an integer.
+        name: Of the row, and of the files that keep what was found.
+        settings: JSON-able; a result of others, or of other rows, is refused.
+        run: Function of a trained model and `others`, to a list of scores.
+        make: Function of a seed, to the model.
+        train: Arguments of `fit`, with `rows`.
+
+    Returns:
+        Lists of the seeds' scores, a list of each score.
     """
-    found = []
+    settings = {**settings, **{key: value for key, value in train.items() if key != "rows"},
+                "rows": sha256_of(train["rows"])}
+    found, seconds, weights = [], [], set()
     for seed in range(FLAGS.seeds):
-        path = os.path.join(FLAGS.output, f"{name}-{seed}.json")
+        path = os.path.join(FLAGS.output, f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{seed}.json")
         if not os.path.exists(path):
-            begin, result = time.monotonic(), run(seed)
+            begin, model = time.monotonic(), make(seed)
+            fit(model, seed=seed, **train)
+            trained = time.monotonic() - begin
+            saved = {"settings": settings, "scores": run(model, *others), "seconds": trained,
+                     "weights": weights_but_of_words(model)}
             os.makedirs(FLAGS.output, exist_ok=True)
             with open(f"{path}.unfinished", "w") as file:
-                json.dump({"settings": settings, "result": result,
-                           "seconds": round(time.monotonic() - begin)}, file)
+                json.dump(saved, file)
             os.replace(f"{path}.unfinished", path)
         with open(path) as file:
             saved = json.load(file)
         if saved["settings"] != settings:
-            raise UserError("Another --output is needed for other settings. Received: "
+            raise UserError("Another --output is needed for other settings or rows. Received: "
                             f"{path}, made with {saved['settings']}")
-        found.append(saved["result"])
-    return found
+        found.append(saved["scores"])
+        seconds.append(saved["seconds"])
+        weights.add(saved["weights"])
+    cells = [told(scores) for scores in zip(*found, strict=True)]
+    print(f"| {name} | {' | '.join(cells)} | {max(weights):,} | {statistics.median(seconds):.0f} |",
+          flush=True)
 
 
-def told(scores, factor=100.0, digits=1):
-    """`mean ± half` of the interval of 95 %."""
+def head(*names):
+    """Prints the head of a table of `results`."""
+    names = "", *names, "weights", "seconds of training"
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
+
+
+def sha256_of(rows):
+    """Of a dictionary of arrays."""
+    digest = hashlib.sha256()
+    for name in sorted(rows):
+        digest.update(name.encode() + rows[name].tobytes())
+    return digest.hexdigest()
+
+
+def weights_but_of_words(model):
+    """How many there are besides tables and the layer of a vocabulary."""
+    return sum(int(weight.value.shape.num_elements()) for weight in model.trainable_variables
+               if max(weight.shape) < WORDS)
+
+
+def told(scores):
+    """`mean ± half` of the interval of 95 % over seeds."""
     from keras_attn.training.metrics import mean_interval
 
-    mean, half = mean_interval(scores)
-    return f"{factor * mean:.{digits}f} ± {factor * half:.{digits}f}"
+    return "{:.1f} ± {:.1f}".format(*mean_interval(scores))
 
 
-def fit(model, rows, *, steps, batch_size, rate, seed, losses=None):
-    """Trains by Adam, whose rate falls to 0 by a cosine.
-
-    Args:
-        rows: Dictionary of arrays, for a model that has its own loss.
-        steps: Batches.
-        losses: Arguments of `compile` for a model that has none.
-    """
+def fit(model, rows, *, steps, batch_size, rate, seed):
+    """Trains by Adam, whose rate falls to 0 by a cosine, on a dictionary of arrays."""
     import keras
     import numpy as np
 
     keras.utils.set_random_seed(seed)
     schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
-    model.compile(optimizer=keras.optimizers.Adam(schedule, global_clipnorm=1.0), **losses or {})
+    model.compile(optimizer=keras.optimizers.Adam(schedule, global_clipnorm=1.0))
     rng, size = np.random.default_rng(seed), len(next(iter(rows.values())))
     order = np.concatenate([rng.permutation(size) for _ in range(-(-steps * batch_size // size))])
     order = order[:steps * batch_size]
@@ -75,12 +106,37 @@ def fit(model, rows, *, steps, batch_size, rate, seed, losses=None):
 
 
 def accuracy(model, rows, name="accuracy"):
-    return model.evaluate(x=rows, batch_size=256, verbose=0, return_dict=True)[name]
+    """A score, in percent: `[score]`."""
+    found = model.evaluate(x=rows, batch_size=256, verbose=0, return_dict=True)
+    return [100 * found[name]]
 
 
-def words_of(text):
-    """Lower-cased words and marks."""
-    return re.findall(r"\w+|[^\w\s]", text.lower())
+def decoded(search, rows, vocabulary, names=None):
+    """Lists of words, the likeliest one by one.
+
+    Args:
+        search: Function of a part of the rows, to what `keras_attn.generation` returns.
+        rows: Dictionary of arrays.
+        vocabulary: `Vocabulary` of the words.
+        names: Of each row a list of words besides.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    search, texts = tf.function(search, reduce_retracing=True), []
+    known = ["", "<unk>", "", "", *vocabulary.words]
+    for i in range(0, len(rows["token_ids"]), PART):
+        found = search({name: tf.constant(x[i:i + PART]) for name, x in rows.items()})
+        lines, lengths = (np.asarray(found[name]) for name in ("token_ids", "lengths"))
+        for row, (line, length) in enumerate(zip(lines, lengths, strict=True), start=i):
+            words = dict(enumerate(known + (names[row] if names else [])))
+            texts.append([words.get(number, "<unk>") for number in line[:length] if number != END])
+    return texts
+
+
+def words_of(text, lowercase=True):
+    """Words and marks."""
+    return re.findall(r"\w+|[^\w\s]", text.lower() if lowercase else text)
 
 
 class Vocabulary:

@@ -8,7 +8,7 @@ likeliest, given those that the network named before.
 
 from absl import flags
 
-from benchmarks.mechanisms.runs import fit, results, told
+from benchmarks.mechanisms.runs import head, results
 from keras_attn.jobs.command_line import run_command
 
 SHORTEST, LONGEST = 5, 10
@@ -20,14 +20,13 @@ flags.DEFINE_integer("steps", 4000, "Batches of 128.")
 
 
 def main():
-    heads = " | ".join(f"{count} numbers" for count in TESTED)
-    print(f"| | share of | {heads} |\n|---|---|{'---|' * len(TESTED)}")
-    for name, repeats in (("each may be named again", False), ("each is named once", True)):
-        found = results(f"forbid-repeats-{repeats}", {"steps": FLAGS.steps},
-                        lambda seed: run(seed, repeats))  # noqa: B023
-        for part, share in enumerate(("places", "rows")):
-            cells = [told([run[i][part] for run in found]) for i in range(len(TESTED))]
-            print(f"| {name} | {share} | {' | '.join(cells)} |", flush=True)
+    from keras_attn.models import PointerNetwork
+
+    head(*(f"{share} of {count}" for count in TESTED for share in ("places", "rows")))
+    for name, once in (("a number may be named again", False), ("each is named once", True)):
+        results(name, {}, right, lambda seed, once=once: PointerNetwork(1, 128, once, seed=seed), {
+            "rows": rows(SHORTEST, LONGEST, 128 * FLAGS.steps, 0), "steps": FLAGS.steps,
+            "batch_size": 128, "rate": 1e-3})
 
 
 def rows(shortest, longest, count, seed):
@@ -42,22 +41,17 @@ def rows(shortest, longest, count, seed):
             "label": np.where(mask, elements, 2.0).argsort(axis=1).astype("int32")}
 
 
-def run(seed, forbid_repeats):
-    """Shares of places and of whole rows that are right, by numbers."""
-    from keras_attn.models import PointerNetwork
-
-    model = PointerNetwork(1, 128, forbid_repeats, seed=seed)
-    fit(model, rows(SHORTEST, LONGEST, 128 * FLAGS.steps, seed), steps=FLAGS.steps,
-        batch_size=128, rate=1e-3, seed=seed)
-    return [right(model, rows(count, count, TEST_ROWS, 1000 + count)) for count in TESTED]
-
-
-def right(model, test):
+def right(model):
+    """Shares of places and of whole rows that are right, by numbers, in percent."""
     import numpy as np
     import tensorflow as tf
 
-    same = tf.function(model.predict_indices)(test).numpy() == test["label"]
-    return [float(np.mean(same)), float(np.mean(same.all(axis=1)))]
+    found = []
+    for count in TESTED:
+        test = rows(count, count, TEST_ROWS, 1000 + count)
+        same = tf.function(model.predict_indices)(test).numpy() == test["label"]
+        found += [100 * float(np.mean(same)), 100 * float(np.mean(same.all(axis=1)))]
+    return found
 
 
 if __name__ == "__main__":

@@ -303,7 +303,7 @@ def cross_entropy(labels, products, bias):
     """Losses of the logits `products + bias`, which are never written, and whether each is a hit.
 
     Args:
-        labels: Integers `(R,)` in [0, C); others are read as the nearest of these.
+        labels: Integers `(R,)` in [0, C).
         products: Floats `(R, C)`.
         bias: float32 `(C,)`.
 
