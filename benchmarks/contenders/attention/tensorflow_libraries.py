@@ -25,7 +25,8 @@ def prepare(options):
     if options["what"] != "function":
         inputs = [tf.random.normal((options["rows"], length, heads * width))]
         layer = layer_of(options)
-        layer(inputs[0][:, :4], inputs[0][:, :4])
+        first = inputs[0][:, :4]
+        layer(first, first)  # one tensor: windows are of a sequence to itself
         attend, weights = lambda x: layer(x, x), [v.value for v in layer.trainable_variables]
     else:
         inputs = [tf.random.normal((options["rows"], heads, length, width)) for _ in range(3)]
