@@ -13,11 +13,12 @@ import hashlib
 import io
 import json
 import os
+from functools import partial
 
 from absl import flags
 
+from benchmarks.kept import kept, told
 from benchmarks.labelled_sets import read
-from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
@@ -49,31 +50,14 @@ def main():
 
 
 def cell(name, files, tables, count, kind):
-    from keras_attn.training.metrics import mean_interval
-
-    scores = [accuracy(name, files, tables, count, kind, seed) for seed in range(FLAGS.seeds)]
-    mean, half = mean_interval(scores)
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
-
-
-def accuracy(name, files, tables, count, kind, seed):
-    folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"), f"seed-{seed}")
-    done = os.path.join(folder, "accuracy.json")
     settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "pretrained": weights_of_pretrained(),
                 "rows": sha256_of(tables)}
-    if not os.path.exists(done):
-        run = bag_of_bigrams if kind == "bag of bigrams" else bert
-        found = run(folder, files, tables, count, kind, seed)
-        os.makedirs(folder, exist_ok=True)
-        with open(done, "w") as file:
-            json.dump({"accuracy": found, **settings}, file)
-    with open(done) as file:
-        saved = json.load(file)
-    share = saved.pop("accuracy")
-    if saved != settings:
-        raise UserError(f"Another --output is needed for other settings. Received: {folder}, made "
-                        f"with {saved}")
-    return share
+    folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"))
+    run = bag_of_bigrams if kind == "bag of bigrams" else bert
+    scores = [kept(f"{folder}/seed-{seed}/accuracy.json", settings, partial(
+        run, f"{folder}/seed-{seed}", files, tables, count, kind, seed))
+        for seed in range(FLAGS.seeds)]
+    return told([100 * score for score in scores])
 
 
 def weights_of_pretrained():

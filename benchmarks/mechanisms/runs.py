@@ -1,16 +1,16 @@
 """What the tables of mechanisms share: words as integers, training by plain `fit`, kept results."""
 
 import hashlib
-import json
 import os
 import re
 import statistics
 import time
 from collections import Counter
+from functools import partial
 
 from absl import flags
 
-from keras_attn.errors import UserError
+from benchmarks.kept import kept, told
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output", None, "Folder of the results; what is there is not run again.",
@@ -23,7 +23,7 @@ PART = 100  # rows decoded at once
 
 
 def results(name, settings, run, make, train, *others):
-    """What models are worth, one of each seed; prints a line.
+    """Prints a line of what models are worth, one of each seed.
 
     Args:
         name: Of the row, and of the files that keep what was found.
@@ -31,36 +31,22 @@ def results(name, settings, run, make, train, *others):
         run: Function of a trained model and `others`, to a list of scores.
         make: Function of a seed, to the model.
         train: Arguments of `fit`, with `rows`.
-
-    Returns:
-        Lists of the seeds' scores, a list of each score.
     """
     settings = {**settings, **{key: value for key, value in train.items() if key != "rows"},
                 "rows": sha256_of(train["rows"])}
-    found, seconds, weights = [], [], set()
-    for seed in range(FLAGS.seeds):
-        path = os.path.join(FLAGS.output, f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{seed}.json")
-        if not os.path.exists(path):
-            begin, model = time.monotonic(), make(seed)
-            fit(model, seed=seed, **train)
-            trained = time.monotonic() - begin
-            saved = {"settings": settings, "scores": run(model, *others), "seconds": trained,
-                     "weights": weights_but_of_words(model)}
-            os.makedirs(FLAGS.output, exist_ok=True)
-            with open(f"{path}.unfinished", "w") as file:
-                json.dump(saved, file)
-            os.replace(f"{path}.unfinished", path)
-        with open(path) as file:
-            saved = json.load(file)
-        if saved["settings"] != settings:
-            raise UserError("Another --output is needed for other settings or rows. Received: "
-                            f"{path}, made with {saved['settings']}")
-        found.append(saved["scores"])
-        seconds.append(saved["seconds"])
-        weights.add(saved["weights"])
-    cells = [told(scores) for scores in zip(*found, strict=True)]
-    print(f"| {name} | {' | '.join(cells)} | {max(weights):,} | {statistics.median(seconds):.0f} |",
-          flush=True)
+    def one(seed):
+        begin, model = time.monotonic(), make(seed)
+        fit(model, seed=seed, **train)
+        seconds = time.monotonic() - begin
+        return {"scores": run(model, *others), "seconds": seconds,
+                "weights": weights_but_of_words(model)}
+
+    file = os.path.join(FLAGS.output, re.sub("[^A-Za-z0-9]+", "-", name))
+    found = [kept(f"{file}-{seed}.json", settings, partial(one, seed))
+             for seed in range(FLAGS.seeds)]
+    cells = [told(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
+    seconds = statistics.median(x["seconds"] for x in found)
+    print(f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {seconds:.0f} |", flush=True)
 
 
 def head(*names):
@@ -81,13 +67,6 @@ def weights_but_of_words(model):
     """How many there are besides tables and the layer of a vocabulary."""
     return sum(int(weight.value.shape.num_elements()) for weight in model.trainable_variables
                if max(weight.shape) < WORDS)
-
-
-def told(scores):
-    """`mean ± half` of the interval of 95 % over seeds."""
-    from keras_attn.training.metrics import mean_interval
-
-    return "{:.1f} ± {:.1f}".format(*mean_interval(scores))
 
 
 def fit(model, rows, *, steps, batch_size, rate, seed):
