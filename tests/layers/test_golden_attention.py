@@ -43,8 +43,8 @@ def golden(*folders):
 
 
 def assign(layer, weights):
-    """Sets weights by the last part of their paths; all must be given."""
-    assert {v.path.split("/")[-1] for v in layer.weights} == set(weights)
+    """Sets weights by the last part of their paths; all must be given, and no two named alike."""
+    assert sorted(v.path.split("/")[-1] for v in layer.weights) == sorted(weights)
     for variable in layer.weights:
         variable.assign(weights[variable.path.split("/")[-1]])
 
