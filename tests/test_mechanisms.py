@@ -1,0 +1,94 @@
+import json
+
+import numpy as np
+import pytest
+from absl.testing import flagsaver
+
+from benchmarks.kept import kept
+from benchmarks.mechanisms.runs import (
+    BEGIN,
+    END,
+    UNKNOWN,
+    Vocabulary,
+    decoded,
+    padded,
+    results,
+    words_of,
+)
+from benchmarks.mechanisms.summaries import Rows, f1
+
+
+def test_a_vocabulary_has_the_words_that_texts_have_twice():
+    vocabulary = Vocabulary([words_of("The cat, the dog."), words_of("A cat. And?")])
+    assert sorted(vocabulary.words) == sorted(["the", "cat", "."])
+    assert len(vocabulary) == 3 + END + 1
+    known = vocabulary.ids(["the", "dog", "cat"])
+    assert known[1] == UNKNOWN and {known[0], known[2]} <= {4, 5, 6} and known[0] != known[2]
+
+
+def test_rows_are_cut_or_filled():
+    np.testing.assert_array_equal(padded([[1, 2, 3], [4], []], 2), [[1, 2], [4, 0], [0, 0]])
+
+
+def test_words_outside_the_vocabulary_are_numbered_where_the_source_has_them():
+    vocabulary = Vocabulary([["a", "a", "b", "b"]])
+    a, b = vocabulary.ids(["a", "b"])
+    first, second = len(vocabulary), len(vocabulary) + 1
+    rows = Rows([(["a", "x", "y", "x"], ["y", "x", "b", "z"]), (["b"], ["a"])], vocabulary)
+    assert rows.names == [["x", "y"], []] and rows.num_oov == 2
+    assert list(rows.arrays["token_ids"][0, :4]) == [a, first, second, first]
+    assert list(rows.arrays["label"][0, :5]) == [second, first, b, UNKNOWN, END]
+    assert list(rows.arrays["target_ids"][0, :5]) == [BEGIN, second, first, b, UNKNOWN]
+    assert list(rows.without_copies()["label"][0, :5]) == [UNKNOWN, UNKNOWN, b, UNKNOWN, END]
+    assert rows.outside == pytest.approx(3 / 5) and rows.nowhere == pytest.approx(1 / 5)
+
+
+def test_what_is_decoded_becomes_the_words_of_its_row():
+    vocabulary = Vocabulary([["a", "a"]])
+    name = len(vocabulary)
+
+    def search(inputs):
+        found = np.array([[4, name, END], [UNKNOWN, name, name]])
+        return {"token_ids": found, "lengths": np.array([3, 2])}
+
+    texts = decoded(search, {"token_ids": np.zeros((2, 1), "int32")}, vocabulary, [["x"], []])
+    assert texts == [["a", "x"], ["<unk>", "<unk>"]]
+
+
+def test_words_count_as_often_as_both_have_them():
+    assert f1(["a", "a", "b"], ["a", "c", "."]) == pytest.approx(2 / 5)
+    assert f1([], ["."]) == 1.0
+
+
+def test_a_result_is_made_once_and_only_for_its_settings(tmp_path):
+    path, made = str(tmp_path / "a" / "found.json"), []
+    assert kept(path, {"rate": 1}, lambda: made.append(1) or [5.0]) == [5.0]
+    assert kept(path, {"rate": 1}, lambda: made.append(2)) == [5.0]
+    assert made == [1]
+    with pytest.raises(Exception, match="rate"):
+        kept(path, {"rate": 2}, lambda: made.append(3))
+    assert made == [1]
+
+
+def test_a_line_has_the_mean_of_the_seeds_and_the_weights_but_of_words(tmp_path, capsys):
+    import keras
+
+    class Squared(keras.Model):
+        def compute_loss(self, x=None, y=None, y_pred=None, *_, **__):
+            return keras.ops.mean(keras.ops.square(y_pred))
+
+    def make(seed):
+        inputs = {"x": keras.Input((3,), name="x")}
+        outputs = keras.layers.Dense(2)(inputs["x"])
+        return Squared(inputs, outputs)
+
+    rows = {"x": np.ones((8, 3), "float32")}
+    with flagsaver.as_parsed(output=str(tmp_path), seeds="2"):
+        for _ in range(2):
+            results("the name", {}, lambda model: [50.0, 3.0], make,
+                    {"rows": rows, "steps": 2, "batch_size": 4, "rate": 0.1})
+    first, again = capsys.readouterr().out.splitlines()
+    assert first == again
+    assert "| the name | 50.0" in first and "| 8 |" in first
+    assert len(list(tmp_path.glob("the-name-*.json"))) == 2
+    assert json.loads((tmp_path / "the-name-0.json").read_text())["settings"]["steps"] == 2
