@@ -31,6 +31,7 @@ class Heads:
         initial_shifts: See `MultiHeadAttention`.
         seed: Integer for initial weights.
         prefix: Of the weights' names.
+        output_initializer: Of the output kernel; `kernel_initializer` if None.
 
     Raises:
         ValueError: If a size is not positive or `fused` unknown.
@@ -38,7 +39,7 @@ class Heads:
 
     def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
                  fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 initial_shifts=None, seed=None, prefix=""):
+                 initial_shifts=None, seed=None, prefix="", output_initializer=None):
         sizes = {"num_heads": num_heads, "key_dim": key_dim}
         sizes |= {"value_dim": value_dim, "output_dim": output_dim}
         for name, size in sizes.items():
@@ -59,6 +60,7 @@ class Heads:
         self.fused = fused
         self.initial_shifts = None if initial_shifts is None else list(initial_shifts)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.prefix = prefix
@@ -97,7 +99,8 @@ class Heads:
         self.output_kernel = layer.add_weight(
             name=f"{self.prefix}output_kernel",
             shape=(self.widths["value"], output_dim),
-            initializer=seeded_initializer(self.kernel_initializer, output_seed),
+            initializer=seeded_initializer(
+                self.output_initializer or self.kernel_initializer, output_seed),
         )
         self.output_bias = None
         if self.use_bias:

@@ -44,6 +44,7 @@ class MultiHeadAttention(keras.layers.Layer):
         initial_shifts: None, or H integers: head h starts by looking that many
             positions ahead, where the inputs hold `NeighbourPositions`.
         kernel_initializer, bias_initializer: Initializers.
+        output_initializer: Of the output kernel; `kernel_initializer` if None.
         seed: Integer for initial weights and dropout.
 
     Call arguments:
@@ -111,6 +112,7 @@ class MultiHeadAttention(keras.layers.Layer):
         initial_shifts=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        output_initializer=None,
         seed=None,
         **kwargs,
     ):
@@ -122,7 +124,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}"
             )
         self.heads = Heads(num_heads, key_dim, value_dim, output_dim, use_bias, fused,
-                           kernel_initializer, bias_initializer, initial_shifts, seed)
+                           kernel_initializer, bias_initializer, initial_shifts, seed,
+                           output_initializer=output_initializer)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = self.heads.value_dim
@@ -283,6 +286,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "causal_align": self.causal_align,
             "position": self._position_config(),
             "initial_shifts": self.heads.initial_shifts,
+            "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 
 

@@ -20,6 +20,7 @@ class PositionwiseFeedForward(keras.layers.Layer):
         dropout: Share of the intermediate values dropped in training.
         use_bias: Whether the layers have biases.
         kernel_initializer, bias_initializer: Initializers.
+        output_initializer: Of the kernel W2; `kernel_initializer` if None.
         seed: Integer for initial weights and dropout.
 
     Call arguments:
@@ -55,6 +56,7 @@ class PositionwiseFeedForward(keras.layers.Layer):
         use_bias=True,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        output_initializer=None,
         seed=None,
         **kwargs,
     ):
@@ -71,26 +73,30 @@ class PositionwiseFeedForward(keras.layers.Layer):
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer)
         self.seed = seed
         self.supports_masking = True
 
     def build(self, input_shape):
         seeds = split_seed(self.seed, 3)
         self.intermediate = self._dense(
-            "intermediate", self.intermediate_dim, seeds[0], activation=self.activation
+            "intermediate", self.intermediate_dim, self.kernel_initializer, seeds[0],
+            activation=self.activation,
         )
-        self.output_dense = self._dense("output", self.output_dim or input_shape[-1], seeds[1])
+        self.output_dense = self._dense(
+            "output", self.output_dim or input_shape[-1],
+            self.output_initializer or self.kernel_initializer, seeds[1])
         self.seed_generator = dropout_generator(self.dropout, seeds[2], "dropout")
         self.intermediate.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def _dense(self, name, units, seed, activation=None):
+    def _dense(self, name, units, initializer, seed, activation=None):
         return keras.layers.Dense(
             units,
             activation=activation,
             use_bias=self.use_bias,
-            kernel_initializer=seeded_initializer(self.kernel_initializer, seed),
+            kernel_initializer=seeded_initializer(initializer, seed),
             bias_initializer=self.bias_initializer,
             dtype=self.dtype_policy,
             name=name,
@@ -117,5 +123,6 @@ class PositionwiseFeedForward(keras.layers.Layer):
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
             "seed": self.seed,
         }

@@ -30,6 +30,8 @@ class TransformerEncoderLayer(TransformerLayer):
         layer_norm_epsilon: Added to the variance.
         initial_shifts: As in `MultiHeadAttention`.
         kernel_initializer, bias_initializer: Initializers.
+        output_initializer: Of the kernels whose products are added to the residual;
+            `kernel_initializer` if None.
         seed: Integer for initial weights and dropout.
 
     Call arguments:
@@ -81,6 +83,7 @@ class TransformerEncoderLayer(TransformerLayer):
         initial_shifts=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        output_initializer=None,
         seed=None,
         **kwargs,
     ):
@@ -88,11 +91,13 @@ class TransformerEncoderLayer(TransformerLayer):
             num_heads, intermediate_dim, key_dim, dropout, attention_dropout, activation,
             norm_first, layer_norm_epsilon, kernel_initializer, bias_initializer, seed, **kwargs)
         self.initial_shifts = initial_shifts
+        self.output_initializer = keras.initializers.get(output_initializer)
 
     def build(self, input_shape):
         seeds = split_seed(self.seed, 4)
         self.attention = MultiHeadAttention(
             initial_shifts=self.initial_shifts,
+            output_initializer=self.output_initializer,
             seed=seeds[0],
             name="attention",
             **self.attention_options("input_shape", input_shape),
@@ -100,6 +105,7 @@ class TransformerEncoderLayer(TransformerLayer):
         self.feed_forward = PositionwiseFeedForward(
             self.intermediate_dim,
             activation=self.activation,
+            output_initializer=self.output_initializer,
             seed=seeds[1],
             name="feed_forward",
             **self.sublayer_options(),
@@ -153,4 +159,5 @@ class TransformerEncoderLayer(TransformerLayer):
         return input_shape
 
     def get_config(self):
-        return {**super().get_config(), "initial_shifts": self.initial_shifts}
+        return {**super().get_config(), "initial_shifts": self.initial_shifts,
+                "output_initializer": keras.initializers.serialize(self.output_initializer)}

@@ -9,6 +9,7 @@ from keras_attn.models.bert import (
     BertPretrainer,
     BertQuestionAnswerer,
 )
+from keras_attn.models.gpt2 import GPT2, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
 from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
@@ -24,6 +25,8 @@ __all__ = [
     "BertEncoder",
     "BertPretrainer",
     "BertQuestionAnswerer",
+    "GPT2",
+    "GPT2LanguageModel",
     "HierarchicalAttentionNetwork",
     "LuongSeq2Seq",
     "PointerGenerator",

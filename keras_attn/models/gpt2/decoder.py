@@ -1,0 +1,268 @@
+"""GPT-2 without a task."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops import pack_mask, take_positions
+from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.products import by_rows, linear
+
+# Layers, width, heads: "tiny" and "mini" are BERT's, the others those of the paper.
+GPT2_SIZES = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (12, 768, 12),
+    "medium": (24, 1024, 16),
+    "large": (36, 1280, 20),
+    "xl": (48, 1600, 25),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class GPT2(keras.Model):
+    """GPT-2 without a task: token ids to vectors, none of which sees what is after it.
+
+    Token and position embeddings are added and passed through Transformer layers with the norm
+    before each sublayer, and another after the last.
+
+    Args:
+        vocabulary_size: Rows V of the token table.
+        num_layers: Number of layers.
+        hidden_dim: Width D.
+        num_heads: Heads H of each layer; divides D.
+        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
+        dropout: Share dropped from the embeddings and each sublayer's output.
+        attention_dropout: Share of attention weights dropped; `dropout` if None.
+        max_length: Rows of the position table; the longest input.
+        activation: `"gelu_tanh"`, as GPT-2, a name Keras knows, or a function.
+        layer_norm_epsilon: Added to the variance.
+        initializer_range: Standard deviation of the initial weights; of positions half of it, and
+            of kernels whose products are added to the residual `1 / sqrt(2 num_layers)` of it.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, T)`.
+            `padding_mask` `(B, T)`, optional; 1 for real tokens.
+            `position_ids` `(B, T)`, optional; 0 to T - 1 if missing.
+            `pack_ids` `(B, T)`, optional; the number of the document each token belongs to, where
+            several share a row: they do not see each other.
+            `cls_positions` `(B, E)`, optional; which tokens stand for the texts of a row.
+        training: Whether dropout is on.
+
+    Returns:
+        Dictionary of `sequence_output` `(B, T, D)` and `pooled_output` `(B, D)`, that of the last
+        real token; with `cls_positions` `(B, E, D)`, those of these tokens.
+
+    Raises:
+        ValueError: If an argument is out of range, D is no multiple of H, or T
+            exceeds `max_length`.
+
+    `build()` needs no shape: everything is known at construction.
+
+    Reference:
+        Radford et al., Language Models are Unsupervised Multitask Learners, 2019, section 2.3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import GPT2
+    >>> model = GPT2.from_size("tiny", vocabulary_size=50, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 9]])})
+    >>> print(found["sequence_output"].shape, found["pooled_output"].shape)
+    (1, 3, 128) (1, 128)
+    """
+
+    INPUTS = ("token_ids", "padding_mask", "position_ids", "pack_ids", "cls_positions")
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        hidden_dim,
+        num_heads,
+        intermediate_dim=None,
+        dropout=0.1,
+        attention_dropout=None,
+        max_length=1024,
+        activation="gelu_tanh",
+        layer_norm_epsilon=1e-5,
+        initializer_range=0.02,
+        seed=None,
+        name="gpt2",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers,
+                 "hidden_dim": hidden_dim, "num_heads": num_heads,
+                 "intermediate_dim": intermediate_dim, "max_length": max_length}
+        for field, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        if hidden_dim % num_heads:
+            raise ValueError("hidden_dim must be a multiple of num_heads. "
+                             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
+        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
+            if rate is not None and not 0 <= rate < 1:
+                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim or 4 * hidden_dim
+        self.dropout = dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
+        self.max_length = max_length
+        self.activation = get_activation(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+    @classmethod
+    def from_size(cls, size, vocabulary_size, **kwargs):
+        """Model of a size of `GPT2_SIZES`.
+
+        Args:
+            size: `"tiny"`, `"mini"`, `"small"` (117M of the paper), `"medium"`, `"large"` or
+                `"xl"`.
+            vocabulary_size: Rows of the token table.
+            **kwargs: Other arguments of the constructor.
+
+        Raises:
+            ValueError: If the size is unknown.
+        """
+        if size not in GPT2_SIZES:
+            raise ValueError(f"size must be one of {', '.join(GPT2_SIZES)}. Received: size={size}")
+        names = ("num_layers", "hidden_dim", "num_heads")
+        return cls(vocabulary_size,
+                   **{**dict(zip(names, GPT2_SIZES[size], strict=True)), **kwargs})
+
+    def select_inputs(self, batch):
+        """The entries of a batch that this model reads."""
+        return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def build(self, input_shape=None):
+        token_seed, position_seed, dropout_seed, *seeds = split_seed(
+            self.seed, self.num_layers + 3)
+        spread = self.initializer_range
+        # Rows are gathered before the cast to half precision: the table is large.
+        self.token_embedding = self.add_weight(
+            name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=seeded_initializer(_normal(spread), token_seed), autocast=False)
+        self.position_embedding = LearnedPositionEmbedding(
+            self.max_length, initializer=_normal(spread / 2), seed=position_seed,
+            dtype=self.dtype_policy, name="position_embedding")
+        self.seed_generator = dropout_generator(self.dropout, dropout_seed, "embedding_dropout")
+        self.decoder_layers = [
+            TransformerEncoderLayer(
+                self.num_heads,
+                self.intermediate_dim,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation=self.activation,
+                norm_first=True,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                kernel_initializer=_normal(spread),
+                output_initializer=_normal(spread / (2 * self.num_layers) ** 0.5),
+                seed=seed,
+                dtype=self.dtype_policy,
+                name=f"layer_{i}",
+            )
+            for i, seed in enumerate(seeds)
+        ]
+        self.norm = LayerNorm(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm")
+        for layer in (self.position_embedding, *self.decoder_layers, self.norm):
+            layer.build((None, None, self.hidden_dim))
+        self.built = True
+
+    def variables_by_depth(self):
+        """Variables from the input to the output: of the embeddings, of each layer, of the rest.
+
+        Returns:
+            `num_layers + 2` lists of variables.
+        """
+        below = [self.token_embedding, *self.position_embedding.variables]
+        layers = [layer.variables for layer in self.decoder_layers]
+        known = {variable.path for part in (below, *layers) for variable in part}
+        return [below, *layers, [v for v in self.variables if v.path not in known]]
+
+    def call(self, inputs, training=None):
+        token_ids, mask = inputs["token_ids"], inputs.get("padding_mask")
+        x = drop(self._embed(token_ids, inputs.get("position_ids")), self.dropout,
+                 self.seed_generator, training)
+        packs = inputs.get("pack_ids")
+        packs = None if packs is None else pack_mask(packs)
+        for layer in self.decoder_layers:
+            x = layer(x, padding_mask=mask, attention_mask=packs, use_causal_mask=True,
+                      training=training)
+        x = by_rows(self.norm, x)
+        return {"sequence_output": x,
+                "pooled_output": self._pooled(x, mask, inputs.get("cls_positions"))}
+
+    def _pooled(self, x, mask, positions):
+        if positions is not None:
+            return take_positions(x, positions)
+        if mask is None:
+            return x[:, -1]
+        places = ops.arange(ops.shape(x)[1], dtype="int32") * ops.cast(mask, "int32")
+        return take_positions(x, ops.max(places, axis=1, keepdims=True))[:, 0]
+
+    def make_cache(self, batch_size, length):
+        """What decoding of rows up to `length` tokens begins with; see `decode`."""
+        return [layer.attention.make_cache(batch_size, length) for layer in self.decoder_layers]
+
+    def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None):
+        """Vectors of tokens, from them and those in the cache.
+
+        Args:
+            token_ids: Integers `(B, T)`, the tokens from place `index` of their rows on.
+            index: Integer scalar.
+            cache: Of `make_cache`, or of the call before.
+            padding_mask: Integers `(B, length)`, 0 where the cache holds padding, and 1 for what
+                is to come; None: there is none.
+            position_ids: Integers `(B, T)`; their places if None.
+
+        Returns:
+            `(vectors (B, T, D), cache)`.
+        """
+        if position_ids is None:
+            position_ids = index + ops.arange(ops.shape(token_ids)[1], dtype="int32")
+        x, new = self._embed(token_ids, position_ids), []
+        for layer, own in zip(self.decoder_layers, cache, strict=True):
+            x, own = layer(x, padding_mask=padding_mask, cache=own, cache_index=index)
+            new.append(own)
+        return by_rows(self.norm, x), new
+
+    def token_products(self, hidden):
+        """Products of vectors `(..., D)` with the token table: the logits `(..., V)`."""
+        table = ops.transpose(ops.cast(self.token_embedding, hidden.dtype))
+        return linear(hidden, table)
+
+    def _embed(self, token_ids, position_ids):
+        x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)
+        return self.position_embedding(x, position_ids=position_ids)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "hidden_dim": self.hidden_dim,
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "max_length": self.max_length,
+            "activation": serialize_activation(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+def _normal(spread):
+    return keras.initializers.RandomNormal(stddev=spread)

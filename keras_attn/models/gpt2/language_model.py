@@ -1,0 +1,103 @@
+"""GPT-2 as a language model."""
+
+import keras
+from keras import ops
+
+from keras_attn.models.task import Task
+from keras_attn.ops.cross_entropy import cross_entropy_and_hits
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class GPT2LanguageModel(Task, keras.Model):
+    """GPT-2 that tells the next token; its output shares the token table.
+
+    Args:
+        backbone: `GPT2`.
+        seed: Not used: there are no weights but the backbone's.
+
+    Call arguments:
+        inputs: The backbone's dictionary and for losses and metrics also
+            `label` `(B, T)`, optional: the token after each; if missing they are those of the row,
+            and what is after its last, after the last of a pack and before padding does not count.
+            `sample_weight` `(B,)` or `(B, T)`, optional.
+        training: Whether dropout is on.
+
+    Returns:
+        The backbone's dictionary and `logits` `(B, T, V)` in float32; `errors` and `hits` `(B, T)`
+        of the tokens that are known: the cross-entropy, and 1 where no logit exceeds theirs.
+
+    `fit` takes a dataset of such dictionaries. Loss `token`; metric `token_accuracy`.
+
+    Reference:
+        Radford et al., Language Models are Unsupervised Multitask Learners, 2019, eq. 1.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import GPT2, GPT2LanguageModel
+    >>> model = GPT2LanguageModel(GPT2.from_size("tiny", vocabulary_size=50, seed=0))
+    >>> print(model({"token_ids": np.array([[4, 7, 9]])})["logits"].shape)
+    (1, 3, 50)
+    """
+
+    metric_names = ("token_loss", "token_accuracy")
+
+    def __init__(self, backbone, seed=None, name="gpt2_language_model", **kwargs):
+        super().__init__(backbone, seed, name=name, **kwargs)
+
+    def build(self, input_shape=None):
+        self.build_backbone()
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        products = self.backbone.token_products(outputs["sequence_output"])
+        logits = ops.cast(products, "float32")
+        rows = (-1, self.backbone.vocabulary_size)
+        labels, shape = self._labels(inputs), ops.shape(inputs["token_ids"])
+        errors, found = cross_entropy_and_hits(
+            ops.reshape(labels, (-1,)), ops.reshape(products, rows), ops.zeros(rows[1:]),
+            ops.reshape(logits, rows))
+        return {**outputs, "logits": logits, "errors": ops.reshape(errors, shape),
+                "hits": ops.reshape(found, shape)}
+
+    def make_cache(self, batch_size, length):
+        """As of `GPT2`."""
+        return self.backbone.make_cache(batch_size, length)
+
+    def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None):
+        """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens."""
+        hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
+        return ops.cast(self.backbone.token_products(hidden[:, -1]), "float32"), cache
+
+    def _labels(self, batch):
+        if "label" in batch:
+            return ops.cast(batch["label"], "int32")
+        # After the last there is none; its weight is 0.
+        return ops.roll(ops.cast(batch["token_ids"], "int32"), -1, axis=1)
+
+    def _weights(self, batch):
+        weights = ops.ones(ops.shape(batch["token_ids"]), "float32")
+        if "padding_mask" in batch:
+            weights = weights * ops.cast(batch["padding_mask"], "float32")
+        if "label" not in batch:
+            known = ops.cast(ops.arange(ops.shape(weights)[1]) < ops.shape(weights)[1] - 1,
+                             "float32")
+            weights = weights * known * ops.roll(weights, -1, axis=1)
+            if "pack_ids" in batch:
+                packs = batch["pack_ids"]
+                weights = weights * ops.cast(packs == ops.roll(packs, -1, axis=1), "float32")
+        if "sample_weight" in batch:
+            rows = ops.cast(batch["sample_weight"], "float32")
+            weights = weights * (rows[:, None] if len(rows.shape) == 1 else rows)
+        return weights
+
+    def loss_weights(self, batch):
+        return {"token": ops.sum(self._weights(batch))}
+
+    def loss_errors(self, outputs, batch):
+        return {"token": ops.sum(outputs["errors"] * self._weights(batch))}
+
+    def metric_sums(self, outputs, batch):
+        weights = self._weights(batch)
+        return {"token_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}
