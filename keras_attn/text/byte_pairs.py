@@ -1,0 +1,186 @@
+"""GPT-2's tokenizer: pairs of bytes, joined again and again."""
+
+import hashlib
+import itertools
+import json
+import posixpath
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError
+from keras_attn.whole_files import write_whole
+
+END_OF_TEXT = "<|endoftext|>"
+# The vocabulary and the merges: of transformers and of openai/gpt-2.
+FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
+_VERSION = "#version: 0.2"
+_CHUNK = 10_000  # texts
+
+
+class BytePairTokenizer:
+    """Turns any text into ids and back, byte for byte, as openai/gpt-2 does.
+
+    Nothing in a text stands for a mark: `<|endoftext|>` in it is cut like any other.
+
+    Args:
+        vocabulary: List of str; a piece's id is its place. Bytes are written as the printable
+            characters that stand for them.
+        merges: List of pairs of pieces, the first to be joined first.
+
+    Attributes:
+        vocabulary, vocabulary_size, merges: As given.
+        end_id: Of `<|endoftext|>`, which is between texts.
+        unk_id: None: there are no unknown pieces.
+        lowercase: False.
+        separator: What joins sentences of a document.
+        sha256: Of vocabulary and merges.
+
+    Raises:
+        UserError: If the vocabulary lacks a byte, `<|endoftext|>` or a piece of a merge.
+
+    Reference:
+        Radford et al., Language Models are Unsupervised Multitask Learners, 2019, section 2.2.
+    """
+
+    unk_id, lowercase, separator = None, False, " "
+
+    def __init__(self, vocabulary, merges):
+        import tokenizers
+
+        self.vocabulary = list(vocabulary)
+        self.merges = [tuple(pair) for pair in merges]
+        self.vocabulary_size = len(self.vocabulary)
+        ids = {piece: number for number, piece in enumerate(self.vocabulary)}
+        self._check(ids)
+        self.end_id = ids[END_OF_TEXT]
+        content = "\n".join([*self.vocabulary, "", *map(" ".join, self.merges)])
+        self.sha256 = hashlib.sha256(content.encode()).hexdigest()
+        self._tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, self.merges))
+        self._tokenizer.pre_tokenizer = _byte_level()
+        self._tokenizer.decoder = tokenizers.decoders.ByteLevel()
+
+    def _check(self, ids):
+        needed = [END_OF_TEXT, *_alphabet()]
+        needed += itertools.chain.from_iterable((*pair, "".join(pair)) for pair in self.merges)
+        missing = [piece for piece in needed if piece not in ids]
+        if missing or len(ids) < len(self.vocabulary):
+            fault = f"without {missing[0]!r}" if missing else "a piece twice"
+            raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
+                            f"{END_OF_TEXT} and what merges join. Received: {fault}")
+
+    @classmethod
+    def from_folder(cls, folder):
+        """Reads vocab.json and merges.txt of a folder, or encoder.json and vocab.bpe.
+
+        Raises:
+            UserError: If they are not there, or are something else.
+        """
+        for names in FILES:
+            vocabulary, merges = (posixpath.join(str(folder), name) for name in names)
+            if tf.io.gfile.exists(vocabulary) and tf.io.gfile.exists(merges):
+                break
+        else:
+            raise UserError(f"A folder with {' and '.join(FILES[0])} is needed. "
+                            f"Received: {folder}")
+        try:
+            ids = json.loads(_read(vocabulary))
+            pieces = sorted(ids, key=ids.get)
+            if [ids[piece] for piece in pieces] != list(range(len(pieces))):
+                raise ValueError("ids are not 0, 1, 2, …")
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UserError("A JSON object of pieces and their ids is needed. "
+                            f"Received: {vocabulary} ({error})") from error
+        try:
+            lines = _read(merges).split("\n")
+            lines = lines[1:] if lines[0].startswith("#version") else lines
+            pairs = [tuple(line.rstrip("\r").split(" ")) for line in lines if line.strip()]
+            if any(len(pair) != 2 for pair in pairs):
+                raise ValueError("a line is no pair")
+        except ValueError as error:
+            raise UserError(f"Lines of two pieces are needed. Received: {merges} ({error})"
+                            ) from error
+        return cls(pieces, pairs)
+
+    def write(self, folder):
+        """Writes vocab.json and merges.txt, each whole or not at all."""
+        ids = {piece: number for number, piece in enumerate(self.vocabulary)}
+        lines = [_VERSION, *map(" ".join, self.merges), ""]
+        for name, text in zip(FILES[0], (json.dumps(ids, ensure_ascii=False), "\n".join(lines)),
+                              strict=True):
+            write_whole(posixpath.join(str(folder), name), text.encode())
+
+    def encode(self, texts, threads=None):
+        """Token ids.
+
+        Args:
+            texts: List of str.
+            threads: Not used; the library takes all cores.
+
+        Returns:
+            (ids, ends): int32 ids of all texts in a row, and int64 `(N,)`, where each text ends.
+        """
+        flat, lengths = [np.zeros(0, np.int32)], []
+        for start in range(0, len(texts), _CHUNK):
+            rows = self._tokenizer.encode_batch_fast(list(texts[start:start + _CHUNK]))
+            lengths += map(len, rows)
+            flat += [np.array(row.ids, np.int32) for row in rows]
+        return np.concatenate(flat), np.cumsum(lengths, dtype=np.int64)
+
+    def decode(self, rows):
+        """Texts of token ids.
+
+        Args:
+            rows: List of lists or arrays of integers.
+
+        Returns:
+            List of strings; bytes that are no UTF-8 become U+FFFD.
+        """
+        return self._tokenizer.decode_batch([np.asarray(row).tolist() for row in rows],
+                                            skip_special_tokens=False)
+
+
+def train_byte_pairs(texts, size):
+    """Trains a tokenizer.
+
+    Args:
+        texts: Iterable of str.
+        size: Pieces at most, the 256 bytes and `<|endoftext|>`, which is the last, included.
+
+    Returns:
+        A `BytePairTokenizer`.
+
+    Raises:
+        UserError: If `size` has no room for these.
+    """
+    import tokenizers
+
+    alphabet = _alphabet()
+    if size <= len(alphabet):
+        raise UserError(f"A vocabulary of byte pairs has {len(alphabet) + 1} pieces at least. "
+                        f"Received: data.vocab_size={size}")
+    trained = tokenizers.Tokenizer(tokenizers.models.BPE())
+    trained.pre_tokenizer = _byte_level()
+    trained.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(
+        vocab_size=size - 1, min_frequency=2, initial_alphabet=alphabet, show_progress=False))
+    model = json.loads(trained.to_str())["model"]
+    pieces = sorted(model["vocab"], key=model["vocab"].get)
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+    return BytePairTokenizer([*pieces, END_OF_TEXT], pairs)
+
+
+def _byte_level():
+    import tokenizers
+
+    return tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+
+def _alphabet():
+    import tokenizers
+
+    return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+
+
+def _read(path):
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read().decode("utf-8-sig")

@@ -1,0 +1,90 @@
+"""Byte pairs: the ids of openai/gpt-2, and text that comes back byte for byte."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_attn.errors import UserError
+from keras_attn.text.byte_pairs import END_OF_TEXT, BytePairTokenizer, train_byte_pairs
+
+TEXTS = ["low lower lowest, newer newest", "the low road\tand  the high road\n", "naïve 🙂 ﬁ",
+         END_OF_TEXT, "", " leading", "it's we'll they're", "1234567 3.14"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_byte_pairs(TEXTS * 3, 300)
+
+
+def rows_of(tokenizer, texts):
+    ids, ends = tokenizer.encode(texts)
+    return np.split(ids, ends[:-1])
+
+
+def test_text_comes_back_byte_for_byte(tokenizer):
+    assert tokenizer.decode(rows_of(tokenizer, TEXTS)) == TEXTS
+    assert tokenizer.vocabulary[-1] == END_OF_TEXT and tokenizer.vocabulary_size == 300
+    assert max(map(max, (r for r in rows_of(tokenizer, TEXTS) if len(r)))) < tokenizer.end_id
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text())
+def test_any_text_comes_back(text):
+    tokenizer = BytePairTokenizer([*_bytes(), END_OF_TEXT], [])
+    (row,) = rows_of(tokenizer, [text])
+    assert len(row) == len(text.encode())  # nothing is joined
+    assert tokenizer.decode([row]) == [text]
+
+
+def test_the_pair_that_is_first_is_joined_first():
+    pieces = [*_bytes(), "ab", "bc", "abc", END_OF_TEXT]
+    first = {"ab": ["ab", "c"], "bc": ["a", "bc"]}
+    for pairs in ([("a", "b"), ("b", "c")], [("b", "c"), ("a", "b")]):
+        tokenizer = BytePairTokenizer(pieces, pairs)
+        (row,) = rows_of(tokenizer, ["abc"])
+        assert [pieces[i] for i in row] == first["".join(pairs[0])]
+
+
+def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
+    tokenizer.write(tmp_path)
+    again = BytePairTokenizer.from_folder(tmp_path)
+    assert again.sha256 == tokenizer.sha256 and again.vocabulary == tokenizer.vocabulary
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (tmp_path / "vocab.json").rename(theirs / "encoder.json")
+    (theirs / "vocab.bpe").write_bytes((tmp_path / "merges.txt").read_bytes())
+    assert BytePairTokenizer.from_folder(theirs).sha256 == tokenizer.sha256
+    with pytest.raises(UserError, match=r"vocab\.json and merges\.txt"):
+        BytePairTokenizer.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(("vocabulary", "merges", "message"), [
+    ("[1, 2]", "", "object of pieces and their ids"),
+    ("{", "", "object of pieces and their ids"),
+    ('{"a": 0, "b": 7}', "", "ids are not 0, 1, 2"),
+    (None, "a b c\n", "Lines of two pieces"),
+    (None, "a zzz\n", "without 'zzz'"),
+    ('{"a": 0}', "", "all bytes"),
+])
+def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message):
+    ids = {piece: number for number, piece in enumerate([*_bytes(), END_OF_TEXT])}
+    (tmp_path / "vocab.json").write_text(vocabulary or json.dumps(ids), encoding="utf-8")
+    (tmp_path / "merges.txt").write_text(merges)
+    with pytest.raises(UserError, match=message):
+        BytePairTokenizer.from_folder(tmp_path)
+
+
+def test_training_twice_gives_the_same_pieces(tokenizer):
+    assert train_byte_pairs(TEXTS * 3, 300).sha256 == tokenizer.sha256
+    with pytest.raises(UserError, match="257 pieces at least"):
+        train_byte_pairs(TEXTS, 256)
+
+
+def _bytes():
+    """What GPT-2 writes for the bytes: printable ones as they are, others from U+0100 on."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    return [*map(chr, printable), *(chr(256 + n) for n in range(len(others)))]
