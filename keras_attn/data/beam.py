@@ -20,7 +20,7 @@ from keras_attn.data.processes import in_threads
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.errors import UserError, nearest
 from keras_attn.json_files import read_if_whole, write_json
-from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.text.recipes import tokenizer_of
 
 # "DirectRunner" would try Prism first, a program that Beam downloads; this one is Python alone.
 _LOCAL = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
@@ -74,7 +74,7 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
     Args:
         plan: Of `sources.plan_source`.
         numbers: Which tasks.
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: See `keras_attn.text.recipes`.
         folder: Where the shards go; all workers must reach it.
         pipeline: Of `make_pipeline`, for this call alone.
 
@@ -91,7 +91,7 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
     job_file = tf.io.gfile.join(folder, BEAM_JOBS.replace("*", uuid.uuid4().hex))
     write_json(job_file, _GOING_ON)
     needed = {key: value for key, value in plan.items() if key != "source"}
-    step = _WriteTask(needed, tokenizer.vocabulary, tokenizer.lowercase, folder, job_file)
+    step = _WriteTask(needed, tokenizer.recipe, folder, job_file)
     # Create also shuffles the numbers; without that, a runner may give all of them to one worker.
     _ = pipeline | "Numbers" >> beam.Create(numbers) | _STEP >> beam.ParDo(step)
     try:
@@ -113,10 +113,9 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
 class _WriteTask(beam.DoFn):
     """Writes the task of a number, unless the job has ended."""
 
-    def __init__(self, plan, vocabulary, lowercase, folder, job_file):
+    def __init__(self, plan, recipe, folder, job_file):
         self.plan = plan
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
+        self.recipe = recipe
         self.folder = folder
         self.job_file = job_file
 
@@ -124,7 +123,7 @@ class _WriteTask(beam.DoFn):
         # A process that only reads text must not take the memory of a GPU.
         with contextlib.suppress(RuntimeError):  # TensorFlow is in use here already
             tf.config.set_visible_devices([], "GPU")
-        self.tokenizer = WordPieceTokenizer(self.vocabulary, self.lowercase)
+        self.tokenizer = tokenizer_of(self.recipe)
 
     def process(self, number):
         if read_if_whole(self.job_file) != _GOING_ON:

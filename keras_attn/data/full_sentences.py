@@ -49,7 +49,7 @@ def make_full_rows(shard, *, length, separator, rng):
     Reference:
         Liu et al., RoBERTa, 2019, section 4.2, FULL-SENTENCES.
     """
-    ids, ends, borders = _in_order(shard, rng.permutation(len(shard.document_ends)), separator)
+    ids, ends, borders = in_order(shard, rng.permutation(len(shard.document_ends)), separator)
     stops, room = ends.tolist(), length - 2
     starts, lengths, at = [], [], 0
     while at < len(ids):
@@ -61,7 +61,7 @@ def make_full_rows(shard, *, length, separator, rng):
     return ids, Rows(np.array(starts, np.int64), np.array(lengths, np.int32))
 
 
-def _in_order(shard, order, separator):
+def in_order(shard, order, separator):
     """The documents in another order, each but the last with a separator after it.
 
     Returns:

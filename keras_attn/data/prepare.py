@@ -58,7 +58,7 @@ def prepare(
     Args:
         source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes
             them; or a prepared folder, which is returned if its vocabulary is the tokenizer's.
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: See `keras_attn.text.recipes`.
         folder: Where the shards go.
         processes: How many; by default one for every core, or none besides this for little text.
         run_tasks: Does the tasks elsewhere: a function of (plan, numbers, tokenizer, folder), as

@@ -78,7 +78,7 @@ class PretrainingExamples:
     ):
         check_options(length, max_predictions, masked_fraction, short_fraction, seed)
         index = read_index(folder)
-        _check_vocabulary(folder, index, tokenizer)
+        check_vocabulary(folder, index, tokenizer)
         self.length = length
         self.short_fraction = short_fraction
         self.segments = segments
@@ -328,7 +328,8 @@ def _permutation(count, size, rng):
     return np.concatenate([np.zeros(0, np.int64), *rounds])[:size]
 
 
-def _check_vocabulary(folder, index, tokenizer):
+def check_vocabulary(folder, index, tokenizer):
+    """Raises UserError unless the shards of an index were made with the tokenizer."""
     if index["vocabulary_sha256"] != tokenizer.sha256:
         raise UserError(
             "The shards must be made with the vocabulary in use; prepare the text again in "

@@ -24,7 +24,7 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
     Args:
         plan: Of `sources.plan_source`.
         numbers: Which tasks.
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: See `keras_attn.text.recipes`.
         folder: Where the shards go.
         processes: How many.
 
@@ -38,15 +38,14 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
     job = {
         "plan": plan,
         "folder": folder,
-        "vocabulary": tokenizer.vocabulary,
-        "lowercase": tokenizer.lowercase,
+        "tokenizer": tokenizer.recipe,
     }
     todo, done = SimpleQueue(), SimpleQueue()
     for number in numbers:
         todo.put(number)
     workers = [
         # A process that only reads text must not take the memory of a GPU.
-        start_python(__name__, CUDA_VISIBLE_DEVICES="-1")
+        start_python(__name__, CUDA_VISIBLE_DEVICES="-1", TOKENIZERS_PARALLELISM="false")
         for _ in range(min(processes, len(numbers)))
     ]
     try:
@@ -94,12 +93,12 @@ def _work():
     import tensorflow as tf
 
     from keras_attn.data.shard_writer import write_task
-    from keras_attn.text.wordpiece import WordPieceTokenizer
+    from keras_attn.text.recipes import tokenizer_of
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     job = json.loads(sys.stdin.readline())
-    tokenizer = WordPieceTokenizer(job["vocabulary"], job["lowercase"])
+    tokenizer = tokenizer_of(job["tokenizer"])
     for line in sys.stdin:
         try:
             reply = write_task(job["plan"], int(line), tokenizer, job["folder"])

@@ -25,7 +25,7 @@ def write_task(plan, number, tokenizer, folder, threads=1):
     Args:
         plan: Of `sources.plan_source`.
         number: Which of its tasks.
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: See `keras_attn.text.recipes`.
         folder: Where the shards go.
         threads: To tokenise with.
 
@@ -51,7 +51,7 @@ class ShardWriter:
     Args:
         folder: Where the shards go.
         name: Of this writer, a part of the files' names.
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: See `keras_attn.text.recipes`.
         tokens_per_shard: Tokens of a shard.
         threads: To tokenise with.
 
@@ -92,7 +92,9 @@ class ShardWriter:
 
     def _tokenize(self):
         documents = self._pending
-        sentences = [sentence for document in documents for sentence in document]
+        separator = self.tokenizer.separator
+        sentences = [separator + sentence if number else sentence
+                     for document in documents for number, sentence in enumerate(document)]
         ids, ends = self.tokenizer.encode(sentences, self.threads)
         tokens = np.diff(ends, prepend=0)
         owner = np.repeat(np.arange(len(documents)), [len(document) for document in documents])

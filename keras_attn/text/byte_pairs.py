@@ -34,6 +34,7 @@ class BytePairTokenizer:
         unk_id: None: there are no unknown pieces.
         lowercase: False.
         separator: What joins sentences of a document.
+        recipe: See `keras_attn.text.recipes`.
         sha256: Of vocabulary and merges.
 
     Raises:
@@ -68,6 +69,10 @@ class BytePairTokenizer:
             fault = f"without {missing[0]!r}" if missing else "a piece twice"
             raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
                             f"{END_OF_TEXT} and what merges join. Received: {fault}")
+
+    @property
+    def recipe(self):
+        return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
     def from_folder(cls, folder):

@@ -44,6 +44,8 @@ class WordPieceTokenizer:
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         special_ids: Those five, sorted, int32.
         continuation: `(vocabulary_size,)` bool, True for pieces `##x` that go on a word.
+        separator: "": sentences of a document need nothing between them.
+        recipe: See `keras_attn.text.recipes`.
         sha256: Of the vocabulary's file.
 
     Raises:
@@ -52,6 +54,8 @@ class WordPieceTokenizer:
     Reference:
         Devlin et al., BERT, 2019, section 3; Song et al., Fast WordPiece Tokenization, 2021.
     """
+
+    separator = ""
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)
@@ -83,6 +87,10 @@ class WordPieceTokenizer:
             lower_case_nfd_strip_accents=False,
             max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
         )
+
+    @property
+    def recipe(self):
+        return {"kind": "word_pieces", "vocabulary": self.vocabulary, "lowercase": self.lowercase}
 
     @classmethod
     def from_file(cls, path, lowercase=True):
