@@ -11,7 +11,7 @@ COLDEST = 1e-6  # temperatures below it are none
 
 
 def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
-           seed=0, min_length=0, no_repeat=0, prefix=None, pad_id=0,
+           seed=0, numbers=None, min_length=0, no_repeat=0, prefix=None, pad_id=0,
            return_attention=False, source_length=None):
     """Decodes one sequence a row, the likeliest token or a random one at a time.
 
@@ -29,6 +29,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         top_p: Only the likeliest tokens that together have this probability; None: all.
         seed: Of what is drawn, an integer, also a tensor; a row does not depend on how many there
             are. Alike on every backend.
+        numbers: Integers `(B,)`, of the rows, by which each draws; None: 0 to B - 1.
         min_length, no_repeat, prefix: See `constrain`; N is B.
         pad_id: Fills up what is after the end.
         return_attention: Whether to return what `step` returns third.
@@ -55,17 +56,19 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         if not right:
             raise ValueError(f"{name} is out of range. Received: {name}={value}")
     begin_ids = ops.cast(begin_ids, "int32")
-    rows = ops.shape(begin_ids)[0]
+    count = ops.shape(begin_ids)[0]
+    if numbers is None:
+        numbers = ops.arange(count, dtype="int32")
     ids = ops.concatenate(
-        [begin_ids[:, None], ops.full((rows, max_length), pad_id, "int32")], axis=1)
+        [begin_ids[:, None], ops.full((count, max_length), pad_id, "int32")], axis=1)
     state = {
         "index": ops.zeros((), "int32"), "ids": ids, "cache": cache,
-        "log_probabilities": ops.zeros((rows,), "float32"),
-        "lengths": ops.zeros((rows,), "int32"), "finished": ops.zeros((rows,), "bool"),
-        "done": ops.zeros((rows,), "bool"),
+        "log_probabilities": ops.zeros((count,), "float32"),
+        "lengths": ops.zeros((count,), "int32"), "finished": ops.zeros((count,), "bool"),
+        "done": ops.zeros((count,), "bool"),
     }
     if return_attention:
-        state["attention"] = ops.zeros((rows, max_length, source_length), "float32")
+        state["attention"] = ops.zeros((count, max_length, source_length), "float32")
 
     def goes_on(state):
         return ops.logical_and(state["index"] < max_length,
@@ -81,7 +84,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             best = ops.max(limited, axis=-1, keepdims=True)
             warmed = ops.where(limited <= IMPOSSIBLE / 2, IMPOSSIBLE,
                                (limited - best) / temperature)
-            chosen = _draw(warmed, uniform_noise(rows, index, seed), top_k, top_p)
+            chosen = _draw(warmed, uniform_noise(numbers, index, seed), top_k, top_p)
         else:
             best, likely = likeliest(limited, 1)
             chosen = likely[:, 0]
@@ -109,11 +112,11 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
     return {"token_ids": state["ids"][:, 1:], **{name: state[name] for name in names}}
 
 
-def uniform_noise(rows, index, seed=0):
+def uniform_noise(numbers, index, seed=0):
     """Numbers to draw the tokens of a position by: a hash.
 
     Args:
-        rows: B.
+        numbers: Integers `(B,)`, of the rows.
         index: Integer scalar, the counter that the loop carries.
         seed: Integer, also a tensor.
 
@@ -123,7 +126,7 @@ def uniform_noise(rows, index, seed=0):
     if isinstance(seed, int):
         seed = np.uint32(seed & 0xFFFFFFFF).astype("int32")
     bits = _mixed(ops.cast(seed, "int32"))
-    row = _mixed(bits + ops.arange(rows, dtype="int32"))
+    row = _mixed(bits + ops.cast(numbers, "int32"))
     # The row twice: else those whose hashes are near would draw the same, some positions later.
     bits = _mixed(_mixed(row + ops.cast(index, "int32")) + row)
     # 24 bits, as many as float32 holds.

@@ -63,6 +63,13 @@ def test_a_seed_gives_the_same_and_another_one_others():
     np.testing.assert_array_equal(first[:4], _sample(model, 4, seed=1)["token_ids"])
 
 
+def test_a_row_draws_by_its_number_whatever_its_place():
+    model, numbers = Markov(0), np.array([3, 0, 5], "int32")
+    found = _sample(model, 6, seed=1)["token_ids"]
+    some = _sample(model, 3, seed=1, numbers=numbers)["token_ids"]
+    np.testing.assert_array_equal(some, found[numbers])
+
+
 def _hash(x):
     """The hash in Python's integers, which have no end."""
     x = (x + 0x9E3779B9) % 2**32
@@ -73,7 +80,7 @@ def _hash(x):
 
 @pytest.mark.parametrize("seed", [0, 7, 2**31 - 2, 2**32 - 1])
 def test_noise_is_uniform_and_the_same_everywhere(seed):
-    rows = 20_000
+    rows = np.arange(20_000)
     found = [ops.convert_to_numpy(uniform_noise(rows, index, seed)) for index in range(3)]
     for index, one in enumerate(found):
         hashes = [_hash(_hash(seed) + row) for row in range(50)]
@@ -83,7 +90,7 @@ def test_noise_is_uniform_and_the_same_everywhere(seed):
         assert scipy.stats.kstest(one, "uniform").pvalue > 1e-3
     other = ops.convert_to_numpy(uniform_noise(rows, 0, seed - 1))
     pairs = [(found[0], found[1]), (found[0][:-1], found[0][1:]), (found[0], other)]
-    assert all(abs(np.corrcoef(*pair)[0, 1]) < 4 / np.sqrt(rows) for pair in pairs)
+    assert all(abs(np.corrcoef(*pair)[0, 1]) < 4 / np.sqrt(len(rows)) for pair in pairs)
 
 
 def test_the_number_of_rows_may_be_unknown():
