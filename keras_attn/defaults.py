@@ -3,7 +3,9 @@
 import ml_collections
 from ml_collections.config_dict import placeholder
 
-FINETUNING_EPOCHS = 3.0  # if none of train.steps, train.epochs and train.minutes is given
+# If none of train.steps, train.epochs and train.minutes is given.
+PRETRAINING_MINUTES = 5.0
+FINETUNING_EPOCHS = 3.0
 
 _RUN = {
     "pretrained": (str, "weights to start from: a workdir, a folder of transformers, "
@@ -27,6 +29,9 @@ _UNLABELLED = {
     "validation": (str, "as data.train; without: other docstrings for docstrings, else none"),
     "format": ("auto", "lines, paragraphs, jsonl, tfrecord; auto: found out"),
     "field": ("text", "of JSONL and TFDS"),
+}
+_MASKED = {
+    **_UNLABELLED,
     **_TEXT,
     "max_predictions": (int, "masked tokens of a row at most; without: masked_fraction of length"),
     "masked_fraction": (0.15, "share of tokens to predict"),
@@ -198,7 +203,7 @@ _DECODING = {
 }
 
 _PRETRAINING = {
-    **_RUN, "data": _UNLABELLED, "model": _BERT, "train": _TRAINING,
+    **_RUN, "data": _MASKED, "model": _BERT, "train": _TRAINING,
     "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
 }
 _FINETUNING = {
@@ -207,6 +212,33 @@ _FINETUNING = {
     "eval": {**_EVAL, **_CHOICE}, "checkpoint": _CHECKPOINT,
 }
 
+_LANGUAGE_MODELING = {
+    **_RUN,
+    "data": {
+        "task": ("language_modeling", "what is learnt"),
+        **_UNLABELLED,
+        "train": ("docstrings", "docstrings, files, globs, a list with commas, "
+                                "tfds:NAME[:SPLIT], or a prepared folder"),
+        "format": ("auto", "lines, paragraphs, jsonl; auto: found out"),
+        "encoding": _TEXT["encoding"],
+        "on_bad_text": _TEXT["on_bad_text"],
+        "vocab": (str, "folder with the tokenizer: vocab.json and merges.txt, or encoder.json and "
+                       "vocab.bpe; without: that of `pretrained`, else trained on data.train"),
+        "vocab_size": (8192, "pieces of a vocabulary that is trained"),
+        "length": _TEXT["length"],
+    },
+    "model": {
+        "size": (str, "tiny, mini, small, medium, large, xl; without: that of `pretrained` or "
+                      "tiny"),
+        **{name: _BERT[name] for name in ("num_layers", "hidden_dim", "num_heads",
+                                          "intermediate_dim")},
+        "max_length": (int, "positions; without: 1024"),
+        "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, "
+                           "or 0 (GPT-2: 0.1)"),
+        "initializer_range": (float, "spread of first weights; without: 0.02"),
+    },
+    "train": _TRAINING, "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
+}
 _TRANSLATION = {
     **_RUN, "data": _TRANSLATED, "model": _TRANSFORMER, "train": _TRANSLATING, "eval": _DECODING,
     "checkpoint": {**_CHECKPOINT, "average": (
@@ -218,6 +250,11 @@ _TRANSLATION = {
 def pretraining_defaults():
     """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
     return _config(_PRETRAINING)
+
+
+def language_modeling_defaults():
+    """Returns the config of training a GPT-2; `configs/gpt2_small.py` shows its use."""
+    return _config(_LANGUAGE_MODELING)
 
 
 def finetuning_defaults():
@@ -266,7 +303,8 @@ def fields(config, prefix=""):
 def meaning(config, path):
     """What a field of a config is for; "" for a field that is not one of ours."""
     task = config.get("data", {}).get("task", "")
-    entry = {"": _PRETRAINING, "translation": _TRANSLATION}.get(task, _FINETUNING)
+    entry = {"": _PRETRAINING, "language_modeling": _LANGUAGE_MODELING,
+             "translation": _TRANSLATION}.get(task, _FINETUNING)
     for name in path.split("."):
         entry = entry.get(name, {}) if isinstance(entry, dict) else {}
     return entry[1] if entry else ""

@@ -1,7 +1,8 @@
 """The folder a run leaves behind: what is in it, writing and reading it.
 
     config.json      the resolved config, architecture, hashes of the data, versions, the command
-    vocab.txt        the vocabulary
+    vocab.txt        the vocabulary; of a translator subwords.model; of a GPT-2 vocab.json and
+                     merges.txt
     labels.json      names of the classes (finetuned models)
     reading.json     above which score a question has no answer (of reading comprehension)
     data/            shards of token ids
@@ -27,7 +28,7 @@ import tensorflow as tf
 
 import keras_attn
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_json, write_json
+from keras_attn.json_files import read_if_whole, read_json, write_json
 from keras_attn.lock_file import lock_file
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
@@ -38,6 +39,13 @@ CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eva
               "model.initial_embeddings", "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
+
+
+def kind_of(folder):
+    """Kind of the run that a folder is of; None if it is of none."""
+    config = posixpath.join(str(folder), "config.json")
+    found = read_if_whole(config) if tf.io.gfile.exists(config) else None
+    return found.get("kind") if isinstance(found, dict) else None
 
 
 class Workdir:
@@ -165,7 +173,8 @@ class Workdir:
         """
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
-        for name in ("vocab.txt", "labels.json", "reading.json", "subwords.model", "lock"):
+        for name in ("vocab.txt", "labels.json", "reading.json", "subwords.model", "vocab.json",
+                     "merges.txt", "lock"):
             if tf.io.gfile.exists(self / name):
                 tf.io.gfile.remove(self / name)
         splits = ("data/validation", "data/train")

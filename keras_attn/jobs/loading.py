@@ -8,10 +8,13 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
+from keras_attn.jobs.generating import Generator
+from keras_attn.jobs.language_models import KIND as LANGUAGE_MODELING
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.translators import Translator, is_translator
 from keras_attn.training.probabilities import mean_by_text, probabilities
 from keras_attn.training.strategies import check_backend
+from keras_attn.workdir import kind_of
 
 MASK = "[MASK]"
 
@@ -25,7 +28,7 @@ def load(folder, lowercase=None):
 
     Returns:
         An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies;
-        an `Answerer`, if it reads; a `Translator`.
+        an `Answerer`, if it reads; a `Translator`; a `Generator`, if it tells the next token.
 
     Raises:
         UserError: If the folder holds no model.
@@ -33,6 +36,8 @@ def load(folder, lowercase=None):
     check_backend()
     if is_translator(folder):
         return Translator.load(folder)
+    if kind_of(folder) == LANGUAGE_MODELING:
+        return Generator.load(folder)
     saved = Saved(folder, lowercase)
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
              "reading": Answerer}
@@ -337,6 +342,9 @@ def load_predictor(folder, answers=False):
     if isinstance(model, Translator):
         raise UserError("A model that classifies is needed; `python -m finetune.translate` uses "
                         f"one that translates. Received: {folder}")
+    if isinstance(model, Generator):
+        raise UserError("A model that classifies is needed; `python -m pretrain.generate` uses "
+                        f"one that goes on with texts. Received: {folder}")
     if not isinstance(model, (Predictor, Answerer)):
         raise UserError("A finetuned workdir is needed to predict. "
                         f"Received: {folder}, which holds no classifier")

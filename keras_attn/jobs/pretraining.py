@@ -1,42 +1,18 @@
-"""Pretraining: text in, a workdir with a BERT out."""
+"""Pretraining: text in, a workdir with a model of it out."""
 
-import functools
-import math
-import posixpath
-import re
-import time
-
-import numpy as np
-import tensorflow as tf
-
-from keras_attn.data.batches import StreamBatches
-from keras_attn.data.cooccurrences import cooccurrence_vectors
-from keras_attn.data.files import file_sha256, find_files
-from keras_attn.data.prepare import prepare
-from keras_attn.data.pretraining import PretrainingExamples, check_options
-from keras_attn.data.shards import is_prepared, read_index
-from keras_attn.data.tfrecords import TFRecordExamples
-from keras_attn.errors import UserError
-from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
-from keras_attn.jobs.preparing import vocabulary_of
-from keras_attn.jobs.run import Run
-from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.text.vocabulary import read_vocabulary
-from keras_attn.training.strategies import agree
-
-DEFAULT_MINUTES = 5.0
-ROWS_COUNTED = 16_384
-TOKENS_COUNTED = 2**24  # for the first embeddings
+from keras_attn.jobs.pretraining_bert import pretrain_bert
+from keras_attn.jobs.pretraining_gpt2 import pretrain_gpt2
 
 
 def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
              virtual_devices=0, tpu=None):
-    """Pretrains a BERT with masked-LM and next-sentence prediction.
+    """Pretrains a BERT, which guesses hidden words, or a GPT-2, which tells the next one.
 
     The same call with the same config goes on from the newest checkpoint.
 
     Args:
-        config: ConfigDict of `pretraining_defaults()`, as the files in configs/ make.
+        config: ConfigDict of `pretraining_defaults()` or `language_modeling_defaults()`, as the
+            files in configs/ make.
         workdir: Folder for all results; replaces `config.workdir`.
         pretrained: Where to take the first weights from, a workdir or what
             `keras_attn.convert` reads; replaces `config.pretrained`.
@@ -44,222 +20,12 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:
-        Dict, as in results.json: final validation metrics (`mlm_accuracy`,
-        `mlm_loss`, `nsp_accuracy`, …), steps, speed, versions, hashes.
+        Dict, as in results.json: final validation metrics, steps, speed, versions, hashes.
 
     Raises:
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
-              {"minutes": DEFAULT_MINUTES}, dry_run, strategy, virtual_devices, tpu)
-    with run.locked():
-        config, data = run.config, run.config.data
-        check_options(data.length, _max_predictions(data), data.masked_fraction,
-                      data.short_fraction, config.train.seed)
-        heads = _heads(run)
-        architecture = choose_architecture(run, use_pooler=heads["next_sentence"])
-        new = run.match_heads(_names(heads), anew=_other_question(run))
-        tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
-        architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        # The smaller first: a mistake in it shows before the larger is worked through.
-        validation = _examples(run, "validation", _validation(data), tokenizer)
-        train = _examples(run, "train", data.train, tokenizer)
-        if not validation:
-            run.say("no data.validation: the results will hold no metrics")
-        run.start(architecture, heads, _hashes(run))
-
-        def make_model():
-            backbone = BertEncoder(**architecture, dtype=config.train.precision,
-                                   seed=config.train.seed, name="bert_encoder")
-            model = BertPretrainer(backbone, **heads, dtype=config.train.precision,
-                                   name="bert_pretrainer")
-            model.build()
-            return model
-
-        def first_weights(model):
-            if run.pretrained:
-                run.pretrained.assign(model, new)
-                del run.pretrained  # and with it the memory of its weights
-            elif config.model.initial_embeddings == "cooccurrences":
-                _place_tokens(run, model.backbone, train, tokenizer)
-            if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
-                model.mlm_bias.assign(_log_frequencies(train, tokenizer))
-
-        validation = validation and StreamBatches(
-            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
-        length = functools.cache(lambda: _characters_of_a_mask(validation, tokenizer))
-
-        def metrics(results, rows, _):
-            # Vocabularies of different pieces compare by it.
-            return {**results, "mlm_loss_per_character": results["mlm_loss"] / length()}
-
-        return run.train(make_model, first_weights, StreamBatches(train, config.train.batch_size),
-                         validation, metrics=metrics)
-
-
-def _heads(run):
-    """Arguments of `BertPretrainer` besides the backbone."""
-    if run.resumed:
-        return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
-    start, two = run.pretrained, run.config.data.segments != "full_sentences"
-    known = start.heads if start and start.kind == "pretraining" else {}
-    next_sentence, ordered = run.config.model.next_sentence, _ordered(run.config)
-    if next_sentence is None:
-        next_sentence = two and (ordered or known.get("next_sentence", True))
-    if next_sentence and not two:
-        raise UserError("model.next_sentence needs rows of two segments. Received: "
-                        "model.next_sentence=True, data.segments=full_sentences")
-    if ordered and not next_sentence:
-        raise UserError("data.segments=sentence_order needs the head that tells the order. "
-                        "Received: model.next_sentence=False")
-    return {"next_sentence": next_sentence, "tie_embeddings": known.get("tie_embeddings", True)}
-
-
-def _other_question(run):
-    """The head that learned another question about two segments than this run asks, if any."""
-    start = None if run.resumed else run.pretrained
-    return ["nsp_dense"] if start and _ordered(start.config) != _ordered(run.config) else []
-
-
-def _ordered(config):
-    return config["data"].get("segments") == "sentence_order"
-
-
-def _names(heads):
-    """Names of the heads that these arguments make."""
-    names = ["mlm_dense", "mlm_norm", "mlm_bias"]
-    names += [] if heads["tie_embeddings"] else ["mlm_embedding"]
-    return names + (["nsp_dense", "pooler"] if heads["next_sentence"] else [])
-
-
-def _validation(data):
-    if data.validation is None and data.train == "docstrings":
-        return "docstrings"
-    return data.validation
-
-
-def _train_vocabulary(run):
-    data = run.config.data
-    beside = posixpath.join(data.train, "vocab.txt")
-    if is_prepared(data.train) and tf.io.gfile.exists(beside):
-        return read_vocabulary(beside)
-    if _is_tfrecord(data, data.train) or is_prepared(data.train):
-        raise UserError("data.vocab is needed with data that hold token ids already. "
-                        f"Received: data.vocab=None, data.train={data.train}")
-    return vocabulary_of(data.train, data.vocab_size, data.lowercase, run.say, **_reading(data))
-
-
-def _reading(data):
-    return {"format": data.format, "encoding": data.encoding, "field": data.field,
-            "on_bad_text": data.on_bad_text}
-
-
-def _is_tfrecord(data, source):
-    return data.format == "tfrecord" or bool(re.search(r"\.tf_?records?(\.gz)?(\W|$)", source))
-
-
-def _examples(run, split, source, tokenizer):
-    """Examples of a split, made from whatever the source is; None without source."""
-    data = run.config.data
-    if not source:
-        return None
-    exact = split == "validation"
-    if _is_tfrecord(data, source):
-        if data.spans or data.segments != "next_sentence":
-            raise UserError("TFRecords hold rows and masks that are made already. Received: "
-                            f"data.segments={data.segments}, data.spans={data.spans}")
-        if data.pack > 1:
-            raise UserError("TFRecords hold rows that are laid out already. Received: "
-                            f"data.pack={data.pack}")
-        examples = TFRecordExamples(source, tokenizer, seed=run.config.train.seed, exact=exact)
-        if examples.length != data.length:
-            raise UserError("data.length must be that of the TFRecords. Received: "
-                            f"data.length={data.length}, {source} has {examples.length}")
-        return examples
-    folder = _folder(run, split, source)
-    # A resumed run keeps its shards, whatever became of the text since.
-    if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
-        prepare(source, tokenizer, folder, split=split, log=run.say, **_reading(data))
-    run.meet()
-    return PretrainingExamples(
-        folder, tokenizer, length=data.length,
-        max_predictions=_max_predictions(data),
-        masked_fraction=data.masked_fraction, short_fraction=data.short_fraction,
-        whole_words=data.whole_words, spans=data.spans, segments=data.segments,
-        pack=1 if exact else data.pack,  # validation has a row for each example
-        seed=run.config.train.seed, exact=exact,
-    )
-
-
-def _max_predictions(data):
-    if data.max_predictions is None:
-        return math.ceil(data.masked_fraction * data.length)
-    return data.max_predictions
-
-
-def _folder(run, split, source):
-    return source if is_prepared(source) else run.workdir / f"data/{split}"
-
-
-def _log_frequencies(examples, tokenizer):
-    """Logarithm of each token's share, so that the first steps need not learn it.
-
-    Counted in the first rows; each token counts once more, the special ones only so.
-    """
-    rows = examples.rows(0, min(examples.num_examples, ROWS_COUNTED))
-    counts = np.bincount(rows["token_ids"].ravel(), minlength=tokenizer.vocabulary_size)
-    counts[tokenizer.special_ids] = 0
-    return np.log((counts + 1.0) / (counts + 1.0).sum())
-
-
-def _place_tokens(run, backbone, examples, tokenizer):
-    """Starts the token table near to what it will be; as long vectors as at random."""
-    begin, table = time.monotonic(), backbone.token_embedding.numpy()
-    if run.chief:
-        rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
-        vectors = cooccurrence_vectors(true_ids(examples.rows(0, rows)), *table.shape,
-                                       tokenizer.special_ids, run.config.train.seed)
-        vectors *= np.linalg.norm(table, axis=1).mean()
-        table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
-    # Sums differ by machine in their last bits.
-    backbone.token_embedding.assign(agree(run.strategy, table.ravel()).reshape(table.shape))
-    run.say("counted which tokens occur near each other, for their first embeddings: "
-            f"{time.monotonic() - begin:.1f} s")
-
-
-def true_ids(batch):
-    """Token ids as they were before they were masked."""
-    ids, used = batch["token_ids"].copy(), batch["mask_weights"] > 0
-    ids[np.nonzero(used)[0], batch["mask_positions"][used]] = batch["mask_ids"][used]
-    return ids
-
-
-def _characters_of_a_mask(batches, tokenizer):
-    """Mean number of characters of the tokens to predict."""
-    lengths = np.array([len(piece.removeprefix("##")) for piece in tokenizer.vocabulary])
-    characters = masks = 0.0
-    for number in range(batches.num_batches):
-        batch = batches.batch(number, 0, batches.batch_size)
-        weights = batch["mask_weights"] * batch["sample_weight"][:, None]
-        characters += np.sum(lengths[batch["mask_ids"]] * weights, dtype=np.float64)
-        masks += np.sum(weights, dtype=np.float64)
-    return characters / masks if characters else 1.0
-
-
-def _hashes(run):
-    """SHA-256 of the vocabulary, of each split's files and of the shards made from them."""
-    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
-    data = run.config.data
-    for split, source in (("train", data.train), ("validation", _validation(data))):
-        if not source:
-            continue
-        if _is_tfrecord(data, source):
-            hashes.update({name: file_sha256(name) for name in find_files(source)})
-        else:
-            index = read_index(_folder(run, split, source))
-            for file in index["source"]["source"].get("files", ()):
-                hashes[file["file"]] = file["sha256"]
-            for shard in index["shards"]:
-                hashes[f"{split}/{shard['file']}"] = shard["sha256"]
-    return hashes
+    once = {"language_modeling": pretrain_gpt2}.get(config.data.get("task"), pretrain_bert)
+    return once(config, workdir, pretrained, dry_run, strategy=strategy,
+                virtual_devices=virtual_devices, tpu=tpu)

@@ -14,6 +14,7 @@ from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
 from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import DEFAULTS, check_fields
+from keras_attn.jobs.language_models import SavedLanguageModel
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.training.evaluation import Evaluator
@@ -28,7 +29,7 @@ class Run:
     """One run: its config checked, its workdir locked, its strategy made.
 
     Args:
-        kind: "pretraining", "finetuning", "reading" or "translation".
+        kind: "pretraining", "language_modeling", "finetuning", "reading" or "translation".
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
@@ -71,6 +72,8 @@ class Run:
         source = self.config.pretrained
         if source and self.kind == "translation":
             return SavedTranslator(source)
+        if source and self.kind == "language_modeling":
+            return SavedLanguageModel(source)
         return Saved(source, self.config.data.lowercase, "data.lowercase") if source else None
 
     @contextlib.contextmanager

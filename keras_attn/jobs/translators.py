@@ -1,7 +1,5 @@
 """Trained translators: text in, translations out."""
 
-import functools
-
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -11,26 +9,19 @@ from keras_attn.data.table_formats import is_text
 from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError
 from keras_attn.generation import beam_search
-from keras_attn.json_files import read_if_whole
+from keras_attn.jobs.saved_run import SavedRun
 from keras_attn.models import Transformer
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
-from keras_attn.training.checkpoints import (
-    Checkpoints,
-    assign_values,
-    digest,
-    variables_by_path,
-)
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, kind_of
 
+KIND = "translation"
 SUBWORDS = "subwords.model"
 STEP = 8  # lengths of what is translated together are multiples of it
 
 
 def is_translator(folder):
     """Whether a folder is the workdir of a translator."""
-    config = tf.io.gfile.join(str(folder), "config.json")
-    found = read_if_whole(config) if tf.io.gfile.exists(config) else None
-    return isinstance(found, dict) and found.get("kind") == "translation"
+    return kind_of(folder) == KIND
 
 
 def read_sentences(data, source, target, split):
@@ -59,50 +50,18 @@ def search_length(length, model):
     return min(steps, model.max_length) if model.positions == "learned" else steps
 
 
-class SavedTranslator:
-    """A translator to start from.
+class SavedTranslator(SavedRun):
+    """A translator to start from; see `SavedRun`.
 
-    Args:
-        path: Its workdir.
-
-    Raises:
-        UserError: If it is none.
+    Attributes:
+        subwords: Its `Subwords`.
     """
 
+    KIND, NAME = KIND, "a translator"
+
     def __init__(self, path):
-        self.path = path
-        workdir = Workdir(path)
-        saved = workdir.read_config()
-        if saved is None or saved["kind"] != "translation":
-            held = "without config.json" if saved is None else f"of {saved['kind']}"
-            raise UserError(f"A workdir of a translator is needed. Received: {path}, {held}")
-        self.config, self.architecture = saved["config"], saved["architecture"]
-        self.subwords = Subwords.from_file(workdir / SUBWORDS)
-        checkpoint = self.config["checkpoint"]
-        self._average = checkpoint["average"]
-        self._checkpoints = Checkpoints(
-            workdir / "checkpoints", regular=checkpoint["every"] if self._average > 1 else 1)
-
-    @functools.cached_property
-    def weights(self):
-        """Arrays by path: the mean of the newest checkpoints, or the best, as the run chose."""
-        if self._average > 1:
-            found, count = self._checkpoints.read_mean(self._average)
-            if count:
-                return found
-        best = self._checkpoints.read_best("model/")
-        if best is None:
-            raise UserError(f"A whole checkpoint is needed. Received: {self.path}")
-        return best[0]
-
-    @property
-    def sha256(self):
-        """Of all weights."""
-        return digest(self.weights)
-
-    def assign(self, model):
-        """Sets the weights of a model of the same architecture."""
-        assign_values(variables_by_path(model), self.weights, f"The checkpoint of {self.path}")
+        super().__init__(path)
+        self.subwords = Subwords.from_file(Workdir(path) / SUBWORDS)
 
     def make_model(self):
         """The trained model."""

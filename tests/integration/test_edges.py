@@ -18,7 +18,7 @@ from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaul
 from keras_attn.errors import UserError
 from keras_attn.jobs.predicting import predict_file
 from keras_attn.jobs.preparing import prepare_folder
-from keras_attn.jobs.pretraining import true_ids
+from keras_attn.jobs.pretraining_bert import true_ids
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
 

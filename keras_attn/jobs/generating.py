@@ -1,0 +1,208 @@
+"""Trained language models: the beginning of a text in, what may follow out."""
+
+import itertools
+import json
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.table_formats import Lines, is_text
+from keras_attn.errors import UserError
+from keras_attn.generation import beam_search, sample
+from keras_attn.jobs.language_models import SavedLanguageModel
+from keras_attn.jobs.outputs import opened
+
+CHUNK = 256  # prompts held in memory
+STEP = 16  # prompts worked on together are padded to a multiple of it
+BETWEEN = "-" * 20  # texts that are printed
+
+
+def generate_texts(workdir, prompts, output="-", **options):
+    """Writes what may follow each prompt: plain, or a line of JSON each to a .jsonl.
+
+    Args:
+        workdir: Of a language model.
+        prompts: List of strings, or a text file of one a line.
+        output: File that ends in .jsonl; `-` for standard output.
+        **options: Of `Generator.generate`.
+    """
+    saved = SavedLanguageModel(workdir)  # before the output is opened
+    if isinstance(prompts, str):
+        prompts = (line.rstrip("\r\n") for line in Lines(prompts, "utf-8"))
+    prompts, options = iter(prompts), {**options, "nbest": options.get("nbest") or 1}
+    with opened(output, (".jsonl",)) as file:
+        generator, number = Generator.load(saved), 0
+        while chunk := list(itertools.islice(prompts, CHUNK)):
+            for found in generator.generate(chunk, number=number, **options):
+                if output == "-":
+                    file.write("".join(f"{one['text']}\n{BETWEEN}\n" for one in found))
+                else:
+                    file.write(json.dumps(found, ensure_ascii=False) + "\n")
+            file.flush()
+            number += len(chunk)
+
+
+class Generator:
+    """Goes on with texts.
+
+    Args:
+        model: `GPT2LanguageModel`.
+        tokenizer: `BytePairTokenizer`.
+
+    Attributes:
+        max_length: Tokens of a prompt and of what follows together.
+    """
+
+    def __init__(self, model, tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+        self.max_length = model.backbone.max_length
+        self._found = tf.function(self.search, autograph=False)
+
+    @classmethod
+    def load(cls, folder):
+        """That of a workdir, or of a `SavedLanguageModel`."""
+        saved = folder if isinstance(folder, SavedLanguageModel) else SavedLanguageModel(folder)
+        return cls(saved.make_model(), saved.tokenizer)
+
+    def generate(self, prompts, max_tokens=64, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
+                 beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
+                 batch_size=16, number=0):
+        """Goes on with texts.
+
+        Args:
+            prompts: A string, or a list of them; "" begins a new text.
+            max_tokens: Tokens to add at most, with the mark of the end.
+            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy.
+            seed: Of what is drawn.
+            beam: Hypotheses of a beam search, which draws nothing; None: sample. Texts that come
+                to their end are better than those that do not.
+            length_penalty: See `beam_search`.
+            nbest: How many continuations of each, all drawn, or those of the beam; None: one.
+            min_tokens, no_repeat: See `constrain`.
+            batch_size: Texts worked on together; the results do not depend on it.
+            number: Of the first prompt: each draws by its own.
+
+        Returns:
+            The prompt with what follows, a string, or a list of them; with `nbest` instead of
+            each string a list of dicts, of a beam the best first: `text`; `continuation`, what
+            was added; `log_probability`, the model's, of that; and `finished`, whether it came to
+            the end of the text.
+
+        Raises:
+            UserError: If something is out of range, or a prompt has too many tokens.
+        """
+        if isinstance(prompts, str):
+            return self.generate(
+                [prompts], max_tokens, temperature=temperature, top_k=top_k, top_p=top_p,
+                seed=seed, beam=beam, length_penalty=length_penalty, nbest=nbest,
+                min_tokens=min_tokens, no_repeat=no_repeat, batch_size=batch_size,
+                number=number)[0]
+        self._check(max_tokens, beam, nbest, batch_size)
+        options = {"min_length": min_tokens, "no_repeat": no_repeat}
+        if beam:
+            options |= {"beams": beam, "length_penalty": length_penalty}
+        else:
+            options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        rows = self._encode(list(prompts), max_tokens)
+        copies = 1 if beam else nbest or 1
+        # A row for each that is drawn; neighbours of similar length.
+        order = sorted(range(len(rows) * copies), key=lambda n: len(rows[n // copies]))
+        found = [[] for _ in rows]
+        for start in range(0, len(order), batch_size):
+            numbers = np.array(order[start:start + batch_size], np.int32)
+            owners = numbers // copies
+            batch = self._batch([rows[n] for n in owners], numbers + number * copies, max_tokens,
+                                seed, options)
+            for owner, some in zip(owners, batch, strict=True):
+                found[owner] += some
+        kept = [some[:nbest or 1] for some in found]
+        return kept if nbest else [some[0]["text"] for some in kept]
+
+    def _check(self, max_tokens, beam, nbest, batch_size):
+        for name, value in (("max_tokens", max_tokens), ("beam", beam), ("nbest", nbest),
+                            ("batch_size", batch_size)):
+            if value is not None and value < 1:
+                raise UserError(f"{name} must be at least 1. Received: {name}={value}")
+        if beam and nbest and nbest > beam:
+            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+
+    def _encode(self, prompts, max_tokens):
+        """Ids of each prompt; of one without any the mark that texts begin with."""
+        for number, text in enumerate(prompts):
+            if not isinstance(text, str) or not is_text(text):
+                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {number + 1}")
+        ids, ends = self.tokenizer.encode(prompts)
+        rows = [row if len(row) else np.array([self.tokenizer.end_id], np.int32)
+                for row in np.split(ids, ends[:-1])[:len(prompts)]]
+        for number, row in enumerate(rows):
+            if len(row) + max_tokens > self.max_length:
+                raise UserError(
+                    f"A text and the tokens to add must have {self.max_length} tokens at most. "
+                    f"Received: {len(row)} in text {number + 1}, max_tokens={max_tokens}")
+        return rows
+
+    def _batch(self, rows, numbers, max_tokens, seed, options):
+        """Lists of dicts, one for each row."""
+        width = -(-max(map(len, rows)) // STEP) * STEP
+        ids = np.full((len(rows), width), self.tokenizer.end_id, np.int32)
+        real = np.zeros((len(rows), width + max_tokens), np.int32)
+        for number, row in enumerate(rows):
+            ids[number, width - len(row):] = row
+            real[number, width - len(row):] = 1
+        try:
+            found = self._found(ids, real, numbers, np.int32(seed), max_tokens, **options)
+        except ValueError as error:  # what only decoding checks
+            raise UserError(str(error)) from error
+        found = {name: value.numpy() for name, value in found.items()}
+        return [self._told(rows[n], {name: value[n] for name, value in found.items()})
+                for n in range(len(rows))]
+
+    def _told(self, prompt, found):
+        beams = found if found["token_ids"].ndim == 2 else {
+            name: value[None] for name, value in found.items()}
+        end, told = self.tokenizer.end_id, []
+        begin = prompt[:0] if prompt[0] == end and len(prompt) == 1 else prompt
+        for number, length in enumerate(beams["lengths"]):
+            if "scores" in beams and beams["scores"][number] < -1e29:
+                continue  # there were not as many
+            added = beams["token_ids"][number, :length]
+            finished = bool(beams["finished"][number])
+            added = added[:-1] if finished else added
+            # Together: a character may begin in the prompt.
+            text, continuation = self.tokenizer.decode([[*begin, *added], added])
+            told.append({"text": text, "continuation": continuation,
+                         "log_probability": float(beams["log_probabilities"][number]),
+                         "finished": finished})
+        return told
+
+    def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):
+        """Decodes a batch.
+
+        Args:
+            ids: int32 `(B, W)`, the prompts, with padding before them.
+            real: int32 `(B, W + max_tokens)`, 0 for that padding.
+            numbers: int32 `(B,)`, which draw each row is.
+            seed: Of the draws, an integer.
+            max_tokens: Steps at most.
+            beams: Of a beam search; None: sample.
+            **options: Of `sample`, or of `beam_search`.
+
+        Returns:
+            Dictionary, as these return.
+        """
+        each, end = beams or 1, self.tokenizer.end_id
+        begin, width = ids[:, -1], ids.shape[1]
+        ids, real = (tf.repeat(value, each, axis=0) for value in (ids, real))
+        places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
+        cache = self.model.make_cache(tf.shape(ids)[0], width + max_tokens)
+        if width > 1:  # all but the last token, which the first step takes
+            _, cache = self.model.decode(ids[:, :-1], 0, cache, real, places[:, :width - 1])
+
+        def step(token_ids, index, cache):
+            place = tf.gather(places, width - 1 + index, axis=1)[:, None]
+            return self.model.decode(token_ids[:, None], width - 1 + index, cache, real, place)
+
+        if beams:
+            return beam_search(step, cache, begin, beams, max_tokens, end, pad_id=end, **options)
+        return sample(step, cache, begin, max_tokens, end, pad_id=end, seed=seed, numbers=numbers,
+                      **options)

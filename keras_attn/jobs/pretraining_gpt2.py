@@ -1,0 +1,189 @@
+"""Pretraining a GPT-2: text in, a workdir that goes on with a text out."""
+
+import functools
+import math
+import posixpath
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.batches import StreamBatches
+from keras_attn.data.files import file_sha256
+from keras_attn.data.next_tokens import NextTokenExamples
+from keras_attn.data.prepare import sample_texts
+from keras_attn.data.shards import is_prepared
+from keras_attn.defaults import PRETRAINING_MINUTES
+from keras_attn.errors import UserError
+from keras_attn.jobs.language_models import KIND, build_language_model
+from keras_attn.jobs.preparing import VOCABULARY_SAMPLE_BYTES
+from keras_attn.jobs.run import Run
+from keras_attn.jobs.unlabelled import (
+    hashes_of_shards,
+    prepared_folder,
+    reading_of,
+    validation_of,
+)
+from keras_attn.models import GPT2
+from keras_attn.models.gpt2 import GPT2_SIZES
+from keras_attn.text.byte_pairs import (
+    END_OF_TEXT,
+    FILES,
+    BytePairTokenizer,
+    train_byte_pairs,
+)
+
+_SHAPE = ("num_layers", "hidden_dim", "num_heads")
+_USUAL = {"max_length": 1024, "dropout": 0.0, "initializer_range": 0.02}
+
+
+def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
+    """Trains a GPT-2 to tell the next token.
+
+    Args:
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `pretrain`.
+
+    Returns:
+        Dict, as `pretrain`; the metrics are `token_accuracy`, `token_loss`, `perplexity` of a
+        token and `word_perplexity`, and `loss_per_character`, by which vocabularies compare.
+    """
+    run = Run(KIND, config, {"workdir": workdir, "pretrained": pretrained},
+              {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
+    with run.locked():
+        config, data = run.config, run.config.data
+        architecture = _architecture(run, vocabulary_size=1)  # before the work of reading
+        tokenizer = _choose_tokenizer(run)
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        # The smaller first: a mistake in it shows before the larger is worked through.
+        validation = _examples(run, "validation", validation_of(data), tokenizer)
+        train = _examples(run, "train", data.train, tokenizer)
+        if not validation:
+            run.say("no data.validation: the results will hold no metrics")
+        run.start(architecture, {}, _hashes(run))
+
+        def make_model():
+            return build_language_model(architecture, config.train.precision, config.train.seed)
+
+        def first_weights(model):
+            if run.pretrained:
+                run.pretrained.assign(model)
+                del run.pretrained  # and with it the memory of its weights
+
+        validation = validation and StreamBatches(
+            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        sizes = functools.cache(lambda: _sizes(validation, tokenizer))
+
+        def metrics(results, rows, _):
+            loss, (words, characters) = results["token_loss"], sizes()
+            return {**results, "perplexity": _exp(loss), "word_perplexity": _exp(loss / words),
+                    "loss_per_character": loss / characters}
+
+        return run.train(make_model, first_weights, StreamBatches(train, config.train.batch_size),
+                         validation, metrics=metrics)
+
+
+def _architecture(run, vocabulary_size):
+    """Arguments of the `GPT2`: those of `pretrained`, or the config's."""
+    given = {name: value for name, value in run.config.model.items() if value is not None}
+    shape, size = {}, given.pop("size", None)
+    if size is not None:
+        if size not in GPT2_SIZES:
+            raise UserError(f"model.size must be one of {', '.join(GPT2_SIZES)}. "
+                            f"Received: model.size={size}")
+        shape = dict(zip(_SHAPE, GPT2_SIZES[size], strict=True))
+    given = {**shape, **given}
+    if run.resumed:
+        architecture = dict(run.saved["architecture"])
+    elif run.pretrained:
+        architecture = {**run.pretrained.architecture,
+                        **{n: given.pop(n) for n in ("dropout", "initializer_range") if n in given}}
+        for name, value in given.items():
+            if architecture.get(name) != value:
+                raise UserError(
+                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    f"Received: {name}={value}, it has {architecture.get(name)}")
+    else:
+        tiny = dict(zip(_SHAPE, GPT2_SIZES["tiny"], strict=True))
+        architecture = {"vocabulary_size": vocabulary_size, **tiny, **_USUAL, **given}
+    try:
+        GPT2(**architecture)
+    except ValueError as error:
+        raise UserError(f"model.* must describe a GPT-2. {error}") from error
+    if run.config.data.length > architecture["max_length"]:
+        raise UserError("data.length must be at most the positions of the model, model.max_length. "
+                        f"Received: data.length={run.config.data.length}, it has "
+                        f"{architecture['max_length']}")
+    return architecture
+
+
+def _choose_tokenizer(run):
+    """Writes the tokenizer of a new run and returns it."""
+    data = run.config.data
+    if not run.resumed:
+        chosen = BytePairTokenizer.from_folder(data.vocab) if data.vocab else None
+        if run.pretrained:
+            if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
+                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
+                                f"Received: data.vocab={data.vocab}")
+            chosen = run.pretrained.tokenizer
+        if run.chief:
+            (chosen or _trained(run)).write(run.workdir.path)
+    run.meet()
+    return BytePairTokenizer.from_folder(run.workdir.path)
+
+
+def _trained(run):
+    data = run.config.data
+    if is_prepared(data.train):
+        if tf.io.gfile.exists(posixpath.join(data.train, FILES[0][0])):
+            return BytePairTokenizer.from_folder(data.train)
+        raise UserError("data.vocab is needed with data that hold token ids already. "
+                        f"Received: data.vocab=None, data.train={data.train}")
+    run.say(f"training {data.vocab_size:,} byte pairs on {data.train}")
+    texts = sample_texts(data.train, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading_of(data))
+    # As within a document: only its first sentence has no blank before it.
+    return train_byte_pairs((BytePairTokenizer.separator + text for text in texts),
+                            data.vocab_size)
+
+
+def _examples(run, split, source, tokenizer):
+    """Rows of a split; None without source."""
+    if not source:
+        return None
+    return NextTokenExamples(
+        prepared_folder(run, split, source, tokenizer), tokenizer, length=run.config.data.length,
+        seed=run.config.train.seed, exact=split == "validation")
+
+
+def _sizes(batches, tokenizer):
+    """Mean number of words, and of characters, of the tokens to tell."""
+    tokens = words = characters = 0
+    for number in range(batches.num_batches):
+        batch = batches.batch(number, 0, batches.batch_size)
+        for row in np.flatnonzero(batch["sample_weight"]):
+            real = batch["padding_mask"][row] > 0
+            ids, label = batch["token_ids"][row][real], batch["label"][row][real]
+            tokens += len(label)
+            # A word is told where it begins: after a blank, or at the beginning of a text.
+            begins = ids[0] == tokenizer.end_id
+            ends = np.flatnonzero(label == tokenizer.end_id)
+            for text in tokenizer.decode(np.split(label, ends)):
+                text = text.removeprefix(END_OF_TEXT)
+                words += len(re.findall(r"(?:^|\s)\S" if begins else r"\s\S", text))
+                characters += len(text)
+                begins = True
+    return max(words, 1) / tokens, max(characters, 1) / tokens
+
+
+def _exp(loss):
+    return math.exp(min(loss, 700.0))
+
+
+def _hashes(run):
+    """SHA-256 of the tokenizer, and of each split's files and shards."""
+    hashes = {name: file_sha256(run.workdir / name) for name in FILES[0]}
+    for split, source in (("train", run.config.data.train),
+                          ("validation", validation_of(run.config.data))):
+        if source:
+            hashes.update(hashes_of_shards(run, split, source))
+    return hashes

@@ -1,0 +1,68 @@
+"""Workdirs to start from whose models are of one kind alone."""
+
+import functools
+
+from keras_attn.errors import UserError
+from keras_attn.training.checkpoints import (
+    Checkpoints,
+    assign_values,
+    digest,
+    variables_by_path,
+)
+from keras_attn.workdir import Workdir
+
+
+class SavedRun:
+    """A trained model to start from.
+
+    Subclasses tell `KIND`, that of their runs, `NAME`, what errors call such a model, and
+    `make_model()`.
+
+    Args:
+        path: Its workdir.
+
+    Attributes:
+        config: Of the run.
+        architecture: Arguments of the model.
+
+    Raises:
+        UserError: If it is none.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        workdir = Workdir(path)
+        saved = workdir.read_config()
+        if saved is None or saved["kind"] != self.KIND:
+            held = "without config.json" if saved is None else f"of {saved['kind']}"
+            raise UserError(f"A workdir of {self.NAME} is needed. Received: {path}, {held}")
+        self.config, self.architecture = saved["config"], saved["architecture"]
+        self.checkpoints = Checkpoints(
+            workdir / "checkpoints", regular=self.config["checkpoint"]["every"]
+            if self.average > 1 else 1)
+
+    @property
+    def average(self):
+        """How many of the newest checkpoints the weights are the mean of."""
+        return self.config["checkpoint"].get("average", 1)
+
+    @functools.cached_property
+    def weights(self):
+        """Arrays by path: the mean of the newest checkpoints, or the best, as the run chose."""
+        if self.average > 1:
+            found, count = self.checkpoints.read_mean(self.average)
+            if count:
+                return found
+        best = self.checkpoints.read_best("model/")
+        if best is None:
+            raise UserError(f"A whole checkpoint is needed. Received: {self.path}")
+        return best[0]
+
+    @property
+    def sha256(self):
+        """Of all weights."""
+        return digest(self.weights)
+
+    def assign(self, model):
+        """Sets the weights of a model of the same architecture."""
+        assign_values(variables_by_path(model), self.weights, f"The checkpoint of {self.path}")

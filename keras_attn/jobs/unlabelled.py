@@ -1,0 +1,39 @@
+"""Text without labels, as pretraining takes it: its shards, made where they are not."""
+
+from keras_attn.data.prepare import prepare
+from keras_attn.data.shards import is_prepared, read_index
+
+
+def validation_of(data):
+    """The source of the validation text; of docstrings others."""
+    if data.validation is None and data.train == "docstrings":
+        return "docstrings"
+    return data.validation
+
+
+def reading_of(data):
+    """How to read the text, as `prepare` takes it."""
+    return {"format": data.format, "encoding": data.encoding, "field": data.field,
+            "on_bad_text": data.on_bad_text}
+
+
+def prepared_folder(run, split, source, tokenizer):
+    """The folder of a split's shards, which the chief makes if they are not there."""
+    folder = _folder(run, split, source)
+    # A resumed run keeps its shards, whatever became of the text since.
+    if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
+        prepare(source, tokenizer, folder, split=split, log=run.say, **reading_of(run.config.data))
+    run.meet()
+    return folder
+
+
+def hashes_of_shards(run, split, source):
+    """SHA-256 of a split's files and of the shards made from them, by name."""
+    index = read_index(_folder(run, split, source))
+    files = index["source"]["source"].get("files", ())
+    return {**{file["file"]: file["sha256"] for file in files},
+            **{f"{split}/{shard['file']}": shard["sha256"] for shard in index["shards"]}}
+
+
+def _folder(run, split, source):
+    return source if is_prepared(source) else run.workdir / f"data/{split}"

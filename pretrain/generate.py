@@ -1,0 +1,62 @@
+"""Goes on with a text.
+
+    python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was a dark night'
+    python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was' --temperature=0
+    python -m pretrain.generate --workdir=runs/gpt2 --input=prompts.txt --output=texts.jsonl
+
+Tokens are drawn, unless --temperature is 0 or --beam is given. After each text that is printed
+comes a line of dashes. --output has a line of JSON for each prompt: a list of `text`,
+`continuation`, `log_probability` and `finished` (else it was cut).
+"""
+
+from absl import flags
+
+from keras_attn.errors import UserError
+from keras_attn.jobs.command_line import run_command
+
+OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "seed", "beam", "length_penalty",
+           "nbest", "min_tokens", "no_repeat", "batch_size")
+
+
+def define_flags():
+    flags.DEFINE_string("workdir", None, "Folder of the run of a language model.", required=True)
+    flags.DEFINE_multi_string("prompt", None, "How a text begins; may be given several times. "
+                              "Without: a new text.")
+    flags.DEFINE_string("input", None, "Text file of a prompt a line, in place of --prompt.")
+    flags.DEFINE_string("output", "-", "File to write (.jsonl), or - for standard output.")
+    flags.DEFINE_integer("max_tokens", 64, "Tokens to add at most.", lower_bound=1)
+    flags.DEFINE_float("temperature", 1.0, "Lower: likelier tokens; 0: the likeliest always.",
+                       lower_bound=0.0)
+    flags.DEFINE_integer("top_k", None, "Draw from so many of the likeliest tokens.",
+                         lower_bound=1)
+    flags.DEFINE_float("top_p", 0.9, "Draw from the likeliest tokens that together have this "
+                       "probability.")
+    flags.DEFINE_integer("seed", 0, "Of what is drawn.")
+    flags.DEFINE_integer("beam", None, "Hypotheses of a beam search, in place of drawing.",
+                         lower_bound=1)
+    flags.DEFINE_float("length_penalty", 0.0, "Of the beam search: more favours longer texts.")
+    flags.DEFINE_integer("nbest", 1, "Texts for each prompt.", lower_bound=1)
+    flags.DEFINE_integer("min_tokens", 0, "Tokens to add at least.", lower_bound=0)
+    flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice.",
+                         lower_bound=0)
+    flags.DEFINE_integer("batch_size", 16, "Texts worked on together.", lower_bound=1)
+
+
+def main():
+    from keras_attn.jobs.generating import generate_texts
+
+    values = flags.FLAGS
+    if values.input and values.prompt:
+        raise UserError("Either --prompt or --input is taken. Received: both")
+    generate_texts(values.workdir, values.input or values.prompt or [""], values.output,
+                   **{name: values[name].value for name in OPTIONS})
+
+
+def command():
+    """Entry point of `python -m pretrain.generate` and `keras-attn-generate`."""
+    define_flags()
+    run_command(main, __doc__)
+
+
+if __name__ == "__main__":
+    command()

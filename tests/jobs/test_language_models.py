@@ -1,0 +1,251 @@
+"""Runs that train GPT-2s, and what their workdirs go on with."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from keras_attn import load, pretrain
+from keras_attn.defaults import language_modeling_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.embedding import embed_texts
+from keras_attn.jobs.generating import BETWEEN, generate_texts
+from keras_attn.jobs.loading import load_predictor
+from keras_attn.text.byte_pairs import BytePairTokenizer
+
+SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
+             "my café is grün 🙂"]
+
+
+def _write(path, count, seed):
+    """Documents in which each sentence has its own follower."""
+    random = np.random.default_rng(seed)
+    documents = []
+    for _ in range(count):
+        first = random.integers(len(SENTENCES))
+        documents.append([SENTENCES[(first + n) % len(SENTENCES)]
+                          for n in range(random.integers(2, 5))])
+    path.write_text("\n\n".join("\n".join(document) for document in documents) + "\n")
+    return documents
+
+
+def _config(folder, **fields):
+    config = language_modeling_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
+        "data.format": "lines", "data.vocab_size": 320, "data.length": 24,
+        "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2,
+        "model.max_length": 48, "train.steps": 4, "train.batch_size": 8,
+        "train.learning_rate": 0.01, "eval.batch_size": 8, **fields})
+    return config
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    _write(folder / "train.txt", 400, 0)
+    _write(folder / "valid.txt", 30, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(corpus):
+    """The workdir of a run, and its results."""
+    config = _config(corpus, **{"train.steps": 150, "eval.every": 75})
+    return corpus / "run", pretrain(config, workdir=str(corpus / "run"))
+
+
+@pytest.fixture(scope="module")
+def generator(trained):
+    return load(str(trained[0]))
+
+
+def _log_probabilities(model, ids):
+    """Of each token after the first, by one whole pass and NumPy's float64."""
+    logits = np.asarray(model({"token_ids": np.array([ids], np.int32)})["logits"], np.float64)[0]
+    shares = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    return shares[np.arange(len(ids) - 1), ids[1:]]
+
+
+def test_it_learns_what_follows(trained, generator):
+    results = trained[1]
+    assert results["token_accuracy"] > 0.8 and results["perplexity"] < 2
+    found = generator.generate(["the cat sees a", "my café"], 6, temperature=0)
+    assert found[0].startswith("the cat sees a dog") and found[1].startswith("my café is grün 🙂")
+
+
+def test_perplexities_are_those_of_the_text(trained, generator, corpus):
+    # Rows are cut from the documents one after the other: each token is told after what is before
+    # it in its row and its document.
+    documents = [" ".join(text.split("\n"))
+                 for text in (corpus / "valid.txt").read_text().strip().split("\n\n")]
+    end, stream = generator.tokenizer.end_id, []
+    for ids in np.split(*_encoded(generator.tokenizer, documents)):
+        stream += [end, *ids.tolist()]
+    stream.append(end)
+    total, count = 0.0, 0
+    for start in range(0, len(stream) - 1, 24):
+        row = stream[start:start + 25]
+        for part in _parts(row, end):
+            if len(part) > 1:
+                total -= _log_probabilities(generator.model, part).sum()
+                count += len(part) - 1
+    assert count == len(stream) - 1
+    results, words = trained[1], sum(len(text.split()) for text in documents)
+    assert results["token_loss"] == pytest.approx(total / count, rel=1e-5)
+    assert results["perplexity"] == pytest.approx(math.exp(total / count), rel=1e-5)
+    assert results["word_perplexity"] == pytest.approx(math.exp(total / words), rel=1e-5)
+    characters = sum(map(len, documents))
+    assert results["loss_per_character"] == pytest.approx(total / characters, rel=1e-5)
+
+
+def _parts(row, end):
+    """A row cut where documents begin; the mark ends one and begins the next."""
+    parts, part = [], []
+    for token in row:
+        part.append(token)
+        if token == end and len(part) > 1:
+            parts.append(part)
+            part = [token]
+    return [*parts, part]
+
+
+def _encoded(tokenizer, texts):
+    ids, ends = tokenizer.encode(texts)
+    return ids, ends[:-1]
+
+
+def test_decoding_with_a_cache_equals_whole_passes(generator):
+    for prompt in ("", "a dog", "the bird sees the cat my café is"):
+        ids = generator.tokenizer.encode([prompt])[0].tolist() or [generator.tokenizer.end_id]
+        begun = len(ids)
+        for _ in range(9):
+            logits = generator.model({"token_ids": np.array([ids], np.int32)})["logits"]
+            ids.append(int(np.argmax(np.asarray(logits)[0, -1])))
+            if ids[-1] == generator.tokenizer.end_id:
+                break
+        (found,) = generator.generate([prompt], 9, temperature=0, nbest=1)[0]
+        finished = ids[-1] == generator.tokenizer.end_id
+        added = ids[begun:len(ids) - finished]
+        assert found["continuation"] == generator.tokenizer.decode([added])[0]
+        assert found["text"] == prompt + found["continuation"]
+        assert found["finished"] == finished
+        wanted = _log_probabilities(generator.model, ids)[begun - 1:].sum()
+        assert found["log_probability"] == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"temperature": 1.5, "seed": 3}, {"beam": 3},
+                                     {"temperature": 1.0, "top_k": 5, "nbest": 2}])
+def test_a_text_does_not_depend_on_its_batch(generator, options):
+    prompts = ["", "the", "a dog hears the bird the bird", "my café is", "the cat"]
+    options = {"nbest": 1, **options}
+    found = generator.generate(prompts, 7, **options)
+    for size in (1, 2):
+        _assert_same(generator.generate(prompts, 7, batch_size=size, **options), found)
+    _assert_same([generator.generate("the cat", 7, number=4, **options)], found[4:])
+
+
+def _assert_same(found, wanted):
+    """Equal texts, and probabilities up to rounding."""
+    for one, other in zip(itertools.chain(*found), itertools.chain(*wanted), strict=True):
+        assert one["log_probability"] == pytest.approx(other["log_probability"], abs=1e-4)
+        assert {**one, "log_probability": 0} == {**other, "log_probability": 0}
+
+
+def test_what_is_drawn_follows_the_seed(generator):
+    prompts = [""] * 8
+    first = generator.generate(prompts, 12, temperature=2.0, seed=1)
+    assert generator.generate(prompts, 12, temperature=2.0, seed=1) == first
+    assert generator.generate(prompts, 12, temperature=2.0, seed=2) != first
+    assert len(set(first)) > 4
+
+
+def test_beams_are_ordered_by_their_probability(generator):
+    (found,) = generator.generate(["the"], 6, beam=4, nbest=4)
+    ranks = [(one["finished"], one["log_probability"]) for one in found]
+    assert ranks == sorted(ranks, reverse=True) and len({one["text"] for one in found}) == 4
+    (greedy,) = generator.generate(["the"], 6, temperature=0, nbest=1)
+    assert generator.generate(["the"], 6, beam=1, nbest=1)[0] == greedy
+
+
+def test_files_and_prompts_are_answered(trained, generator, tmp_path, capsys):
+    (tmp_path / "prompts.txt").write_text("the cat\n\na dog\n")
+    generate_texts(str(trained[0]), str(tmp_path / "prompts.txt"), str(tmp_path / "out.jsonl"),
+                   max_tokens=5, temperature=0)
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert lines == generator.generate(["the cat", "", "a dog"], 5, temperature=0, nbest=1)
+    generate_texts(str(trained[0]), ["the cat"], max_tokens=5, temperature=0)
+    assert capsys.readouterr().out == f"{lines[0][0]['text']}\n{BETWEEN}\n"
+
+
+def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+    fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1}
+    wanted = pretrain(_config(corpus, **fields, **{"train.steps": 6}),
+                      workdir=str(tmp_path / "whole"))
+    for steps in (3, 6):
+        found = pretrain(_config(corpus, **fields, **{"train.steps": steps}),
+                         workdir=str(tmp_path / "broken"))
+    assert found["weights_sha256"] == wanted["weights_sha256"]
+
+
+def test_a_run_starts_from_another(trained, corpus, tmp_path):
+    begun = pretrain(_config(corpus, **{"train.steps": 1, "train.learning_rate": 1e-9,
+                                        "data.vocab_size": 999}),
+                     workdir=str(tmp_path / "next"), pretrained=str(trained[0]))
+    for name in ("perplexity", "word_perplexity", "token_accuracy"):
+        assert begun[name] == pytest.approx(trained[1][name], rel=1e-4)
+    with pytest.raises(UserError, match=r"must be that of the pretrained model.*num_layers=2"):
+        pretrain(_config(corpus, **{"model.num_layers": 2}), workdir=str(tmp_path / "other"),
+                 pretrained=str(trained[0]))
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_tokenizer_may_be_given(trained, corpus, tmp_path):
+    pretrain(_config(corpus, **{"data.vocab": str(trained[0])}), workdir=str(tmp_path / "run"))
+    found, given = (BytePairTokenizer.from_folder(str(folder))
+                    for folder in (tmp_path / "run", trained[0]))
+    assert found.sha256 == given.sha256
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"data.length": 49}, "at most the positions of the model.*data.length=49, it has 48"),
+    ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
+    ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
+    ({"data.vocab_size": 256}, "257 pieces at least. Received: data.vocab_size=256"),
+    ({"data.vocab": "nowhere"}, "A folder with vocab.json and merges.txt is needed"),
+    ({"data.train": "nowhere.txt"}, "nowhere.txt"),
+    ({"data.format": "tfrecord"}, "format must be one of auto, lines"),
+])
+def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, message):
+    with pytest.raises(UserError, match=message):
+        pretrain(_config(corpus, **fields), workdir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"max_tokens": 48}, "48 tokens at most. Received: 1 in text 1, max_tokens=48"),
+    ({"max_tokens": 0}, "max_tokens must be at least 1"),
+    ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
+    ({"top_p": 0.0}, "top_p is out of range. Received: top_p=0.0"),
+    ({"temperature": -1.0}, "temperature is out of range"),
+])
+def test_wrong_arguments_of_generating_are_named(generator, options, message):
+    with pytest.raises(UserError, match=message):
+        generator.generate([""], **{"max_tokens": 7, **options})
+
+
+def test_what_is_no_text_is_named(generator):
+    with pytest.raises(UserError, match="Texts are needed. Received: 3 as text 2"):
+        generator.generate(["a", 3])
+    assert generator.generate([]) == []
+
+
+def test_commands_of_other_models_refuse_it(trained, tmp_path):
+    with pytest.raises(UserError, match="pretrain.generate"):
+        load_predictor(str(trained[0]))
+    with pytest.raises(UserError, match="A model of BERT is needed"):
+        embed_texts(str(trained[0]), ["a"], str(tmp_path / "out.npy"))
+    with pytest.raises(UserError, match="A workdir of a language model is needed"):
+        generate_texts(str(tmp_path), ["a"])
