@@ -179,9 +179,16 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
             for name, array in batches.batch(start, 0, 1).items()
         }
         rows = tf.data.Dataset.from_generator(shares, output_signature=signature)
-        return rows.prefetch(prefetch * local)
+        # There is nothing to tune, and at the end one may wait a minute for the tuner's sleep.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return rows.prefetch(prefetch * local).with_options(options)
 
-    feed.dataset = strategy.distribute_datasets_from_function(dataset)
+    if isinstance(strategy, tf.distribute.OneDeviceStrategy):
+        # Not through the strategy, whose own iterators have such a tuner.
+        feed.dataset = dataset(tf.distribute.InputContext())
+    else:
+        feed.dataset = strategy.distribute_datasets_from_function(dataset)
     return feed
 
 

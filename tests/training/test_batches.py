@@ -125,3 +125,11 @@ def test_a_limited_evaluation_spreads_over_all_rows_without_repeating(limit):
     numbers = np.concatenate([part["number"] for part in parts])[weights == 1]
     assert len(numbers) == len(set(numbers)) == min(limit, 10)
     assert numbers[-1] >= 10 - -(-10 // limit)
+
+
+def test_nothing_is_tuned_whose_sleep_would_be_waited_for():
+    # RootDataset::Iterator waits for its tuner's thread, which may sleep for a minute.
+    feed = distributed_batches(
+        StreamBatches(Numbers(8), 4), tf.distribute.OneDeviceStrategy("/cpu:0"), start=0)
+    assert isinstance(feed.dataset, tf.data.Dataset)
+    assert feed.dataset.options().autotune.enabled is False
