@@ -41,6 +41,7 @@ from keras_attn.layers.scores import (
 )
 from keras_attn.layers.transformer_decoder_layer import TransformerDecoderLayer
 from keras_attn.layers.transformer_encoder_layer import TransformerEncoderLayer
+from keras_attn.layers.two_stream_attention import TwoStreamAttention
 from keras_attn.layers.window_attention import WindowAttention
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "SinusoidalPositionEncoding",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "TwoStreamAttention",
     "VectorToSequence",
     "WindowAttention",
 ]

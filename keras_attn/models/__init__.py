@@ -15,6 +15,7 @@ from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
 from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
 from keras_attn.models.transformer import Transformer
+from keras_attn.models.xlnet import XLNet, XLNetPretrainer
 
 __all__ = [
     "ABCNN",
@@ -32,4 +33,6 @@ __all__ = [
     "PointerGenerator",
     "PointerNetwork",
     "Transformer",
+    "XLNet",
+    "XLNetPretrainer",
 ]

@@ -89,6 +89,15 @@ class Task(Losses):
         return cls(**{**config, "backbone": backbone})
 
 
+def mask_weights(batch):
+    """`mask_weights` of a batch, times the rows' `sample_weight`: float32 `(B, P)`."""
+    weights = ops.cast(batch["mask_weights"], "float32")
+    rows = batch.get("sample_weight")
+    if rows is None or len(rows.shape) == 2:
+        return weights
+    return weights * ops.expand_dims(ops.cast(rows, "float32"), 1)
+
+
 def label_weights(batch, labels):
     """`sample_weight` of a batch, or ones, in the shape of its labels: float32."""
     if "sample_weight" in batch:

@@ -7,6 +7,7 @@ from keras_attn.ops.cross_entropy import sparse_cross_entropy
 from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
 from keras_attn.ops.matches import match_matrix
+from keras_attn.ops.permutations import permutation_mask
 from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.weights import masked_softmax
 
@@ -21,6 +22,7 @@ __all__ = [
     "match_matrix",
     "pack_mask",
     "padding_mask",
+    "permutation_mask",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
     "sparse_cross_entropy",

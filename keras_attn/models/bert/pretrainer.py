@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
-from keras_attn.models.task import Task, label_weights
+from keras_attn.models.task import Task, label_weights, mask_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
 from keras_attn.ops.cross_entropy import cross_entropy_and_hits, hits
 
@@ -147,13 +147,13 @@ class BertPretrainer(Task, keras.Model):
         return [f"{task}_{kind}" for kind in ("loss", "accuracy") for task in tasks]
 
     def loss_weights(self, batch):
-        weights = {"mlm": ops.sum(self._mask_weights(batch))}
+        weights = {"mlm": ops.sum(mask_weights(batch))}
         if self.next_sentence:
             weights["nsp"] = ops.sum(label_weights(batch, batch["next_sentence_label"]))
         return weights
 
     def loss_errors(self, outputs, batch):
-        errors = {"mlm": ops.sum(outputs["mlm_errors"] * self._mask_weights(batch))}
+        errors = {"mlm": ops.sum(outputs["mlm_errors"] * mask_weights(batch))}
         if self.next_sentence:
             labels = batch["next_sentence_label"]
             nsp = sparse_cross_entropy(labels, outputs["nsp_logits"])
@@ -161,7 +161,7 @@ class BertPretrainer(Task, keras.Model):
         return errors
 
     def metric_sums(self, outputs, batch):
-        weights = self._mask_weights(batch)
+        weights = mask_weights(batch)
         sums = {"mlm_accuracy": (ops.sum(outputs["mlm_hits"] * weights), ops.sum(weights))}
         if self.next_sentence:
             labels = batch["next_sentence_label"]
@@ -169,13 +169,6 @@ class BertPretrainer(Task, keras.Model):
             correct = hits(labels, outputs["nsp_logits"])
             sums["nsp_accuracy"] = (ops.sum(correct * weights), ops.sum(weights))
         return sums
-
-    def _mask_weights(self, batch):
-        weights = ops.cast(batch["mask_weights"], "float32")
-        rows = batch.get("sample_weight")
-        if rows is None or len(rows.shape) == 2:
-            return weights
-        return weights * ops.expand_dims(ops.cast(rows, "float32"), 1)
 
     def get_config(self):
         return {

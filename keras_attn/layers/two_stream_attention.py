@@ -1,0 +1,203 @@
+"""XLNet's attention of two streams."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.heads import Heads
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.positions import sinusoidal_positions
+from keras_attn.ops.products import linear
+from keras_attn.ops.relative import by_pair, distances_of_pairs
+from keras_attn.ops.weights import masked_softmax, weighted_average
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TwoStreamAttention(keras.layers.Layer):
+    """Relative self-attention, and beside it queries that know their place but not their token.
+
+    The content stream h and the query stream g share all weights; keys and values are those of
+    the content stream and the memory before it. The score of a query at place i and a key at j is
+    `((q + u)^T k_j + (q + v)^T W_R r_{i-j} + (q + w)^T s_ij) / sqrt(key_dim)`: r the sines and
+    cosines of the distance, s_ij one of two learned vectors, for places of the same segment and of
+    different ones, and u, v, w learned for each head.
+
+    Args:
+        num_heads: Number of heads H.
+        key_dim: Depth of queries, keys and values in a head.
+        max_distance: Distances beyond count as it; None: any.
+        dropout: Share of attention weights dropped in training.
+        kernel_initializer, bias_initializer: Initializers; the latter of u, v and w.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        content: `(B, T, D)`.
+        query: `(B, K, D)`, or None: there is no query stream.
+        query_positions: Integers `(B, K)`, the places of its rows, from 0.
+        segment_ids: Integers `(B, T)`; the memory is of segment 0. None: all is of one segment,
+            and that term is left out.
+        content_mask: Boolean or integer, broadcasts to `(B, T, M + T)`; True where a row of the
+            content stream may attend to a place, those of the memory first.
+        query_mask: Likewise `(B, K, M + T)`, of the query stream.
+        memory: `(B, M, D)`, inputs of this layer before these; no gradient passes into it.
+        reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
+            its beginning; None: there are none.
+        return_attention_scores: Also return the weights, before dropout.
+        training: Whether dropout is on.
+
+    Returns:
+        `(B, T, D)` of the content stream; with a query a pair of it and `(B, K, D)`. Then, if
+        asked for, the weights `(B, H, T, M + T)`, or a pair of them and `(B, H, K, M + T)`.
+
+    Raises:
+        ValueError: If an argument is out of range, a mask is float, or a query has no places.
+
+    Reference:
+        Yang et al., XLNet, 2019, sections 2.3 to 2.5; released code: zihangdai/xlnet.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.layers import TwoStreamAttention
+    >>> layer = TwoStreamAttention(num_heads=2, key_dim=4, seed=0)
+    >>> content, query = layer(np.ones((1, 5, 8)), np.ones((1, 2, 8)), np.array([[1, 4]]),
+    ...                        query_mask=np.array([[[1, 0, 1, 1, 1], [1, 1, 1, 1, 0]]]))
+    >>> print(content.shape, query.shape)
+    (1, 5, 8) (1, 2, 8)
+    """
+
+    def __init__(self, num_heads, key_dim, max_distance=None, dropout=0.0,
+                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        if max_distance is not None and max_distance < 1:
+            raise ValueError("max_distance must be positive. "
+                             f"Received: max_distance={max_distance}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        self.heads = Heads(num_heads, key_dim, use_bias=False,
+                           kernel_initializer=kernel_initializer,
+                           bias_initializer=bias_initializer, seed=seed)
+        self.max_distance = max_distance
+        self.dropout = dropout
+
+    def build(self, content_shape, query_shape=None):
+        self.heads.build(self, content_shape)
+        heads, depth = self.heads.num_heads, self.heads.key_dim
+        position_seed, segment_seed = split_seed(self.heads.seed, 2, stream=1)
+        self.position_kernel = self.add_weight(
+            name="position_kernel", shape=(content_shape[-1], heads * depth),
+            initializer=seeded_initializer(self.heads.kernel_initializer, position_seed))
+        self.segment_table = self.add_weight(
+            name="segment_table", shape=(2, heads, depth),
+            initializer=seeded_initializer(self.heads.kernel_initializer, segment_seed))
+        self.content_bias, self.position_bias, self.segment_bias = (
+            self.add_weight(name=name, shape=(heads, depth),
+                            initializer=self.heads.bias_initializer)
+            for name in ("content_bias", "position_bias", "segment_bias"))
+        self.seed_generators = [
+            dropout_generator(self.dropout, seed, name) for seed, name in zip(
+                split_seed(self.heads.seed, 7)[-2:], ("content_dropout", "query_dropout"),
+                strict=True)]
+        self.built = True
+
+    def call(self, content, query=None, query_positions=None, segment_ids=None,
+             content_mask=None, query_mask=None, memory=None, reversed_rows=None,
+             return_attention_scores=False, training=None):
+        if (query is None) != (query_positions is None):
+            raise ValueError("query and query_positions are given together. Received: "
+                             f"query={query}, query_positions={query_positions}")
+        everything = content
+        if memory is not None:
+            memory = ops.cast(ops.stop_gradient(memory), content.dtype)
+            everything = ops.concatenate([memory, content], axis=1)
+        heads = self.heads.project(query=content, key=everything, value=everything)
+        tables = self._tables(content, everything, reversed_rows)
+        output, weights = self._attend(
+            heads["query"], heads, tables, by_pair, self._segments(segment_ids, everything),
+            as_mask(content_mask, "content_mask"), self.seed_generators[0], training)
+        if query is not None:
+            places = ops.cast(query_positions, "int32")
+            own = self.heads.project(query=query)["query"]
+            output_of_query, weights_of_query = self._attend(
+                own, heads, tables, self._of_places(places, content, everything),
+                self._segments(segment_ids, everything, places),
+                as_mask(query_mask, "query_mask"), self.seed_generators[1], training)
+            output, weights = (output, output_of_query), (weights, weights_of_query)
+        return (output, weights) if return_attention_scores else output
+
+    def _tables(self, content, everything, reversed_rows):
+        """`W_R r` of each distance, `(H, K, N)`, or with reversed rows `(B, H, K, N)`."""
+        distances = distances_of_pairs(ops.shape(content)[1], ops.shape(everything)[1])
+        if self.max_distance is not None:
+            distances = ops.clip(distances, -self.max_distance, self.max_distance)
+        if reversed_rows is not None:
+            signs = 1 - 2 * ops.cast(as_mask(reversed_rows, "reversed_rows"), "int32")
+            distances = signs[:, None] * distances  # (B, N)
+        vectors = sinusoidal_positions(distances, content.shape[-1], layout="concat")
+        tables = linear(ops.cast(vectors, content.dtype),
+                        ops.cast(self.position_kernel, content.dtype))
+        tables = ops.reshape(
+            tables, (*ops.shape(distances), self.heads.num_heads, self.heads.key_dim))
+        last = len(tables.shape)
+        return ops.transpose(tables, (*range(last - 3), last - 2, last - 1, last - 3))
+
+    def _segments(self, segment_ids, everything, places=None):
+        """Whether a query and a key are of different segments, float `(B, 1, T, M + T)`."""
+        if segment_ids is None:
+            return None
+        queries = keys = ops.cast(segment_ids, "int32")
+        more = ops.shape(everything)[1] - ops.shape(keys)[1]
+        keys = ops.pad(keys, [(0, 0), (more, 0)])
+        if places is not None:
+            queries = ops.take_along_axis(queries, places, axis=1)
+        return ops.cast(queries[:, None, :, None] != keys[:, None, None, :], "float32")
+
+    def _of_places(self, places, content, everything):
+        """`by_pair` for queries at these places."""
+        # Column r of the tables is of the distance S - 1 - r, the place i at i + S - T.
+        last = ops.shape(content)[1] - 1
+        columns = (last - places)[:, None, :, None] + ops.arange(
+            ops.shape(everything)[1], dtype="int32")
+        heads = self.heads.num_heads
+
+        def of_pairs(x):
+            return ops.take_along_axis(x, ops.repeat(columns, heads, axis=1), axis=-1)
+
+        return of_pairs
+
+    def _attend(self, query, heads, tables, of_pairs, different, mask, seed_generator, training):
+        # Before the products, which could pass what float16 holds.
+        scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
+        by_content, by_place, by_segment = (
+            (query + ops.cast(bias, query.dtype)[:, None]) * scale
+            for bias in (self.content_bias, self.position_bias, self.segment_bias))
+        logits = ops.cast(ops.matmul(by_content, ops.swapaxes(heads["key"], -1, -2)), "float32")
+        logits = logits + ops.cast(of_pairs(_of_heads(by_place, tables)), "float32")
+        if different is not None:
+            table = ops.transpose(ops.cast(self.segment_table, query.dtype), (1, 2, 0))
+            both = ops.cast(_of_heads(by_segment, table), "float32")
+            logits = logits + both[..., :1] + different * (both[..., 1:] - both[..., :1])
+        if mask is not None and len(mask.shape) == 3:
+            mask = mask[:, None]
+        weights = masked_softmax(logits, mask)
+        dropped = drop(weights, self.dropout, seed_generator, training)
+        output = self.heads.output(weighted_average(dropped, heads["value"]))
+        return output, ops.cast(weights, output.dtype)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing: the number of outputs depends on the arguments.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        config = self.heads.self_attention_config()
+        config.pop("use_bias")
+        return {**super().get_config(), **config, "max_distance": self.max_distance,
+                "dropout": self.dropout}
+
+
+def _of_heads(x, matrices):
+    """`(B, H, T, K) x (H, K, N)`, or `(B, H, K, N)`."""
+    if len(matrices.shape) == 3 and matrices.shape[0] == 1:
+        return linear(x, matrices[0])
+    return ops.matmul(x, matrices)

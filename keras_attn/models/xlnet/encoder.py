@@ -1,0 +1,296 @@
+"""XLNet without a task."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.xlnet.layer import XLNetLayer
+from keras_attn.ops import take_positions
+from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.permutations import permutation_mask, stream_masks
+from keras_attn.ops.products import linear
+
+# Layers, width, heads: those of BERT; "base" and "large" are the paper's.
+XLNET_SIZES = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class XLNet(keras.Model):
+    """XLNet without a task: token ids to vectors, and places to vectors that do not know theirs.
+
+    There are no positions but distances, so any length will do.
+
+    Args:
+        vocabulary_size: Rows V of the token table.
+        num_layers: Number of layers.
+        hidden_dim: Width D.
+        num_heads: Heads H of each layer; divides D.
+        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
+        dropout: Share dropped from the embeddings, the networks and each sublayer's output.
+        attention_dropout: Share of attention weights dropped; `dropout` if None.
+        memory_length: Tokens of each row that the next call may see; 0: none.
+        reuse_length: Of a row only the first so many go into the memory; None: all.
+        max_distance: Distances beyond count as it; None: any.
+        activation: `"gelu_tanh"`, `"gelu_erf"`, a name Keras knows, or a function.
+        layer_norm_epsilon: Added to the variance.
+        initializer_range: Standard deviation of the initial weights.
+        use_pooler: Whether `pooled_output` goes through a dense layer with tanh.
+        seed: Integer for initial weights and dropout.
+
+    Call arguments:
+        inputs: Dictionary of integers.
+            `token_ids` `(B, T)`.
+            `segment_ids` `(B, T)`, optional; without all is of one segment.
+            `padding_mask` `(B, T)`, optional; 1 for real tokens.
+            `pack_ids` `(B, T)`, optional; the number of the text each token belongs to, where
+            several share a row: they do not see each other.
+            `permutation_ranks` `(B, T)`, optional; see `permutation_mask`.
+            `permutation_mask` `(B, T, T)`, optional, in place of them; 1 where a place may be seen.
+            `mask_positions` `(B, K)`, optional; the places of the query stream.
+            `cls_positions` `(B, E)`, optional; which tokens stand for the texts of a row.
+            `memory`, optional; list of `(B, M, D)`, a tensor a layer: what the call before
+            returned. `memory_mask` `(B, M)`, optional; 0 for padding in it.
+            `reversed_rows` `(B,)`, optional; 1 for rows that hold a text from its end on.
+        training: Whether dropout is on.
+
+    Returns:
+        Dictionary of `sequence_output` `(B, T, D)`; `pooled_output` `(B, D)`, of the last real
+        token, with `cls_positions` `(B, E, D)`; with `mask_positions` `query_output` `(B, K, D)`;
+        with `memory_length` `memory`.
+
+    Raises:
+        ValueError: If an argument is out of range, D is no multiple of H, or there are two
+            permutations.
+
+    `build()` needs no shape: everything is known at construction.
+
+    Reference:
+        Yang et al., XLNet, 2019, section 2; released code: zihangdai/xlnet.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import XLNet
+    >>> model = XLNet.from_size("tiny", vocabulary_size=50, seed=0)
+    >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[1]]),
+    ...                "permutation_ranks": np.array([[-1, 0, -1]])})
+    >>> print(found["sequence_output"].shape, found["query_output"].shape)
+    (1, 3, 128) (1, 1, 128)
+    """
+
+    INPUTS = ("token_ids", "segment_ids", "padding_mask", "pack_ids", "permutation_ranks",
+              "permutation_mask", "mask_positions", "cls_positions", "memory", "memory_mask",
+              "reversed_rows")
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        hidden_dim,
+        num_heads,
+        intermediate_dim=None,
+        dropout=0.1,
+        attention_dropout=None,
+        memory_length=0,
+        reuse_length=None,
+        max_distance=None,
+        activation="gelu_tanh",
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        use_pooler=False,
+        seed=None,
+        name="xlnet",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers,
+                 "hidden_dim": hidden_dim, "num_heads": num_heads,
+                 "intermediate_dim": intermediate_dim, "reuse_length": reuse_length,
+                 "max_distance": max_distance}
+        for field, size in sizes.items():
+            if size is not None and size < 1:
+                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        if memory_length < 0:
+            raise ValueError("memory_length must be at least 0. "
+                             f"Received: memory_length={memory_length}")
+        if hidden_dim % num_heads:
+            raise ValueError("hidden_dim must be a multiple of num_heads. "
+                             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
+        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
+            if rate is not None and not 0 <= rate < 1:
+                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim or 4 * hidden_dim
+        self.dropout = dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
+        self.memory_length = memory_length
+        self.reuse_length = reuse_length
+        self.max_distance = max_distance
+        self.activation = get_activation(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.use_pooler = use_pooler
+        self.seed = seed
+
+    @classmethod
+    def from_size(cls, size, vocabulary_size, **kwargs):
+        """Model of a size of `XLNET_SIZES`.
+
+        Args:
+            size: `"tiny"`, `"mini"`, `"small"`, `"medium"`, `"base"` or `"large"`.
+            vocabulary_size: Rows of the token table.
+            **kwargs: Other arguments of the constructor.
+
+        Raises:
+            ValueError: If the size is unknown.
+        """
+        if size not in XLNET_SIZES:
+            raise ValueError(f"size must be one of {', '.join(XLNET_SIZES)}. Received: size={size}")
+        names = ("num_layers", "hidden_dim", "num_heads")
+        return cls(vocabulary_size,
+                   **{**dict(zip(names, XLNET_SIZES[size], strict=True)), **kwargs})
+
+    def select_inputs(self, batch):
+        """The entries of a batch that this model reads."""
+        return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def build(self, input_shape=None):
+        token_seed, query_seed, pooler_seed, *dropout_seeds, = split_seed(self.seed, 6)
+        seeds = split_seed(self.seed, self.num_layers, stream=1)
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        # Rows are gathered before the cast to half precision: the table is large.
+        self.token_embedding = self.add_weight(
+            name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=seeded_initializer(initializer, token_seed), autocast=False)
+        self.query_embedding = self.add_weight(
+            name="query_embedding", shape=(self.hidden_dim,),
+            initializer=seeded_initializer(initializer, query_seed))
+        self.seed_generators = [dropout_generator(self.dropout, seed, name) for seed, name in zip(
+            dropout_seeds, ("embedding_dropout", "query_dropout", "output_dropout"), strict=True)]
+        self.xlnet_layers = [
+            XLNetLayer(
+                self.num_heads,
+                self.intermediate_dim,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                max_distance=self.max_distance,
+                activation=self.activation,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                kernel_initializer=initializer,
+                seed=seed,
+                dtype=self.dtype_policy,
+                name=f"layer_{i}",
+            )
+            for i, seed in enumerate(seeds)
+        ]
+        for layer in self.xlnet_layers:
+            layer.build((None, None, self.hidden_dim))
+        self.pooler = None
+        if self.use_pooler:
+            self.pooler = keras.layers.Dense(
+                self.hidden_dim, activation="tanh",
+                kernel_initializer=seeded_initializer(initializer, pooler_seed),
+                dtype=self.dtype_policy, name="pooler")
+            self.pooler.build((None, self.hidden_dim))
+        self.built = True
+
+    def variables_by_depth(self):
+        """Variables from the input to the output: of the embeddings, of each layer, of the rest.
+
+        Returns:
+            `num_layers + 2` lists of variables.
+        """
+        below = [self.token_embedding, self.query_embedding]
+        layers = [layer.variables for layer in self.xlnet_layers]
+        known = {variable.path for part in (below, *layers) for variable in part}
+        return [below, *layers, [v for v in self.variables if v.path not in known]]
+
+    def call(self, inputs, training=None):
+        generators = self.seed_generators
+        x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
+                     self.compute_dtype)
+        content = drop(x, self.dropout, generators[0], training)
+        places, query = inputs.get("mask_positions"), None
+        if places is not None:
+            query = ops.broadcast_to(ops.cast(self.query_embedding, x.dtype),
+                                     (*ops.shape(places), self.hidden_dim))
+            query = drop(query, self.dropout, generators[1], training)
+        before = inputs.get("memory") or [None] * self.num_layers
+        content_mask, query_mask = self._masks(inputs, content, before[0])
+        memory = []
+        for layer, seen in zip(self.xlnet_layers, before, strict=True):
+            if self.memory_length:
+                memory.append(self._remembered(content, seen))
+            content, query = layer(
+                content, query, query_positions=places, segment_ids=inputs.get("segment_ids"),
+                content_mask=content_mask, query_mask=query_mask, memory=seen,
+                reversed_rows=inputs.get("reversed_rows"), training=training)
+        outputs = {"sequence_output": drop(content, self.dropout, generators[2], training)}
+        if query is not None:
+            outputs["query_output"] = drop(query, self.dropout, generators[2], training)
+        outputs["pooled_output"] = self._pooled(outputs["sequence_output"], inputs)
+        return outputs | ({"memory": memory} if self.memory_length else {})
+
+    def _masks(self, inputs, content, memory):
+        permutation = inputs.get("permutation_mask")
+        if inputs.get("permutation_ranks") is not None:
+            if permutation is not None:
+                raise ValueError("One of permutation_ranks and permutation_mask is taken. "
+                                 "Received: both")
+            permutation = permutation_mask(inputs["permutation_ranks"])
+        return stream_masks(
+            ops.shape(content)[1], permutation, inputs.get("padding_mask"),
+            inputs.get("pack_ids"), inputs.get("mask_positions"),
+            0 if memory is None else ops.shape(memory)[1], inputs.get("memory_mask"))
+
+    def _remembered(self, content, before):
+        """What the next call sees of a layer's inputs."""
+        content = ops.stop_gradient(content[:, :self.reuse_length])
+        if before is not None:
+            content = ops.concatenate([ops.cast(before, content.dtype), content], axis=1)
+        return content[:, -self.memory_length:]
+
+    def _pooled(self, x, inputs):
+        mask, positions = inputs.get("padding_mask"), inputs.get("cls_positions")
+        if positions is not None:
+            last = take_positions(x, positions)
+        elif mask is None:
+            last = x[:, -1]
+        else:
+            places = ops.arange(ops.shape(x)[1], dtype="int32") * ops.cast(mask, "int32")
+            last = take_positions(x, ops.max(places, axis=1, keepdims=True))[:, 0]
+        return last if self.pooler is None else self.pooler(last)
+
+    def token_products(self, hidden):
+        """Products of vectors `(..., D)` with the token table: logits `(..., V)` but for a bias."""
+        return linear(hidden, ops.transpose(ops.cast(self.token_embedding, hidden.dtype)))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "hidden_dim": self.hidden_dim,
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "memory_length": self.memory_length,
+            "reuse_length": self.reuse_length,
+            "max_distance": self.max_distance,
+            "activation": serialize_activation(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "use_pooler": self.use_pooler,
+            "seed": self.seed,
+        }

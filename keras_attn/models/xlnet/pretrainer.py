@@ -1,0 +1,81 @@
+"""XLNet as a permutation language model."""
+
+import keras
+from keras import ops
+
+from keras_attn.models.task import Task, mask_weights
+from keras_attn.ops.cross_entropy import cross_entropy_and_hits
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class XLNetPretrainer(Task, keras.Model):
+    """XLNet that tells tokens in an order; its output shares the token table.
+
+    Args:
+        backbone: `XLNet`.
+        seed: Not used: the one weight of the head begins at 0.
+
+    Call arguments:
+        inputs: The backbone's dictionary with `mask_positions` `(B, K)`, the tokens to tell; and
+            for losses and metrics `mask_ids` `(B, K)`, what they are, `mask_weights` `(B, K)`,
+            0 for places that are none, and `sample_weight` `(B,)`, optional.
+        training: Whether dropout is on.
+
+    Returns:
+        The backbone's dictionary, and with `mask_positions` `logits` `(B, K, V)` in float32; with
+        `mask_ids` `errors` and `hits` `(B, K)`: the cross-entropy, and 1 where no logit exceeds
+        that of the token.
+
+    `fit` takes a dataset of such dictionaries. Loss `plm`; metric `plm_accuracy`.
+
+    Reference:
+        Yang et al., XLNet, 2019, eq. 4-5.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import XLNet, XLNetPretrainer
+    >>> model = XLNetPretrainer(XLNet.from_size("tiny", vocabulary_size=50, seed=0))
+    >>> print(model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[2]]),
+    ...              "permutation_ranks": np.array([[-1, -1, 0]])})["logits"].shape)
+    (1, 1, 50)
+    """
+
+    metric_names = ("plm_loss", "plm_accuracy")
+
+    def __init__(self, backbone, seed=None, name="xlnet_pretrainer", **kwargs):
+        super().__init__(backbone, seed, name=name, **kwargs)
+
+    def build(self, input_shape=None):
+        backbone = self.build_backbone()
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(backbone.vocabulary_size,), initializer="zeros",
+            autocast=False)
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        if "mask_positions" not in inputs:
+            return outputs
+        shape, rows = ops.shape(inputs["mask_positions"]), (-1, self.backbone.vocabulary_size)
+        hidden = ops.reshape(outputs["query_output"], (-1, self.backbone.hidden_dim))
+        products = self.backbone.token_products(hidden)
+        bias = ops.cast(self.output_bias, "float32")
+        logits = ops.cast(products, "float32") + bias
+        outputs["logits"] = ops.reshape(logits, (*shape, rows[1]))
+        if "mask_ids" in inputs:
+            errors, found = cross_entropy_and_hits(
+                ops.reshape(inputs["mask_ids"], (-1,)), products, bias, logits)
+            outputs["errors"] = ops.reshape(errors, shape)
+            outputs["hits"] = ops.reshape(found, shape)
+        return outputs
+
+    def loss_weights(self, batch):
+        return {"plm": ops.sum(mask_weights(batch))}
+
+    def loss_errors(self, outputs, batch):
+        return {"plm": ops.sum(outputs["errors"] * mask_weights(batch))}
+
+    def metric_sums(self, outputs, batch):
+        weights = mask_weights(batch)
+        return {"plm_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}

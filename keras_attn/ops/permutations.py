@@ -1,0 +1,87 @@
+"""Which places a factorization order lets each place see."""
+
+from keras import ops
+
+from keras_attn.ops.gather import take_positions
+from keras_attn.ops.masks import as_mask, combine_masks, pack_mask
+
+
+def permutation_mask(ranks):
+    """What each place sees where tokens are told in an order.
+
+    A place sees those of a lower rank; those of rank -1, which are not told, see one another.
+
+    Args:
+        ranks: Integers `(B, T)`: the order in which tokens are told, -1 for context.
+
+    Returns:
+        Boolean `(B, T, T)`; False at a place and itself, but for context.
+
+    Reference:
+        Yang et al., XLNet, 2019, eq. 3 and section 2.3.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.ops import permutation_mask
+    >>> print(ops.convert_to_numpy(permutation_mask(np.array([[-1, 1, 0]]))).astype(int))
+    [[[1 0 0]
+      [1 0 1]
+      [1 0 0]]]
+    """
+    ranks = ops.cast(ranks, "int32")
+    queries, keys = ranks[:, :, None], ranks[:, None, :]
+    context = ops.logical_and(queries == -1, keys == -1)
+    return ops.logical_or(keys < queries, context)
+
+
+def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_positions=None,
+                 memory_length=0, memory_mask=None):
+    """Masks of both streams of `TwoStreamAttention`.
+
+    Content always sees itself, the query stream never does; all see the memory.
+
+    Args:
+        length: T.
+        permutation: Boolean or integer `(B, T, T)`, True where a place may be seen, or None: all
+            may.
+        padding_mask: Integers `(B, T)`, 0 for padding, which nothing else sees.
+        pack_ids: Integers `(B, T)`; those of other texts in the row are not seen.
+        query_positions: Integers `(B, K)`.
+        memory_length: M.
+        memory_mask: Integers `(B, M)`, 0 for padding of the memory; None: there is none.
+
+    Returns:
+        Boolean masks that broadcast to `(B, T, M + T)` and `(B, K, M + T)`, or None each: all is
+        seen, or there is no query stream.
+    """
+    seen = combine_masks(
+        None if permutation is None else as_mask(permutation, "permutation_mask"),
+        None if padding_mask is None else as_mask(padding_mask, "padding_mask")[:, None, :],
+        None if pack_ids is None else pack_mask(pack_ids))
+    itself = ops.eye(length, dtype="bool")[None]
+    if memory_mask is not None and seen is None:
+        seen = ops.ones((1, length, length), "bool")
+    content = None if seen is None else ops.logical_or(seen, itself)
+    query = None
+    if query_positions is not None:
+        places = ops.cast(query_positions, "int32")
+        query = places[:, :, None] != ops.arange(length, dtype="int32")
+        if seen is not None:
+            rows = ops.broadcast_to(
+                ops.cast(seen, "int32"), (ops.shape(places)[0], length, length))
+            query = ops.logical_and(query, take_positions(rows, places) > 0)
+    return tuple(_behind_memory(mask, memory_length, memory_mask) for mask in (content, query))
+
+
+def _behind_memory(mask, memory_length, memory_mask):
+    """A mask `(B, T, T)` with that of the memory before it."""
+    if mask is None or not memory_length:
+        return mask
+    if memory_mask is None:
+        return ops.pad(mask, [(0, 0), (0, 0), (memory_length, 0)], constant_values=True)
+    shape = ops.shape(memory_mask)[0], ops.shape(mask)[1]
+    memory = as_mask(memory_mask, "memory_mask")[:, None]
+    return ops.concatenate([ops.broadcast_to(memory, (*shape, memory_length)),
+                            ops.broadcast_to(mask, (*shape, ops.shape(mask)[2]))], axis=2)

@@ -1,0 +1,294 @@
+"""XLNet against XLNetLMHeadModel of Hugging Face, and against itself."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import compiled, gradients
+
+from keras_attn.models import XLNet, XLNetPretrainer
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "xlnet.npz"
+# Below "transformer.layer.<i>."; ours below "xlnet/layer_<i>/".
+LAYER = {
+    "attention/position_kernel": "rel_attn.r",
+    "attention/segment_table": "rel_attn.seg_embed",
+    "attention/content_bias": "rel_attn.r_w_bias",
+    "attention/position_bias": "rel_attn.r_r_bias",
+    "attention/segment_bias": "rel_attn.r_s_bias",
+    "attention_norm/gamma": "rel_attn.layer_norm.weight",
+    "attention_norm/beta": "rel_attn.layer_norm.bias",
+    "feed_forward/intermediate/kernel": "ff.layer_1.weight",
+    "feed_forward/intermediate/bias": "ff.layer_1.bias",
+    "feed_forward/output/kernel": "ff.layer_2.weight",
+    "feed_forward/output/bias": "ff.layer_2.bias",
+    "feed_forward_norm/gamma": "ff.layer_norm.weight",
+    "feed_forward_norm/beta": "ff.layer_norm.bias",
+}
+REST = {"token_embedding": "transformer.word_embedding.weight",
+        "query_embedding": "transformer.mask_emb"}
+
+
+def ours(variable, arrays, prefix):
+    """The array that belongs to our variable, from those named as by Hugging Face."""
+    if variable.path.endswith("output_bias"):
+        return arrays[f"{prefix}lm_loss.bias"]
+    path = variable.path.split("xlnet/", 1)[1]
+    if path in REST:
+        return arrays[f"{prefix}{REST[path]}"].reshape(variable.shape)
+    layer, rest = path.split("/", 1)
+    below = f"{prefix}transformer.layer.{layer.removeprefix('layer_')}."
+    if rest == "attention/query_key_value_kernel":
+        parts = [arrays[f"{below}rel_attn.{name}"].reshape(24, 24) for name in "qkv"]
+        return np.concatenate(parts, axis=1)
+    if rest == "attention/output_kernel":  # width, heads, depth
+        return arrays[f"{below}rel_attn.o"].reshape(24, 24).T
+    found = arrays[f"{below}{LAYER[rest]}"]
+    turned = rest.endswith(("intermediate/kernel", "output/kernel"))
+    return found.T if turned else found.reshape(variable.shape)
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN, allow_pickle=False) as file:
+        return dict(file)
+
+
+@pytest.fixture
+def inputs(golden):
+    return {k.removeprefix("inputs/"): v for k, v in golden.items() if k.startswith("inputs/")}
+
+
+def batch_of(inputs, *names):
+    """The entries of a batch: tokens, padding, segments, and others."""
+    names = ("token_ids", "padding_mask", "segment_ids", "mask_positions", "mask_ids", *names)
+    batch = {name: inputs[name] for name in names}
+    return {**batch, "mask_weights": np.ones(batch["mask_ids"].shape, "float32")}
+
+
+def make_model(**options):
+    model = XLNetPretrainer(XLNet(89, 2, 24, 3, intermediate_dim=56,
+                                  **{"dropout": 0.0, "seed": 1, **options}))
+    model.build()
+    return model
+
+
+def as_golden(golden, **options):
+    model = make_model(memory_length=7, **options)
+    for variable in model.trainable_variables:
+        variable.assign(ours(variable, golden, "weights/"))
+    return model
+
+
+def array(x):
+    return ops.convert_to_numpy(ops.cast(x, "float32"))
+
+
+CASES = {"ranks": ({}, "permutation_ranks"), "mask": ({}, "permutation_mask"),
+         "memory": ({}, "permutation_ranks"), "clamped": ({"max_distance": 3}, "permutation_ranks")}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_loss_and_gradients_equal_those_of_hugging_face(golden, inputs, case):
+    options, permutation = CASES[case]
+    model, batch = as_golden(golden, **options), batch_of(inputs, permutation)
+    if case == "memory":
+        before = model.backbone({"token_ids": inputs["memory_ids"]})["memory"]
+        batch["memory"] = [ops.convert_to_tensor(array(x)) for x in before]
+    outputs = model(batch)
+    for name in ("sequence_output", "query_output", "logits"):
+        np.testing.assert_allclose(array(outputs[name]), golden[f"{case}/{name}"], 1e-5, 1e-5,
+                                   err_msg=name)
+    for number, found in enumerate(outputs["memory"]):
+        np.testing.assert_allclose(array(found), golden[f"{case}/memory/{number}"], 1e-5, 1e-5)
+    others = [v.value for v in model.non_trainable_variables]
+    batch = {name: x if name == "memory" else ops.convert_to_tensor(x)
+             for name, x in batch.items()}
+
+    def loss(weights):
+        outputs, _ = model.stateless_call(weights, others, batch, training=True)
+        return model.compute_loss(x=batch, y_pred=outputs)
+
+    weights = [ops.convert_to_numpy(v) for v in model.trainable_variables]
+    value = loss([ops.convert_to_tensor(w) for w in weights])
+    np.testing.assert_allclose(ops.convert_to_numpy(value), golden[f"{case}/loss"], 1e-5)
+    for variable, found in zip(model.trainable_variables, gradients(loss, weights), strict=True):
+        expected = ours(variable, golden, f"{case}/gradients/")
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-5, err_msg=variable.path)
+
+
+def test_reversed_rows_equal_the_bidirectional_data_of_hugging_face(golden, inputs):
+    model = as_golden(golden)
+    batch = {name: np.concatenate([x, x])
+             for name, x in batch_of(inputs, "permutation_ranks").items()}
+    batch["reversed_rows"] = np.repeat([0, 1], 3).astype("int32")
+    outputs = model(batch)
+    for name in ("sequence_output", "query_output"):
+        np.testing.assert_allclose(array(outputs[name]), golden[f"reversed/{name}"], 1e-5, 1e-5)
+    assert np.abs(array(outputs["logits"])[:3] - array(outputs["logits"])[3:]).max() > 0.1
+
+
+def test_a_text_read_backwards_is_a_reversed_row():
+    # Neither knows where it begins: only distances count.
+    model, ids = make_model(), np.array([[5, 17, 3, 8, 44]], "int32")
+    forwards = array(model({"token_ids": ids})["sequence_output"])
+    backwards = model({"token_ids": ids[:, ::-1].copy(), "reversed_rows": np.array([1], "int32")})
+    np.testing.assert_allclose(array(backwards["sequence_output"])[:, ::-1], forwards, 1e-5, 1e-5)
+
+
+def test_the_query_stream_does_not_know_its_token(inputs):
+    model, batch = make_model(), batch_of(inputs, "permutation_ranks")
+    wanted = array(model(batch)["query_output"])
+    for row, targets in enumerate(inputs["mask_positions"]):
+        ranks = inputs["permutation_ranks"][row, targets]
+        for number, place in enumerate(targets):
+            other = {**batch, "token_ids": batch["token_ids"].copy()}
+            other["token_ids"][row, place] += 1
+            found = array(model(other)["query_output"])
+            later = ranks > ranks[number]
+            np.testing.assert_array_equal(found[row, ~later], wanted[row, ~later])
+            if later.any():
+                assert np.abs(found - wanted)[row, later].max(axis=-1).min() > 1e-7
+    without = {name: x for name, x in batch.items() if name != "permutation_ranks"}
+    wanted = array(model(without)["query_output"])
+    without["token_ids"] = without["token_ids"].copy()
+    without["token_ids"][0, 4] += 1
+    found = array(model(without)["query_output"])
+    # By two layers others tell of it: that is why an order is needed.
+    assert np.abs(found[0, 0] - wanted[0, 0]).max() > 1e-7
+
+
+def test_a_batch_equals_its_rows_one_by_one(inputs):
+    model, batch = make_model(memory_length=4), batch_of(inputs, "permutation_ranks")
+    batch["memory"] = model.backbone({"token_ids": inputs["memory_ids"]})["memory"]
+    together = model(batch)
+    for row in range(3):
+        alone = model({name: [y[row:row + 1] for y in x] if name == "memory" else x[row:row + 1]
+                       for name, x in batch.items()})
+        for name in ("sequence_output", "pooled_output", "query_output", "logits"):
+            np.testing.assert_allclose(array(alone[name])[0], array(together[name])[row],
+                                       1e-5, 1e-6, err_msg=name)
+
+
+def test_two_segments_with_memory_equal_one_in_which_the_first_does_not_see_the_second():
+    ids = np.random.default_rng(2).integers(0, 89, (2, 12)).astype("int32")
+    model = make_model(memory_length=7)
+    first = model.backbone({"token_ids": ids[:, :7]})
+    second = model.backbone({"token_ids": ids[:, 7:], "memory": first["memory"]})
+    places = np.arange(12)
+    seen = (places[:, None] >= 7) | (places < 7)
+    whole = model.backbone({"token_ids": ids, "permutation_mask": np.tile(seen, (2, 1, 1))})
+    both = np.concatenate([array(x["sequence_output"]) for x in (first, second)], axis=1)
+    np.testing.assert_allclose(both, array(whole["sequence_output"]), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("memory, reuse, expected", [
+    (4, None, [3, 4, 5, 6]), (9, None, [-2, -1, 0, 1, 2, 3, 4, 5, 6]), (3, 2, [-1, 0, 1]),
+    (30, None, list(range(-5, 7)))])
+def test_the_memory_holds_the_newest_inputs_of_each_layer(memory, reuse, expected):
+    ids = np.random.default_rng(3).integers(0, 89, (1, 12)).astype("int32")
+    model = make_model(memory_length=memory, reuse_length=reuse).backbone
+    table = array(model.token_embedding)
+    before = [np.stack([table[ids[0, :5]]])] * 2
+    found = model({"token_ids": ids[:, 5:], "memory": before})["memory"]
+    np.testing.assert_array_equal(array(found[0])[0], table[ids[0, np.array(expected) + 5]])
+
+
+def test_padding_of_text_and_of_memory_changes_nothing(inputs):
+    model = make_model(memory_length=5)
+    batch = batch_of(inputs, "permutation_ranks")
+    batch["memory_mask"] = (np.arange(5) >= np.array([[0], [2], [5]])).astype("int32")
+    real = batch["padding_mask"] > 0
+
+    def outputs(ids, memory_ids):
+        memory = model.backbone({"token_ids": memory_ids, "padding_mask": batch["memory_mask"]})
+        return model({**batch, "token_ids": ids, "memory": memory["memory"]})
+
+    ids, memory_ids = batch["token_ids"], inputs["memory_ids"]
+    wanted = outputs(ids, memory_ids)
+    found = outputs(np.where(real, ids, 7), np.where(batch["memory_mask"] > 0, memory_ids, 9))
+    np.testing.assert_array_equal(array(found["sequence_output"])[real],
+                                  array(wanted["sequence_output"])[real])
+    np.testing.assert_array_equal(array(found["logits"]), array(wanted["logits"]))
+    # The last row's memory is padding alone.
+    alone = model({name: x[2:] for name, x in batch.items() if name != "memory_mask"})
+    np.testing.assert_allclose(array(wanted["logits"])[2:], array(alone["logits"]), 1e-5, 1e-5)
+
+
+def test_texts_of_a_row_are_as_alone(inputs):
+    model, ids = make_model(), inputs["token_ids"]
+    row = {"token_ids": np.concatenate([ids[0], ids[1, :6]])[None],
+           "pack_ids": np.repeat([[1, 2]], [11, 6], axis=1).astype("int32"),
+           "cls_positions": np.array([[10, 16]], "int32")}
+    alone = model({"token_ids": ids[:2], "padding_mask": inputs["padding_mask"][:2]})
+    together = model(row)
+    np.testing.assert_allclose(array(together["sequence_output"])[0, 11:],
+                               array(alone["sequence_output"])[1, :6], 1e-5, 1e-5)
+    np.testing.assert_allclose(array(together["pooled_output"])[0], array(alone["pooled_output"]),
+                               1e-5, 1e-5)
+
+
+def test_rows_of_padding_and_of_one_token_are_finite(inputs):
+    model, batch = make_model(use_pooler=True), batch_of(inputs, "permutation_ranks")
+    empty = {**batch, "padding_mask": 0 * batch["padding_mask"]}
+    one = {"token_ids": batch["token_ids"][:1, :1], "mask_positions": np.zeros((1, 1), "int32"),
+           "permutation_ranks": np.zeros((1, 1), "int32")}
+    for rows in (empty, one):
+        assert all(np.isfinite(array(x)).all() for x in model(rows).values())
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_half_precision_is_near_and_compiles(inputs, dtype):
+    batch = {name: ops.convert_to_tensor(x)
+             for name, x in batch_of(inputs, "permutation_ranks").items()}
+    wanted = array(make_model()(batch)["logits"])
+    model = make_model(dtype=dtype)
+    found = compiled(lambda batch: model(batch)["logits"])(batch)
+    np.testing.assert_allclose(array(found), wanted, 0.05, 0.05)
+
+
+def test_it_reloads_with_the_same_output(inputs, tmp_path):
+    batch = batch_of(inputs, "permutation_ranks")
+    model = make_model(activation="relu", memory_length=3, reuse_length=2, max_distance=9,
+                       use_pooler=True)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(array(again(batch)["logits"]), array(model(batch)["logits"]))
+    assert again.backbone.get_config() == model.backbone.get_config()
+
+
+def test_it_learns_with_fit_what_is_beside_each_token():
+    model = XLNetPretrainer(XLNet(12, 1, 32, 2, dropout=0.0, seed=0, initializer_range=0.2))
+    random, rows = np.random.default_rng(0), 4000
+    ids = (random.integers(0, 12, (rows, 1)) + np.arange(8)) % 12  # it grows by one
+    places = random.permuted(np.tile(np.arange(8), (rows, 1)), axis=1)[:, :2].astype("int32")
+    ranks = np.full((rows, 8), -1, "int32")
+    np.put_along_axis(ranks, places, np.tile([[0, 1]], (rows, 1)), 1)
+    batch = {"token_ids": ids.astype("int32"), "mask_positions": places,
+             "permutation_ranks": ranks, "segment_ids": np.zeros_like(ranks),
+             "mask_ids": np.take_along_axis(ids, places, axis=1).astype("int32"),
+             "mask_weights": np.ones((rows, 2), "float32")}
+    model.compile(keras.optimizers.Adam(0.01))
+    model.fit(x=batch, batch_size=16, verbose=0)
+    results = model.evaluate(x=batch, batch_size=400, verbose=0, return_dict=True)
+    assert results["plm_accuracy"] > 0.9 and results["plm_loss"] < 0.5
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"num_layers": 0}, "num_layers must be positive"),
+    ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
+    ({"dropout": 1.0}, "dropout must be in"),
+    ({"memory_length": -1}, "memory_length must be at least 0"),
+])
+def test_sizes_that_cannot_be_are_told_at_once(options, message):
+    with pytest.raises(ValueError, match=message):
+        XLNet(**{"vocabulary_size": 9, "num_layers": 1, "hidden_dim": 8, "num_heads": 2,
+                 **options})
+
+
+def test_two_permutations_are_refused(inputs):
+    batch = batch_of(inputs, "permutation_ranks", "permutation_mask")
+    with pytest.raises(ValueError, match="One of permutation_ranks and permutation_mask"):
+        make_model()(batch)
