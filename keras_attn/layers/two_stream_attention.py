@@ -107,6 +107,8 @@ class TwoStreamAttention(keras.layers.Layer):
         if (query is None) != (query_positions is None):
             raise ValueError("query and query_positions are given together. Received: "
                              f"query={query}, query_positions={query_positions}")
+        if content.shape[1] == 0:  # no pair has a distance
+            return self._of_nothing(content, query, memory, return_attention_scores)
         everything = content
         if memory is not None:
             memory = ops.cast(ops.stop_gradient(memory), content.dtype)
@@ -124,6 +126,14 @@ class TwoStreamAttention(keras.layers.Layer):
                 self._segments(segment_ids, everything, places),
                 as_mask(query_mask, "query_mask"), self.seed_generators[1], training)
             output, weights = (output, output_of_query), (weights, weights_of_query)
+        return (output, weights) if return_attention_scores else output
+
+    def _of_nothing(self, content, query, memory, return_attention_scores):
+        streams = (content,) if query is None else (content, ops.zeros_like(query))
+        seen = 0 if memory is None else memory.shape[1]
+        weights = tuple(ops.zeros((ops.shape(x)[0], self.heads.num_heads, x.shape[1], seen),
+                                  x.dtype) for x in streams)
+        output, weights = (x if len(x) == 2 else x[0] for x in (streams, weights))
         return (output, weights) if return_attention_scores else output
 
     def _tables(self, content, everything, reversed_rows):

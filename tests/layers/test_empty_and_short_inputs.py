@@ -66,6 +66,13 @@ def encoded(mask):
             "encoded_mask": mask}
 
 
+def streams(mask):
+    places, seen = np.tile(np.arange(mask.shape[1])[:2], (len(mask), 1)), mask[:, None]
+    return {"content": normal(*mask.shape, 4), "query": normal(*places.shape, 4, seed=1),
+            "query_positions": places, "segment_ids": np.zeros_like(mask),
+            "content_mask": seen, "query_mask": seen}
+
+
 def decoder(cell):
     return layers.RecurrentDecoder(cell, 7, 3, seed=1)
 
@@ -103,6 +110,7 @@ ZERO = {
     **{f"SequenceToVector {reduce}": (lambda r=reduce: layers.SequenceToVector(r, seed=1), alone())
        for reduce in ("last", "mean", "max", "attention")},
     "SequenceToVector lengths": (lambda: layers.SequenceToVector("mean"), alone(name="lengths")),
+    "TwoStreamAttention": (lambda: layers.TwoStreamAttention(2, 2, seed=1), streams),
     "WindowAttention": (lambda: layers.WindowAttention(2, 2, 1, seed=1), SELF),
     "WindowAttention causal": (lambda: layers.WindowAttention(2, 2, 1, causal=True, seed=1), SELF),
     "WindowAttention grid": (lambda: layers.WindowAttention(2, 2, (1, 1), seed=1), grid),
