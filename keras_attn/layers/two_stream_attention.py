@@ -46,8 +46,8 @@ class TwoStreamAttention(keras.layers.Layer):
         training: Whether dropout is on.
 
     Returns:
-        `(B, T, D)` of the content stream; with a query a pair of it and `(B, K, D)`. Then, if
-        asked for, the weights `(B, H, T, M + T)`, or a pair of them and `(B, H, K, M + T)`.
+        `(B, T, D)` of the content stream; with a query then `(B, K, D)`; if asked for then the
+        weights `(B, H, T, M + T)`, and with a query `(B, H, K, M + T)`.
 
     Raises:
         ValueError: If an argument is out of range, a mask is float, or a query has no places.
@@ -108,33 +108,30 @@ class TwoStreamAttention(keras.layers.Layer):
             raise ValueError("query and query_positions are given together. Received: "
                              f"query={query}, query_positions={query_positions}")
         if content.shape[1] == 0:  # no pair has a distance
-            return self._of_nothing(content, query, memory, return_attention_scores)
+            return _one_or_all(self._of_nothing(content, query, memory), return_attention_scores)
         everything = content
         if memory is not None:
             memory = ops.cast(ops.stop_gradient(memory), content.dtype)
             everything = ops.concatenate([memory, content], axis=1)
         heads = self.heads.project(query=content, key=everything, value=everything)
         tables = self._tables(content, everything, reversed_rows)
-        output, weights = self._attend(
+        found = [self._attend(
             heads["query"], heads, tables, by_pair, self._segments(segment_ids, everything),
-            as_mask(content_mask, "content_mask"), self.seed_generators[0], training)
+            as_mask(content_mask, "content_mask"), self.seed_generators[0], training)]
         if query is not None:
             places = ops.cast(query_positions, "int32")
             own = self.heads.project(query=query)["query"]
-            output_of_query, weights_of_query = self._attend(
+            found.append(self._attend(
                 own, heads, tables, self._of_places(places, content, everything),
                 self._segments(segment_ids, everything, places),
-                as_mask(query_mask, "query_mask"), self.seed_generators[1], training)
-            output, weights = (output, output_of_query), (weights, weights_of_query)
-        return (output, weights) if return_attention_scores else output
+                as_mask(query_mask, "query_mask"), self.seed_generators[1], training))
+        return _one_or_all(found, return_attention_scores)
 
-    def _of_nothing(self, content, query, memory, return_attention_scores):
-        streams = (content,) if query is None else (content, ops.zeros_like(query))
+    def _of_nothing(self, content, query, memory):
         seen = 0 if memory is None else memory.shape[1]
-        weights = tuple(ops.zeros((ops.shape(x)[0], self.heads.num_heads, x.shape[1], seen),
-                                  x.dtype) for x in streams)
-        output, weights = (x if len(x) == 2 else x[0] for x in (streams, weights))
-        return (output, weights) if return_attention_scores else output
+        for x in (content,) if query is None else (content, query):
+            shape = ops.shape(x)[0], self.heads.num_heads, ops.shape(x)[1], seen
+            yield ops.zeros_like(x), ops.zeros(shape, x.dtype)
 
     def _tables(self, content, everything, reversed_rows):
         """`W_R r` of each distance, `(H, K, N)`, or with reversed rows `(B, H, K, N)`."""
@@ -204,6 +201,13 @@ class TwoStreamAttention(keras.layers.Layer):
         config.pop("use_bias")
         return {**super().get_config(), **config, "max_distance": self.max_distance,
                 "dropout": self.dropout}
+
+
+def _one_or_all(found, with_weights):
+    """Outputs and, if wanted, weights, from pairs of them; of one the tensor alone."""
+    outputs, weights = zip(*found, strict=True)
+    results = (*outputs, *weights) if with_weights else outputs
+    return results if len(results) > 1 else results[0]
 
 
 def _of_heads(x, matrices):

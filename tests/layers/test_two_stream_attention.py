@@ -87,7 +87,7 @@ def test_both_streams_are_loops_over_pairs(options, inputs):
 
 def test_weights_are_of_both_streams_and_sum_to_one():
     layer = TwoStreamAttention(2, 3, seed=1)
-    (_, _), (content, query) = layer(
+    _, _, content, query = layer(
         CONTENT, QUERY, PLACES, memory=MEMORY, return_attention_scores=True)
     assert content.shape == (2, 2, 5, 8) and query.shape == (2, 2, 2, 8)
     for weights in (content, query):

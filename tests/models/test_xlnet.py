@@ -9,6 +9,7 @@ from keras import ops
 from layer_checks import compiled, gradients
 
 from keras_attn.models import XLNet, XLNetPretrainer
+from keras_attn.visualize import attention_maps
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "xlnet.npz"
 # Below "transformer.layer.<i>."; ours below "xlnet/layer_<i>/".
@@ -292,3 +293,14 @@ def test_two_permutations_are_refused(inputs):
     batch = batch_of(inputs, "permutation_ranks", "permutation_mask")
     with pytest.raises(ValueError, match="One of permutation_ranks and permutation_mask"):
         make_model()(batch)
+
+
+def test_attention_of_both_streams_can_be_seen(inputs):
+    batch = batch_of(inputs, "permutation_ranks")
+    maps = attention_maps(make_model(), batch)
+    assert {name: weights.shape for name, weights in maps.items()} == {
+        f"xlnet/layer_{layer}/attention/{stream}": (3, 3, rows, 11)
+        for layer in (0, 1) for stream, rows in ((0, 11), (1, 3))}
+    for row, targets in enumerate(inputs["mask_positions"]):
+        weights = maps["xlnet/layer_0/attention/1"][row]
+        assert not weights[:, np.arange(3), targets].any()  # the places themselves

@@ -66,16 +66,14 @@ class XLNetLayer(keras.layers.Layer):
         self.built = True
 
     def call(self, content, query=None, return_attention_scores=False, training=None, **options):
-        attended, weights = self.attention(content, query, return_attention_scores=True,
-                                           training=training, **options)
-        if query is None:
-            streams = self._finish(content, attended, self.seed_generators[:2], training), None
-        else:
-            streams = tuple(
-                self._finish(x, y, generators, training) for x, y, generators in zip(
-                    (content, query), attended,
-                    (self.seed_generators[:2], self.seed_generators[2:]), strict=True))
-        return (*streams, weights) if return_attention_scores else streams
+        found = self.attention(content, query, return_attention_scores=True, training=training,
+                               **options)
+        first, second = self.seed_generators[:2], self.seed_generators[2:]
+        content = self._finish(content, found[0], first, training)
+        if query is not None:
+            query = self._finish(query, found[1], second, training)
+        weights = found[len(found) // 2:]
+        return (content, query, *weights) if return_attention_scores else (content, query)
 
     def _finish(self, x, attended, generators, training):
         x = by_rows(self.attention_norm, x + drop(attended, self.dropout, generators[0], training))
