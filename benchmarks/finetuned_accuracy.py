@@ -22,7 +22,7 @@ from benchmarks.labelled_sets import read
 from keras_attn.jobs.command_line import run_command
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
-SEEN = 20_000  # texts, at least two epochs
+SEEN = 10_000  # texts, at least two epochs
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("pretrained", None, "Workdir to start from.", required=True)
@@ -34,6 +34,8 @@ flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Of these.")
 flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak, of all.")
+flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"],
+                  "The latter where the processor has it.")
 
 
 def main():
@@ -50,8 +52,8 @@ def main():
 
 
 def cell(name, files, tables, count, kind):
-    settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "pretrained": weights_of_pretrained(),
-                "rows": sha256_of(tables)}
+    settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "precision": FLAGS.precision,
+                "pretrained": weights_of_pretrained(), "rows": sha256_of(tables)}
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"))
     run = bag_of_bigrams if kind == "bag of bigrams" else bert
     scores = [kept(f"{folder}/seed-{seed}/accuracy.json", settings, partial(
@@ -90,8 +92,9 @@ def bert(folder, files, tables, count, kind, seed):
     config.model.update(architecture_of(FLAGS.pretrained) if kind != "pretrained" else {})
     config.model.pooling = "mean"
     config.eval.report = False
-    config.train.update(epochs=max(SEEN / count, 2.0), batch_size=32, jit=True,
-                        learning_rate=FLAGS.learning_rate, seed=seed)
+    config.train.update(epochs=max(SEEN / count, 2.0), batch_size=32,
+                        learning_rate=FLAGS.learning_rate, seed=seed, precision=FLAGS.precision,
+                        jit=FLAGS.precision == "float32")
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         results = finetune(config, folder, FLAGS.pretrained if kind == "pretrained" else None)
