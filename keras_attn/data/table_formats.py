@@ -130,6 +130,9 @@ class Lines:
             raise UserError(
                 f"A whole .gz file is needed. Received: {self.path} ({error})"
             ) from None
+        except UnicodeError as error:  # UTF-16 that does not say which
+            raise UserError(f"Text in {self.encoding} is needed. "
+                            f"Received: {self.path} ({error})") from None
         except (OSError, tf.errors.OpError) as error:
             raise UserError(f"A readable file is needed. Received: {self.path} ({error})") from None
 
@@ -234,7 +237,7 @@ def refuse_column(column, names, path):
 
 
 def json_rows(lines, columns, path):
-    keys = [str(column) for column in columns]
+    keys, known = [str(column) for column in columns], set()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             yield number, EMPTY
@@ -247,10 +250,15 @@ def json_rows(lines, columns, path):
         if not isinstance(record, dict):
             yield number, BadRow("json", "One JSON object a line is needed")
             continue
-        for key in keys:
-            if key not in record:
-                refuse_column(key, list(record), f"{path}, line {number}")
-        yield number, [_json_string(record[key]) for key in keys]
+        missing = [key for key in keys if key not in record]
+        if missing and missing[0] not in known:  # a wrong name, not a wrong row
+            refuse_column(missing[0], list(record), f"{path}, line {number}")
+        known.update(record.keys() & set(keys))
+        if missing:
+            found = ", ".join(record) or "none"
+            yield number, BadRow("fields", f"The field {missing[0]!r} is needed, not {found}")
+        else:
+            yield number, [_json_string(record[key]) for key in keys]
 
 
 def parquet_rows(columns, path):
@@ -261,7 +269,8 @@ def parquet_rows(columns, path):
     count = 0
     try:
         with _RawFile(path) as file:
-            table = ParquetFile(file)
+            # Else it reads all groups of rows ahead, or the whole of one.
+            table = ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
             names = table.schema_arrow.names
             for key in keys:
                 if key not in names:
@@ -285,7 +294,11 @@ def _json_string(value):
         return value.decode("utf-8", "keras_attn.undecodable")
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except TypeError:  # a decimal or a date alone is no text with quotes
+        inside = isinstance(value, (list, tuple, dict))
+        return json.dumps(value, ensure_ascii=False, default=_plain) if inside else str(value)
 
 
 def _plain(value):

@@ -168,8 +168,10 @@ class iterate_rows:
             raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: {format!r}")
         try:
             self._encoding = codecs.lookup(encoding).name
-        except LookupError:
-            raise UserError(f"encoding must be known to Python. Received: {encoding!r}") from None
+            "".encode(encoding)
+        except (LookupError, TypeError, UnicodeError):  # of bytes to bytes, or of no text at all
+            raise UserError("encoding must be known to Python, and of text. "
+                            f"Received: {encoding!r}") from None
         self._columns = {"text": text, "text_pair": text_pair, "label": label}
         self._on_bad_text = on_bad_text
         self._header = header

@@ -235,7 +235,8 @@ def _report(run, tables, targets, examples):
         return
     # What is held out is of the same files, whose skipped rows are told already.
     run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation")
-            + ("" if validation.files == train.files else _skipped(validation)))
+            + ("" if {name for _, name in validation.files} <= {name for _, name in train.files}
+               else _skipped(validation)))
     if "f1" in targets.metrics:
         run.say(f"f1 is that of {targets.names[1]!r}")
     shared = shared_rows(train, validation)

@@ -241,6 +241,7 @@ class Predictor(Embedder):
             texts, text_pairs = (list(column) for column in zip(*texts, strict=True))
         if texts:
             self._check_pairs(text_pairs)
+        text_pairs = text_pairs and _listed(text_pairs)
         data = self.config["data"]
         rows = self._by_batch(
             lambda batch: probabilities(self._run(batch)["logits"].numpy(), self.kind),
@@ -354,7 +355,12 @@ def load_predictor(folder, answers=False):
 def _listed(texts):
     if isinstance(texts, str):
         raise UserError(f"A list of texts is needed. Received: {texts!r}")
-    return list(texts)
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        parts = text if isinstance(text, (tuple, list)) else [text]
+        if not all(isinstance(part, str) for part in parts):
+            raise UserError(f"Texts are needed. Received: {text!r:.50} as text {number + 1}")
+    return texts
 
 
 def _encoded(tokenizer, texts):

@@ -442,3 +442,43 @@ def test_all_rows_that_an_unclosed_quote_takes_are_counted_and_told(tmp_path):
     assert [place.partition(": ")[0] for place in rows.skipped_places] == [
         f"{path}, line {line}" for line in (3, 4, 5)]
     assert told_counts(rows.skipped) == "3 (3 csv)"
+
+
+def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": "y"}\n')
+    columns = {"text": "text", "label": "label"}
+    with pytest.raises(UserError, match="The field 'label' is needed, not text;.*a.jsonl, line 2"):
+        read_table(str(path), **columns)
+    table = read_table(str(path), **columns, on_bad_text="skip")
+    assert (list(table.texts), list(table.labels)) == (["a", "c"], ["x", "y"])
+    assert sum(table.skipped.values()) == 1
+    with pytest.raises(UserError, match="A column of .*Received: 'lable'"):
+        read_table(str(path), text="text", label="lable", on_bad_text="skip")
+
+
+def test_decimals_and_dates_of_parquet_are_written_as_they_are(tmp_path):
+    import datetime
+    import decimal
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({
+        "text": ["a", "b"], "score": [decimal.Decimal("1.50"), decimal.Decimal("-2.25")],
+        "day": [datetime.date(2020, 1, 2), None]}), tmp_path / "a.parquet")
+    table = read_table(str(tmp_path / "a.parquet"), text="day", label="score")
+    assert (list(table.texts), list(table.labels)) == (["2020-01-02", ""], ["1.50", "-2.25"])
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "zlib", "undefined"])
+def test_what_is_no_encoding_of_text_is_refused(tmp_path, encoding):
+    (tmp_path / "a.tsv").write_text("text\nx\n")
+    with pytest.raises(UserError, match="encoding must be known to Python"):
+        read_table(str(tmp_path / "a.tsv"), text="text", encoding=encoding)
+
+
+def test_utf_16_that_does_not_say_which_is_told(tmp_path):
+    (tmp_path / "a.tsv").write_bytes("text\nx\n".encode("utf-16-le"))
+    with pytest.raises(UserError, match="Text in utf-16 is needed.*a.tsv"):
+        read_table(str(tmp_path / "a.tsv"), text="text", encoding="utf-16")

@@ -88,6 +88,12 @@ def test_a_prediction_depends_neither_on_its_batch_nor_on_padding(finetuned):
                                        list(b["probabilities"].values()), atol=1e-6)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_text_is_named(finetuned, missing):
+    with pytest.raises(UserError, match=f"Texts are needed. Received: {missing} as text 2"):
+        keras_attn.load(finetuned).predict(["bas", missing])
+
+
 def test_every_line_of_a_text_file_has_its_row(finetuned, tmp_path):
     (tmp_path / "in.txt").write_text("bas ben bin\n\ntas ten\n\n")
     predict_file(finetuned, str(tmp_path / "in.txt"), str(tmp_path / "out.csv"))
