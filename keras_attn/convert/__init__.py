@@ -122,7 +122,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     import tensorflow as tf
 
     from keras_attn.convert.stored import with_text
-    from keras_attn.convert.tasks import with_task
+    from keras_attn.convert.tasks import in_units_of_labels, with_task
 
     source, target = local_folder(source), os.fspath(target)
     _check_local(source)
@@ -136,6 +136,8 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
         raise UserError(f"The target must be a new or an empty folder. Received: {target}")
     stored, new = with_task(_read(source), task, new_heads)
     stored = with_text(stored, lowercase, source)
+    if format != "workdir":
+        stored = in_units_of_labels(stored)
     made = not os.path.exists(target)
     try:
         os.makedirs(target, exist_ok=True)

@@ -54,6 +54,19 @@ def with_task(stored, task, new_heads):
         labels=None, pairs=None, config=stored.config if stored.kind == kind else None), names
 
 
+def in_units_of_labels(stored):
+    """The `StoredBert` whose head itself tells a regression's labels, as in other libraries."""
+    heads = dict(stored.heads)
+    mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
+    if (mean, deviation) == (0.0, 1.0):
+        return stored
+    kernel, bias = (np.asarray(stored.weights[f"logits_dense/{name}"]) for name in (
+        "kernel", "bias"))
+    return dataclasses.replace(stored, heads=heads, weights={
+        **stored.weights, "logits_dense/kernel": kernel * np.float32(deviation),
+        "logits_dense/bias": bias * np.float32(deviation) + np.float32(mean)})
+
+
 def _initial(kind, architecture, heads):
     """Variables of a new model by path below it."""
     model, prefix = BertEncoder(**architecture, seed=0, name="bert_encoder"), prefix_of(kind)

@@ -68,8 +68,11 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         _write_labels(run, targets, tables["train"])
         heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
                  "pooling": config.model.pooling, "multilabel": task.kind == "multilabel"}
-        if _other_classes(run, targets, heads):  # that head would start with their meaning
+        other = _other_classes(run, targets, heads)
+        if other:  # that head would start with their meaning
             new = [*new, "logits_dense"]
+        if task.kind == "regression":
+            heads.update(_scale(run, targets.encoded["train"], other))
         run.start(architecture, heads, _hashes(run, tables))
         newest = {}
 
@@ -266,6 +269,16 @@ def _other_classes(run, targets, heads):
     start = run.pretrained
     return (start.kind != "finetuning" or list(start.labels) != list(targets.names)
             or bool(start.heads.get("multilabel")) != heads["multilabel"])
+
+
+def _scale(run, scores, new):
+    """Mean and deviation of a regression's labels; those that its head, if not new, knows."""
+    if run.resumed or not new:
+        known = run.saved.get("heads", {}) if run.resumed else run.pretrained.heads
+        return {"label_mean": known.get("label_mean", 0.0),
+                "label_deviation": known.get("label_deviation", 1.0)}
+    return {"label_mean": float(np.mean(scores)),
+            "label_deviation": float(np.std(scores)) or 1.0}
 
 
 def _write_labels(run, targets, table):

@@ -9,6 +9,8 @@ import pytest
 import sklearn.metrics
 
 from keras_attn import finetune, load
+from keras_attn.convert import read
+from keras_attn.convert.tasks import in_units_of_labels
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
@@ -232,3 +234,50 @@ def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "rows.csv, line 3: Well-formed CSV" in said
     assert "1 rows predicted, 1 (1 csv) skipped" in said
+
+
+@pytest.mark.parametrize("scale, offset", [(4.0, 88.0), (3e4, 1e6)])
+def test_numbers_of_any_size_are_learnt(folder, tmp_path, scale, offset):
+    for name in ("train", "valid"):
+        rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        (tmp_path / f"{name}.jsonl").write_text("".join(
+            json.dumps({**row, "score": offset + scale * row["score"]}) + "\n" for row in rows))
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(tmp_path / "train.jsonl"), "data.text": "text", "data.length": 12,
+        "data.validation": str(tmp_path / "valid.jsonl"), "data.vocab_size": 100,
+        "train.batch_size": 8, "eval.report": False, **RUNS["regression"]})
+    found = finetune(config, workdir=str(tmp_path / "run"))
+    near = json.loads((folder / "regression" / "results.json").read_text())
+    # The same run in other units, but for what 100 steps make of rounding.
+    assert found["pearson"] == pytest.approx(near["pearson"], abs=0.03)
+    assert near["pearson"] > 0.7
+    model, plain = load(str(tmp_path / "run")), load(str(folder / "regression"))
+    values = [np.array([row["value"] for row in one.predict(TEXTS)]) for one in (model, plain)]
+    np.testing.assert_allclose((values[0] - offset) / scale, values[1], atol=0.1)
+    # What other libraries get tells the same by itself.
+    stored = in_units_of_labels(read(str(tmp_path / "run")))
+    assert "label_mean" not in stored.heads
+    head = model.model.logits_dense
+    for name in ("kernel", "bias"):
+        getattr(head, name).assign(stored.weights[f"logits_dense/{name}"])
+    model.model.label_mean, model.model.label_deviation = 0.0, 1.0
+    again = load(str(tmp_path / "run"))
+    hidden = np.random.default_rng(0).normal(size=(5, head.kernel.shape[0])).astype("float32")
+    wanted = (np.asarray(again.model.logits_dense(hidden)) * again.model.label_deviation
+              + again.model.label_mean)
+    np.testing.assert_allclose(np.asarray(head(hidden)), wanted, rtol=1e-5)
+
+
+def test_a_regression_that_goes_on_keeps_its_units(folder, tmp_path):
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.length": 12,
+        "data.limit": 20, "train.batch_size": 8, "eval.report": False, **RUNS["regression"],
+        "train.steps": 1})
+    finetune(config, workdir=str(tmp_path / "run"), pretrained=str(folder / "regression"))
+    known, kept = (json.loads((path / "config.json").read_text())["heads"]
+                   for path in (folder / "regression", tmp_path / "run"))
+    assert known["label_deviation"] != 1.0
+    assert {name: kept[name] for name in ("label_mean", "label_deviation")} == {
+        name: known[name] for name in ("label_mean", "label_deviation")}

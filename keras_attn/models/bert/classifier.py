@@ -20,6 +20,9 @@ class BertClassifier(Task, keras.Model):
         dropout: Share of the pooled output dropped in training.
         pooling: `"cls"`: the pooled output, as BERT; `"mean"`: the mean of the
             sequence output over real tokens, better after short pretraining.
+        label_mean, label_deviation: Of regression: what the head tells is times the latter, plus
+            the former, and the loss is in units of the latter. Those of the labels of training:
+            the head begins near 0, and each weight learns about as fast as any other.
         seed: Integer for initial weights and dropout; the backbone's if None.
 
     Call arguments:
@@ -60,6 +63,8 @@ class BertClassifier(Task, keras.Model):
         dropout=0.1,
         pooling="cls",
         multilabel=False,
+        label_mean=0.0,
+        label_deviation=1.0,
         seed=None,
         name="bert_classifier",
         **kwargs,
@@ -69,6 +74,9 @@ class BertClassifier(Task, keras.Model):
             raise ValueError(f"num_classes must be positive. Received: num_classes={num_classes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        if not label_deviation > 0:
+            raise ValueError("label_deviation must be positive. "
+                             f"Received: label_deviation={label_deviation}")
         if pooling not in ("cls", "mean"):
             raise ValueError(f"pooling must be 'cls' or 'mean'. Received: pooling={pooling!r}")
         if pooling == "cls" and not backbone.use_pooler:
@@ -80,6 +88,8 @@ class BertClassifier(Task, keras.Model):
         self.dropout = dropout
         self.pooling = pooling
         self.multilabel = multilabel
+        self.label_mean = label_mean
+        self.label_deviation = label_deviation
 
     def build(self, input_shape=None):
         backbone = self.build_backbone()
@@ -99,7 +109,10 @@ class BertClassifier(Task, keras.Model):
     def call(self, inputs, training=None):
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         pooled = drop(self._pool(outputs, inputs), self.dropout, self.seed_generator, training)
-        return {**outputs, "logits": self.logits_dense(pooled)}
+        logits = self.logits_dense(pooled)
+        if self._regression:
+            logits = logits * self.label_deviation + self.label_mean
+        return {**outputs, "logits": logits}
 
     def _pool(self, outputs, inputs):
         if self.pooling == "cls":
@@ -139,7 +152,8 @@ class BertClassifier(Task, keras.Model):
             signs = 1.0 - 2.0 * ops.cast(labels, "float32")
             errors = ops.mean(ops.softplus(signs * logits), axis=-1)
         elif self._regression:
-            errors = ops.square(logits[..., 0] - ops.cast(labels, "float32"))
+            errors = logits[..., 0] - ops.cast(labels, "float32")
+            errors = ops.square(errors / self.label_deviation)
         else:
             errors = sparse_cross_entropy(labels, logits)
         return {"label": ops.sum(errors * self._weights(batch))}
@@ -163,4 +177,6 @@ class BertClassifier(Task, keras.Model):
             "dropout": self.dropout,
             "pooling": self.pooling,
             "multilabel": self.multilabel,
+            "label_mean": self.label_mean,
+            "label_deviation": self.label_deviation,
         }
