@@ -1,5 +1,8 @@
 """Which inputs of a model are real."""
 
+from keras import ops
+
+from keras_attn.ops import take_positions
 from keras_attn.ops.masks import as_mask
 
 
@@ -10,3 +13,22 @@ def real_tokens(inputs, ids="token_ids", mask="padding_mask"):
         Boolean, of the shape of the ids.
     """
     return as_mask(inputs[mask] if mask in inputs else inputs[ids], mask)
+
+
+def take_last(x, inputs):
+    """Vectors of the last real tokens, or of those that `cls_positions` of the inputs names.
+
+    Args:
+        x: `(B, T, D)`.
+        inputs: Dictionary, which may have `cls_positions` `(B, E)` and `padding_mask` `(B, T)`.
+
+    Returns:
+        `(B, D)`, with `cls_positions` `(B, E, D)`.
+    """
+    mask, positions = inputs.get("padding_mask"), inputs.get("cls_positions")
+    if positions is not None:
+        return take_positions(x, positions)
+    if mask is None:
+        return x[:, -1]
+    places = ops.arange(ops.shape(x)[1], dtype="int32") * ops.cast(mask, "int32")
+    return take_positions(x, ops.max(places, axis=1, keepdims=True))[:, 0]

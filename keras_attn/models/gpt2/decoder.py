@@ -6,7 +6,8 @@ from keras import ops
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
-from keras_attn.ops import pack_mask, take_positions
+from keras_attn.models.padding import take_last
+from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, linear
 
@@ -200,16 +201,7 @@ class GPT2(keras.Model):
             x = layer(x, padding_mask=mask, attention_mask=packs, use_causal_mask=True,
                       training=training)
         x = by_rows(self.norm, x)
-        return {"sequence_output": x,
-                "pooled_output": self._pooled(x, mask, inputs.get("cls_positions"))}
-
-    def _pooled(self, x, mask, positions):
-        if positions is not None:
-            return take_positions(x, positions)
-        if mask is None:
-            return x[:, -1]
-        places = ops.arange(ops.shape(x)[1], dtype="int32") * ops.cast(mask, "int32")
-        return take_positions(x, ops.max(places, axis=1, keepdims=True))[:, 0]
+        return {"sequence_output": x, "pooled_output": take_last(x, inputs)}
 
     def make_cache(self, batch_size, length):
         """What decoding of rows up to `length` tokens begins with; see `decode`."""

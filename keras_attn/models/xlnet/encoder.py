@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.padding import take_last
 from keras_attn.models.xlnet.layer import XLNetLayer
-from keras_attn.ops import take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.permutations import permutation_mask, stream_masks
 from keras_attn.ops.products import linear
@@ -261,14 +261,7 @@ class XLNet(keras.Model):
         return content[:, -self.memory_length:]
 
     def _pooled(self, x, inputs):
-        mask, positions = inputs.get("padding_mask"), inputs.get("cls_positions")
-        if positions is not None:
-            last = take_positions(x, positions)
-        elif mask is None:
-            last = x[:, -1]
-        else:
-            places = ops.arange(ops.shape(x)[1], dtype="int32") * ops.cast(mask, "int32")
-            last = take_positions(x, ops.max(places, axis=1, keepdims=True))[:, 0]
+        last = take_last(x, inputs)
         return last if self.pooler is None else self.pooler(last)
 
     def token_products(self, hidden):
