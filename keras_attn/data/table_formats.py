@@ -262,8 +262,13 @@ def json_rows(lines, columns, path):
 
 
 def parquet_rows(columns, path):
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:  # none, or one that is too new for this NumPy
+        raise UserError(
+            f"Parquet needs pyarrow (pip install pyarrow). Received: {path} ({first_line(error)})"
+        ) from error
 
     keys = [str(column) for column in columns]
     count = 0

@@ -1,13 +1,18 @@
 """Tables against Python's csv module and files made by hand."""
 
 import csv
+import datetime
+import decimal
 import gzip
 import json
 import random
+import sys
 from collections import Counter
 
 import numpy as np
+import pyarrow as arrow
 import pytest
+from pyarrow import parquet
 
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.data.table_formats import header_names
@@ -78,8 +83,6 @@ def test_jsonl_values_become_strings(tmp_path):
 
 
 def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    arrow = pytest.importorskip("pyarrow")
     columns = {
         "text": ["tab\tquote\" é", "", None, "🙂 last"], "whole": [3, -1, 0, 7],
         "share": [0.5, 2.0, -1e-9, 1e30], "flag": [True, False, True, False],
@@ -98,9 +101,14 @@ def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):
     assert found.where(3) == f"{tmp_path}/t.parquet, row 4"
 
 
+def test_parquet_without_pyarrow_is_one_line(tmp_path, monkeypatch):
+    path = _write(tmp_path / "t.parquet", "PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"pip install pyarrow\). Received: .*t.parquet \(.+\)"):
+        read_table(path, text="text")
+
+
 def test_what_is_no_parquet_or_has_no_rows_is_said(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    arrow = pytest.importorskip("pyarrow")
     table = arrow.table({"text": ["a"], "label": ["b"]})
     parquet.write_table(table, tmp_path / "whole.parquet")
     parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
@@ -458,13 +466,7 @@ def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
 
 
 def test_decimals_and_dates_of_parquet_are_written_as_they_are(tmp_path):
-    import datetime
-    import decimal
-
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    parquet.write_table(pa.table({
+    parquet.write_table(arrow.table({
         "text": ["a", "b"], "score": [decimal.Decimal("1.50"), decimal.Decimal("-2.25")],
         "day": [datetime.date(2020, 1, 2), None]}), tmp_path / "a.parquet")
     table = read_table(str(tmp_path / "a.parquet"), text="day", label="score")
