@@ -3,10 +3,10 @@
     python -m benchmarks.finetuned_accuracy --pretrained=runs/mini --output=runs/accuracy \
         --sets='SST-2=glue/SST-2/train.tsv,glue/SST-2/dev.tsv;TREC=TREC.train.all,TREC.test.all;MR=rt-polarity.all'
 
-A set of one file has a tenth held out as its test, the same for all. Each seed draws other rows,
-and all kinds learn from the same ones: how far the first is ahead is told by seeds, too. Settings
-are the same for all sets and were chosen by rows of the training files, not by the test. What is
-in --output already is not run again.
+A set of one file has a tenth held out as its test, for each seed another, so that the interval
+holds the chance of the test as well. Each seed draws other rows, and all kinds learn from the same
+ones: how far the first is ahead is told by seeds, too. Settings are the same for all sets and were
+chosen by rows of the training files, not by the test. What is in --output already is not run again.
 """
 
 import contextlib
@@ -44,25 +44,30 @@ def main():
     print(f"| | rows | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
-        tables = read(files.split(","), FLAGS.encoding)
+        splits = [read(files.split(","), FLAGS.encoding, seed) for seed in range(FLAGS.seeds)]
+        most = len(splits[0][0])
         for rows in FLAGS.rows:
-            count = len(tables[0]) if rows == "all" else int(rows)
-            if count > len(tables[0]):
+            count = most if rows == "all" else int(rows)
+            if count > most:
                 continue
-            first, *others = (scores(name, tables, count, kind) for kind in FLAGS.kinds)
+            first, *others = (scores(name, splits, count, kind) for kind in FLAGS.kinds)
             ahead = [[a - b for a, b in zip(first, other, strict=True)] for other in others]
             cells = " | ".join(map(told, [first, *others, *ahead]))
             print(f"| {name} | {count:,} | {cells} |", flush=True)
 
 
-def scores(name, tables, count, kind):
-    """Of each seed, in percent."""
-    settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "precision": FLAGS.precision,
-                "pretrained": weights_of_pretrained(), "rows": sha256_of(tables)}
+def scores(name, splits, count, kind):
+    """Of each seed, which is the number of its split, in percent."""
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"))
     run = bag_of_bigrams if kind == "bag of bigrams" else bert
-    return [100 * kept(f"{folder}/seed-{seed}/accuracy.json", settings, partial(
-        run, f"{folder}/seed-{seed}", tables, count, kind, seed)) for seed in range(FLAGS.seeds)]
+    found = []
+    for seed, tables in enumerate(splits):
+        settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "precision": FLAGS.precision,
+                    "pretrained": weights_of_pretrained(), "rows": sha256_of(tables)}
+        path = f"{folder}/seed-{seed}"
+        found.append(100 * kept(f"{path}/accuracy.json", settings, partial(
+            run, path, tables, count, kind, seed)))
+    return found
 
 
 def weights_of_pretrained():

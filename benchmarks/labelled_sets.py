@@ -1,13 +1,14 @@
 """Labelled sets as benchmarks read them."""
 
 
-def read(paths, encoding="latin-1"):
+def read(paths, encoding="latin-1", seed=0):
     """Tables of training and test rows.
 
     Args:
-        paths: Of both, or of one file, of which a tenth is held out, always the same; .tsv with a
-            header, else a label and a text a line.
+        paths: Of both, or of one file, of which a tenth is held out; .tsv with a header, else a
+            label and a text a line.
         encoding: Of the files without header.
+        seed: Of the rows that are held out.
     """
     from keras_attn.data.splits import hold_out
     from keras_attn.data.tables import read_table
@@ -20,4 +21,4 @@ def read(paths, encoding="latin-1"):
     tables = [read_table(path, **options(path)) for path in paths]
     if len(tables) == 2:
         return tables
-    return hold_out(tables[0], 0.1, seed=0, labels=tables[0].labels)
+    return hold_out(tables[0], 0.1, seed=seed, labels=tables[0].labels)
