@@ -90,3 +90,7 @@ def _rows_cross_entropy(logits, labels, smoothing):
         return smoothed, gradient
 
     return function(logits, labels)
+
+
+if _KERNELS:
+    _rows_cross_entropy = _KERNELS.traced_once(_rows_cross_entropy)

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.training.strategies import summed_over_replicas
 
 
 class Evaluator:
@@ -59,13 +60,12 @@ class Evaluator:
         return tf.nest.map_structure(first, sums), rows
 
     def _replica(self, batch):
-        context = tf.distribute.get_replica_context()
         sums, output = self._forward(
             [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables],
             [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
             batch,
         )
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, sums), output
+        return summed_over_replicas(sums), output
 
     def _stateless(self, trainable, others, batch):
         outputs, _ = self.model.stateless_call(trainable, others, batch, training=False)

@@ -55,6 +55,12 @@ class _Adam(keras.optimizers.Optimizer):
         finally:
             self._factor = 1.0
 
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        # Keras's own, where there are several: see `summed_over_replicas`.
+        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+            return grads_and_vars
+        return super()._all_reduce_sum_gradients(grads_and_vars)
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         moments = self._momentums[index], self._velocities[index]

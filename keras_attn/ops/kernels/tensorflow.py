@@ -7,7 +7,9 @@ their sum of exponentials. One block at a time: loops that ran ahead would hold 
 """
 
 import contextvars
+import functools
 
+import keras
 import tensorflow as tf
 
 from keras_attn.ops.masks import MASKED
@@ -18,6 +20,25 @@ COUNTS = 1 << 16  # what the count of a mask of unknown shape is rounded up to
 WORTH_COMPILING = 1 << 18  # values; a compiled function takes 0.1 ms to begin
 
 
+def traced_once(function):
+    """The function, in graphs as one of its own, traced once for each shape.
+
+    TensorFlow keeps the gradient of each `tf.custom_gradient` that it traces for ever, and with
+    it the graph around it: here that is this function's, and not each step's.
+    """
+    inside = tf.function(function, autograph=False)
+
+    @functools.wraps(function)
+    def called(*args):
+        if tf.executing_eagerly():
+            return function(*args)
+        return inside(*(tf.convert_to_tensor(x) if isinstance(x, keras.Variable) else x
+                        for x in args))
+
+    return called
+
+
+@traced_once
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
     """`softmax(query @ key^T) @ value` where no more than one block of weights exists at a time.
 
@@ -283,6 +304,7 @@ def compiled(function, plain=None):
             y = function(*inputs)
         return tape.gradient(y, inputs, upstream)
 
+    @traced_once
     @tf.custom_gradient
     def both(*inputs):
         return forward(*inputs), lambda upstream: backward(inputs, upstream)
@@ -299,6 +321,7 @@ def in_float32(function):
     return called
 
 
+@traced_once
 def cross_entropy(labels, products, bias):
     """Losses of the logits `products + bias`, which are never written, and whether each is a hit.
 

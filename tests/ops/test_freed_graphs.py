@@ -1,0 +1,60 @@
+"""What is traced again and again, as by many runs in a process, leaves nothing behind."""
+
+import gc
+import weakref
+
+import keras
+import pytest
+
+from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.ops import scaled_dot_product_attention, sparse_cross_entropy
+from keras_attn.ops.activations import get_activation
+from keras_attn.ops.cross_entropy import cross_entropy_and_hits
+
+if keras.config.backend() != "tensorflow":
+    pytest.skip("graphs are TensorFlow's", allow_module_level=True)
+
+import tensorflow as tf  # noqa: E402
+
+
+def _losses(x):
+    return sparse_cross_entropy(tf.zeros(512, tf.int32), x, 0.1)
+
+
+def _losses_and_hits(x):
+    return cross_entropy_and_hits(tf.zeros(512, tf.int32), x, tf.zeros(2048), x)[0]
+
+
+def _attention(x):
+    return scaled_dot_product_attention(x, x, x)
+
+
+def _layer_norm():
+    layer = LayerNorm()
+    layer.build((512, 2048))
+    return layer
+
+
+FUNCTIONS = {
+    "cross_entropy": _losses, "cross_entropy_of_a_vocabulary": _losses_and_hits,
+    "attention": _attention, "gelu": get_activation("gelu_tanh"), "layer_norm": _layer_norm(),
+}
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_graph_of_a_step_is_freed(name, jit):
+    x = tf.random.stateless_normal((1, 4, 4096, 2) if name == "attention" else (512, 2048), (0, 0))
+    gradients, graphs = [], []
+    for _ in range(2):
+        @tf.function(jit_compile=jit, autograph=False)
+        def step(x):
+            return tf.gradients(FUNCTIONS[name](x), x)[0]
+
+        concrete = step.get_concrete_function(x)
+        gradients.append(concrete(x))
+        graphs.append(weakref.ref(concrete.graph))
+        del step, concrete
+    gc.collect()
+    assert [graph() for graph in graphs] == [None, None]
+    assert tf.reduce_any(gradients[0] != 0) and tf.reduce_all(gradients[0] == gradients[1])
