@@ -5,6 +5,7 @@ columns, or a `BadRow`. `tables` puts them together.
 """
 
 import codecs
+import collections
 import contextlib
 import csv
 import gzip
@@ -26,6 +27,7 @@ FORMATS = {
     "lines": (".txt",),  # one text a line; the column is called text
     "label_text": (),  # a label, a blank, the text; columns label and text
 }
+MOST = 8 << 20  # characters of a field of CSV; Python's own limit is 128 Ki
 _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
 
 # Stands for bytes that cannot be decoded: no valid text contains it.
@@ -105,13 +107,12 @@ class _RawFile(io.RawIOBase):
 class Lines:
     """Lines of a file, decoded, with their ends; counts them.
 
-    A UTF-8 byte order mark is dropped.
+    A byte order mark is dropped.
     """
 
     def __init__(self, path, encoding):
         self.path, self.count = path, 0
-        name = codecs.lookup(encoding).name
-        self.encoding = "utf-8-sig" if name == "utf-8" else name
+        self.encoding = codecs.lookup(encoding).name
 
     def __iter__(self):
         try:
@@ -125,7 +126,7 @@ class Lines:
                 )
                 for line in stack.enter_context(text):
                     self.count += 1
-                    yield line
+                    yield line if self.count > 1 else line.removeprefix("\ufeff")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(
                 f"A whole .gz file is needed. Received: {self.path} ({error})"
@@ -160,20 +161,33 @@ def _split_rows(lines, format):
 
 
 def _csv_rows(lines):
-    csv.field_size_limit(2**31 - 1)  # Python's own limit is 128 KiB a field
-    reader = csv.reader(lines, strict=True)
+    csv.field_size_limit(MOST)
+    lines, again, taken, ended = iter(lines), collections.deque(), [], False
+
+    def feed():
+        nonlocal ended
+        while (line := again.popleft() if again else next(lines, None)) is not None:
+            taken.append(line)
+            yield line
+        ended = True
+
+    reader, number = csv.reader(feed(), strict=True), 1
     while True:
-        number = reader.line_num + 1
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             bad = BadRow("csv", f"Well-formed CSV is needed ({error})")
-            # After a quote without end these are all that follow.
-            yield from ((line, bad) for line in range(number, max(number, reader.line_num) + 1))
-            continue
-        yield number, fields or EMPTY
+            if ended or sum(map(len, taken)) > MOST:  # a quote that nothing closes
+                again.extendleft(reversed(taken[1:]))
+                del taken[1:]
+                ended, reader = False, csv.reader(feed(), strict=True)
+            yield from ((number + later, bad) for later in range(len(taken)))
+        else:
+            yield number, fields or EMPTY
+        number += len(taken)
+        taken.clear()
 
 
 def delimited_rows(lines, format, columns, header, path):

@@ -14,6 +14,7 @@ import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
+from keras_attn.data import table_formats
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.data.table_formats import header_names
 from keras_attn.data.tables import iterate_rows, read_table, told_counts
@@ -127,6 +128,8 @@ def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
         path = _write(tmp_path / name, "\ufefftext\r\na b\r\n\r\nc\r\n\r\n")
         table = read_table(path, text="text")
         assert (table.texts, table.skipped) == (["a b", "c"], {"empty line": 2})
+    path = _write(tmp_path / "t.tsv", "\ufefftext\na\n", "utf-16-le")
+    assert read_table(path, text="text", encoding="utf-16-le").texts == ["a"]
     path = _write(tmp_path / "t.jsonl", '\ufeff{"text": "a"}\r\n\r\n{"text": "b"}')
     table = read_table(path, text="text")
     assert (table.texts, table.skipped) == (["a", "b"], {"empty line": 1})
@@ -442,14 +445,24 @@ def test_several_labels_of_a_tfds_example_are_a_list(tmp_path):
     ]  # fmt: skip
 
 
-def test_all_rows_that_an_unclosed_quote_takes_are_counted_and_told(tmp_path):
-    path = _write(tmp_path / "rows.csv", 'text,label\ngood,1\n"open,1\nfine,0\nbad,0\n')
+@pytest.mark.parametrize("after", ["", '"late",1\n'])  # the quote is closed nowhere, too late
+def test_a_quote_that_nothing_closes_takes_its_row_alone(tmp_path, monkeypatch, after):
+    monkeypatch.setattr(table_formats, "MOST", 50)
+    lines = 'text,label\ngood,1\n"open,1\n' + "fine,0\n" * 9
+    path = _write(tmp_path / "rows.csv", lines + after)
     rows = iterate_rows(path, text="text", label="label", on_bad_text="skip")
-    assert [row.text for row in rows] == ["good"]
-    assert rows.skipped == {"csv": 3}
+    assert [row.text for row in rows] == ["good", *9 * ["fine"], *(["late"] if after else [])]
+    assert rows.skipped == {"csv": 1}
+    assert [place.partition(": ")[0] for place in rows.skipped_places] == [f"{path}, line 3"]
+    assert told_counts(rows.skipped) == "1 (1 csv)"
+
+
+def test_all_lines_of_a_row_with_a_wrong_quote_are_counted_and_told(tmp_path):
+    path = _write(tmp_path / "rows.csv", 'text,label\n"two\nlines"x,1\ngood,1\n"more\nlines",0\n')
+    rows = iterate_rows(path, text="text", label="label", on_bad_text="skip")
+    assert [(row.text, row.line) for row in rows] == [("good", 4), ("more\nlines", 5)]
     assert [place.partition(": ")[0] for place in rows.skipped_places] == [
-        f"{path}, line {line}" for line in (3, 4, 5)]
-    assert told_counts(rows.skipped) == "3 (3 csv)"
+        f"{path}, line {line}" for line in (2, 3)]
 
 
 def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
