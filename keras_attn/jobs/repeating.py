@@ -34,8 +34,8 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
     Returns:
         Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
         standard deviation, `<metric>_interval`, half the 95 % confidence interval of the mean;
-        `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; and
-        how often was tried, `tried`.
+        `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; how
+        often was tried, `tried`; and how many seeds the means leave out, `diverged`.
 
     Raises:
         UserError: As `finetune`; for a search that is no list of numbers; on workers or a TPU.
@@ -59,13 +59,14 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
         return run_once(runs.config, workdir, pretrained, True, strategy=strategy,
                         virtual_devices=virtual_devices, tpu=None)
     runs.start()
-    tried = [runs.run(rate, size, first, tried=True)
-             for rate, size in itertools.product(rates, sizes)]
-    if all("diverged" in run for run in tried):
+    tried = [runs.run(rate, size, first) for rate, size in itertools.product(rates, sizes)]
+    best = max(tried, key=runs.score)
+    repeated = tried
+    if len(tried) == 1 or "diverged" not in best:
+        repeated = [runs.run(best["learning_rate"], best["batch_size"], seed) for seed in seeds]
+    if all("diverged" in run for run in repeated):
         raise UserError("All runs have diverged; lower search.learning_rates or "
                         f"train.learning_rate. Received: {', '.join(map(str, rates))}")
-    best = max(tried, key=runs.score)
-    repeated = [runs.run(best["learning_rate"], best["batch_size"], seed) for seed in seeds]
     return runs.finish(tried, repeated)
 
 
@@ -89,11 +90,8 @@ class _Runs:
             raise UserError("Several runs need a folder without a run of its own. "
                             f"Received: workdir={self.folder}")
 
-    def run(self, rate, size, seed, tried=False):
-        """Runs one, or returns what it found before: its settings, folder and results.
-
-        One that is only `tried` may diverge.
-        """
+    def run(self, rate, size, seed):
+        """Runs one, or returns what it found before: its settings, folder and results."""
         name = f"rate-{rate!r}-batch-{size}-seed-{seed}"
         if name not in self.found:
             print(f"\n{name}", flush=True)
@@ -105,8 +103,6 @@ class _Runs:
                     compared=True))
                 self.names = list(metrics)
             except DivergedError as error:
-                if not tried:
-                    raise
                 print(error, flush=True)
                 metrics = {}
             gc.collect()  # a step and its functions refer to each other, and to the weights
@@ -125,7 +121,8 @@ class _Runs:
 
     def finish(self, tried, repeated):
         """Writes and prints the table; returns the results."""
-        results = {}
+        results, lost = {}, [run["seed"] for run in repeated if "diverged" in run]
+        repeated = [run for run in repeated if "diverged" not in run]
         for name in self.names:
             values = [run[name] for run in repeated]
             mean, interval = mean_interval(values)
@@ -134,7 +131,8 @@ class _Runs:
                 results[f"{name}_deviation"] = float(np.std(values, ddof=1))
                 results[f"{name}_interval"] = interval
         best = max(repeated, key=self.score)["run"]
-        results.update(best_run=best, tried=len(tried), runs=list(self.found.values()))
+        results.update(best_run=best, tried=len(tried), diverged=len(lost),
+                       runs=list(self.found.values()))
         self.workdir.write_json("results.json", results)
         if self.config.eval.report:
             write_runs_report(self.workdir, results, self.names,
@@ -146,6 +144,8 @@ class _Runs:
                 spread = (f" ± {results[name + '_interval']:.4f} (95 % interval of the mean of "
                           f"{len(repeated)} seeds; deviation {results[name + '_deviation']:.4f})")
             print(f"{name} {results[name]:.4f}{spread}")
+        if lost:
+            print(f"seeds that have diverged, and are left out: {', '.join(map(str, lost))}")
         if self.config.eval.report:
             print(self.workdir / NAME)
         return results

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.splits import shared_rows
+from keras_attn.errors import first_line
 from keras_attn.jobs import report_sections as sections
 from keras_attn.jobs.baseline import bag_of_bigrams
 from keras_attn.jobs.fields import DEFAULTS
@@ -130,6 +131,8 @@ def write_runs_report(workdir, results, names, repeated):
         foot = [[("standard deviation over seeds", {"colspan": 4}), *deviations]]
         seeds = (f"Means of {len(repeated)} seeds and their 95 % intervals: "
                  f"{', '.join(repeated)}.")
+    if results["diverged"]:
+        seeds += f" Seeds that have diverged, and are left out: {results['diverged']}."
     write_page(
         workdir, f"{len(results['runs'])} runs",
         section("Results", sections.numbers(means, halves), tag("p", seeds),
@@ -165,8 +168,8 @@ def _baseline(tables, encoded, kind):
             warnings.simplefilter("ignore")
             return bag_of_bigrams([texts["train"][row] for row in train], encoded["train"][train],
                                   texts["validation"], kind)
-    except ValueError as error:  # no scikit-learn, one class, no word
-        return str(error)
+    except (ValueError, MemoryError) as error:  # no scikit-learn, one class, no word
+        return first_line(error)
 
 
 def _notes(run, tables):

@@ -1,9 +1,11 @@
 """Several runs of one config: their table, their mean, and the best of them."""
 
+import gc
 import json
 import statistics
 
 import pytest
+import tensorflow as tf
 from scipy import stats
 
 from keras_attn import finetune, load
@@ -147,3 +149,34 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
     assert "diverged" in capsys.readouterr().out
     with pytest.raises(UserError, match="All runs have diverged"):
         search("5,7")
+
+
+@pytest.mark.parametrize("lost", [[0], [1, 2], [0, 1, 2]])
+def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
+    config = _config(tmp_path, **{"train.seeds": 4})
+
+    def run_once(config, workdir, *_, **__):
+        if config.train.seed in lost:
+            raise DivergedError("Training needs finite losses")
+        return {"accuracy": config.train.seed / 8, "loss": 2.0}
+
+    results = repeat(run_once, config, str(tmp_path / "runs"), None, False,
+                     strategy="one_device", virtual_devices=None, tpu=None)
+    left = [seed for seed in range(4) if seed not in lost]
+    assert results["accuracy"] == sum(left) / 8 / len(left)
+    assert ("accuracy_interval" in results) == (len(left) > 1)
+    assert results["diverged"] == len(lost) and len(results["runs"]) == 4
+    told = f"diverged, and are left out: {', '.join(map(str, lost))}\n"
+    assert told in capsys.readouterr().out
+    page = (tmp_path / "runs/report.html").read_text(encoding="utf-8")
+    assert f"diverged, and are left out: {len(lost)}." in page
+
+
+def test_a_run_leaves_no_graph_of_its_model_behind(tmp_path):
+    counts = []
+    for number in range(3):
+        finetune(_config(tmp_path), workdir=str(tmp_path / f"{number}"))
+        gc.collect()
+        counts.append(sum(isinstance(one, tf.Graph) and len(one.get_operations()) > 100
+                          for one in gc.get_objects()))
+    assert counts[1] == counts[2]

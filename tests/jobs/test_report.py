@@ -113,6 +113,16 @@ def test_without_scikit_learn_the_page_says_what_to_install(single, monkeypatch)
     assert "pip install 'keras-attn[report]'" in row[1]
 
 
+def test_a_baseline_that_takes_too_much_memory_costs_its_row_alone(single, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    run, _ = single
+    monkeypatch.setattr(report, "bag_of_bigrams", fail)
+    finetune(config_of(run.parent), workdir=str(run))
+    assert "MemoryError" in _read(run).tables["Accuracy and what it has to beat"][2][1]
+
+
 def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
     run, _ = single
     monkeypatch.setattr(report, "MOST_BASELINE_ROWS", 10)
@@ -197,7 +207,7 @@ def test_there_may_be_no_page(tmp_path, capsys, fields):
 def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
     runs = [{"run": f"rate-0.1-batch-8-seed-{seed}", "learning_rate": 0.1, "batch_size": 8,
              "seed": seed, "accuracy": 0.5 + seed / 10} for seed in range(2)]
-    results = {"runs": runs, "best_run": runs[1]["run"], "accuracy": 0.55,
+    results = {"runs": runs, "best_run": runs[1]["run"], "accuracy": 0.55, "diverged": 0,
                "accuracy_deviation": 0.0707, "accuracy_interval": 0.6353}
     (tmp_path / runs[1]["run"]).mkdir()  # the other has no page, as those of readers
     (tmp_path / runs[1]["run"] / "report.html").write_text("<p>")
