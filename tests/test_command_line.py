@@ -149,3 +149,38 @@ def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():
         process.stdout.close()
         said = process.stderr.read()
         assert process.wait(100) == 141 and b"Traceback" not in said
+
+
+GRAPH_ERROR = """Graph execution error:
+
+Detected at node encoder/einsum defined at (most recent call last):
+OOM when allocating tensor with shape[4096,512,3072] and type float
+"""
+
+
+@pytest.mark.parametrize("error", [
+    "MemoryError()", f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})"])
+@pytest.mark.parametrize(("config", "fields"), [
+    ("bert_mini", ["train.accumulate", "train.batch_size", "eval.batch_size", "data.length"]),
+    ("multi30k", ["train.accumulate", "train.batch_tokens", "eval.batch_size", "data.length"]),
+    (None, []),
+])
+def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
+    code = ("from keras_attn.jobs.command_line import run_command\n"
+            "def main():\n    from tensorflow.errors import ResourceExhaustedError\n"
+            f"    raise {error}\n"
+            f"run_command(main, 'usage', {config!r})\n")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert re.findall(r"config\.([\w.]*\w)", done.stderr) == fields
+    assert ("OOM when allocating tensor with shape[4096,512,3072]" in done.stderr) == (
+        "Exhausted" in error)
+
+
+def test_too_little_memory_for_a_prediction_names_its_flag():
+    code = ("from keras_attn.jobs import command_line\n"
+            "command_line.define_reading_flags(['tsv'])\n"
+            "def main():\n    raise MemoryError\n"
+            "command_line.run_command(main, 'usage')\n")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
+    assert done.returncode == 2 and "or a smaller --batch_size" in done.stderr

@@ -205,7 +205,9 @@ def balanced_weights(labels):
 
 
 def _some(names, most=20):
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    # With quotes where a blank would not be seen.
+    told = [name if name == " ".join(name.split()) else repr(name) for name in names[:most]]
+    return ", ".join(told) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _place(row, where):

@@ -15,6 +15,8 @@ from keras_attn.errors import UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.quiet import import_quietly
 
+# Fields that memory grows with.
+_SIZES = ("train.batch_size", "train.batch_tokens", "eval.batch_size", "data.length")
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
 
@@ -110,9 +112,9 @@ def _fail_if_known(error):
         _fail("Free disk space is needed; what was saved before is whole. "
               f"Received: {_first(text)}")
     if isinstance(error, MemoryError) or name == "ResourceExhaustedError":
-        _fail("More memory is needed: lower the batch size of what was going on (of training, "
-              "validation or prediction), or raise train.accumulate, which splits a batch of "
-              f"training. Received: {_first(text)}")
+        told = next((line for line in text.splitlines() if "memory" in line.lower()
+                     or "OOM" in line), text)
+        _fail(f"More memory is needed{_of_less_memory()}. Received: {_first(told)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         _fail(f"Permission is needed. Received: {_first(text)}")
     lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
@@ -121,6 +123,19 @@ def _fail_if_known(error):
     if "TF_CONFIG" in os.environ and name in lost and about_peers:
         _fail("Another worker was lost; start all workers again with the same command to go on "
               f"from the last checkpoint. Received: {_first(about_peers[0])}")
+
+
+def _of_less_memory():
+    """What lowers the memory that this command takes."""
+    values = flags.FLAGS
+    if "batch_size" in values:
+        return ", or a smaller --batch_size"
+    if "config" not in values:
+        return ""
+    known = [name for name, _ in fields(values.config)]
+    smaller = [f"config.{name}" for name in _SIZES if name in known]
+    return (f", or a greater config.train.accumulate (the same steps in smaller parts), "
+            f"or a smaller {', '.join(smaller)}")
 
 
 def _about_peers(text):

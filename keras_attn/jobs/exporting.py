@@ -52,7 +52,9 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     except BaseException as error:
         with contextlib.suppress(OSError, tf.errors.OpError):
             tf.io.gfile.rmtree(folder)
-        if not isinstance(error, (OSError, tf.errors.OpError)):
+        # TensorFlow has one error for a full disk and for too little memory.
+        memory = isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error)
+        if memory or not isinstance(error, (OSError, tf.errors.OpError)):
             raise
         raise UserError(f"A folder that can be written is needed. Received: {output} "
                         f"({first_line(error)})") from error

@@ -112,7 +112,7 @@ def _reading(data, name, format, asked):
     columns = {name: data[name] for name in names}
     if task := glue.task_of(data["task"]):
         table = not name.startswith("tfds:")
-        header = header_names(name, format, data["encoding"]) if table else ()
+        header = header_names(name, format, asked["encoding"] or data["encoding"]) if table else ()
         known = task.columns(name, header)
         columns = {column: value or known[column] for column, value in columns.items()}
     if columns["text"] is None or format in ("lines", "label_text"):

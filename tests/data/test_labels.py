@@ -23,6 +23,8 @@ def test_unknown_labels_are_named_with_their_row():
         labels.encode(["positive", "positve"])
     with pytest.raises(UserError, match="at dev.tsv, line 9"):
         labels.encode(["neutral"], where=lambda row: "dev.tsv, line 9")
+    with pytest.raises(UserError, match="needed: no, 'yes '. Received: 'yes' at"):
+        LabelSet(["no", "yes "]).encode(["yes"])
 
 
 @pytest.mark.parametrize("labels", [["a", "a"], ["Good", "good", "x"], ["a ", "a"]])

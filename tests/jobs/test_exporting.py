@@ -47,7 +47,8 @@ def test_an_empty_request_has_an_empty_answer():
 
 
 @pytest.mark.parametrize("error, expected", [
-    (tf.errors.ResourceExhaustedError(None, None, "no space"), UserError),
+    (tf.errors.ResourceExhaustedError(None, None, "No space left on device"), UserError),
+    (tf.errors.ResourceExhaustedError(None, None, "OOM"), tf.errors.ResourceExhaustedError),
     (KeyboardInterrupt(), KeyboardInterrupt),
 ])
 def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, expected):
