@@ -146,6 +146,8 @@ class Windows:
         weights: float32 `(N,)`, 0 for a question whose answers are not in the passage, or in no
             window as a whole.
         lost: How many questions are such for the latter reason.
+        cut: How many questions are cut at their longest length.
+        lengths: Tokens of each passage, int64 `(P,)`.
     """
 
     questions: list
@@ -154,7 +156,9 @@ class Windows:
     spans: list
     labels: np.ndarray
     weights: np.ndarray
-    lost: int = 0
+    lost: int
+    cut: int
+    lengths: np.ndarray
 
     def __len__(self):
         return len(self.rows)
@@ -183,9 +187,9 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
                         f"data.max_question={max_question}")
     distinct = {text: number for number, text in enumerate(dict.fromkeys(questions.texts))}
     passages, spans = _split(*tokenizer.encode_with_spans(list(distinct)))
-    asked, = _split(*tokenizer.encode(questions.questions))
+    encoded, = _split(*tokenizer.encode(questions.questions))
     found, lost = [], 0
-    for row, (question, text) in enumerate(zip(asked, questions.texts, strict=True)):
+    for row, (question, text) in enumerate(zip(encoded, questions.texts, strict=True)):
         question, number = question[:max_question], distinct[text]
         answer = _answer_tokens(spans[number], questions.places[row])
         before = len(question) + 2
@@ -202,7 +206,9 @@ def cut_windows(questions, tokenizer, *, length, max_question, stride):
     found.sort(key=lambda window: len(window[0]) + len(window[1]))
     asked, parts, rows, spans, labels, weights = zip(*found, strict=True)
     return Windows(list(asked), list(parts), np.array(rows), list(spans),
-                   np.array(labels, np.int32), np.array(weights, np.float32), lost)
+                   np.array(labels, np.int32), np.array(weights, np.float32), lost,
+                   sum(len(question) > max_question for question in encoded),
+                   np.array([len(passage) for passage in passages]))
 
 
 def window_bounds(tokens, room, stride):

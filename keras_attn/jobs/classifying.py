@@ -25,6 +25,8 @@ from keras_attn.jobs.finetuning_choices import (
     choose_best,
     choose_buckets,
     choose_rows,
+    tell_few_rows,
+    told_lengths,
 )
 from keras_attn.jobs.report import write_report
 from keras_attn.jobs.report_numbers import details
@@ -224,15 +226,11 @@ def _report(run, tables, targets, examples):
     """Says what the data are, before anything is learnt from them."""
     train, validation = tables["train"], tables["validation"]
     run.say(f"{len(train):,} training rows" + _class_counts(targets, "train") + _skipped(train))
-    lengths = examples.text_lengths
-    median, most = np.percentile(lengths, [50, 95])
-    run.say(f"tokens a row: median {median:.0f}, 95 % up to {most:.0f}, longest {lengths.max()} · "
+    run.say(told_lengths(examples.text_lengths, "row") + " · "
             + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
                if run.config.data.windows is None else
                f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
-    if examples.num_examples < examples.batch_size:
-        run.say(f"fewer rows than a batch of {examples.batch_size}, which is filled up with empty "
-                "ones: lower train.batch_size")
+    tell_few_rows(run, examples.num_examples, "rows")
     if not validation:
         run.say("no validation rows: the results will hold no metrics, and there will be no report")
         return

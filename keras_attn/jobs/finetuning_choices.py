@@ -122,6 +122,20 @@ def assign_pretrained(run, model, new):
         del run.pretrained  # and with it the memory of its weights
 
 
+def told_lengths(lengths, of):
+    """Tokens of rows or passages, in words."""
+    median, most = np.percentile(lengths, [50, 95])
+    return (f"tokens a {of}: median {median:.0f}, 95 % up to {most:.0f}, "
+            f"longest {np.max(lengths):,}")
+
+
+def tell_few_rows(run, count, what):
+    """Says that no batch of training is full, if so."""
+    if count < run.config.train.batch_size:
+        run.say(f"fewer {what} than a batch of {run.config.train.batch_size}, which is filled up "
+                "with empty ones: lower train.batch_size")
+
+
 def choose_buckets(run):
     """Buckets of `ClassificationExamples` for a run."""
     packed = run.config.data.pack > 1

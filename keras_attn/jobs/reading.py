@@ -18,6 +18,8 @@ from keras_attn.jobs.finetuning_choices import (
     choose_best,
     choose_buckets,
     choose_rows,
+    tell_few_rows,
+    told_lengths,
 )
 from keras_attn.jobs.reading_report import write_reading_report
 from keras_attn.jobs.run import Run
@@ -125,11 +127,15 @@ def _report(run, questions, windows):
         if own is None:
             run.say("no validation questions: the results will hold no metrics")
             continue
-        name = "training" if split == "train" else split
-        lost = windows[split].lost
+        name, parts = "training" if split == "train" else split, windows[split]
         run.say(f"{len(own):,} {name} questions, {own.unanswerable:,} without answer, on "
-                f"{len(set(own.texts)):,} passages: {len(windows[split]):,} windows"
-                + (f" · {lost:,} answers are in none as a whole" if lost else ""))
+                f"{len(parts.lengths):,} passages: {len(parts):,} windows of up to "
+                f"{run.config.data.length} tokens"
+                + (f" · {parts.lost:,} answers are in none as a whole" if parts.lost else "")
+                + (f" · {parts.cut:,} questions cut at {run.config.data.max_question} tokens"
+                   if parts.cut else ""))
+        run.say(told_lengths(parts.lengths, "passage"))
+    tell_few_rows(run, len(windows["train"]), "windows")
     shared = questions["validation"] and {*questions["train"].texts}.intersection(
         questions["validation"].texts)
     if shared:

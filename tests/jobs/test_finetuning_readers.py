@@ -275,7 +275,18 @@ def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_pa
     assert "held out for validation: 25 % of the passages" in said
     assert "10 training questions, 0 without answer, on " in said
     assert "6 validation questions, 0 without answer, on 3 passages" in said
+    assert said.count("tokens a passage: median") == 2
     assert {"f1", "exact", "loss"} <= set(results) and "best_f1" not in results
+
+
+def test_cut_questions_and_fewer_windows_than_a_batch_are_told(tmp_path, capsys):
+    for size in (24, 25):
+        finetune(_config(tmp_path, **{"data.max_question": 3, "data.holdout": 0.0,
+                                      "train.steps": 1, "train.batch_size": size}),
+                 workdir=str(tmp_path / f"{size}"))
+        said = capsys.readouterr().out
+        assert ("fewer windows than a batch of 25" in said) == (size == 25)
+        assert "24 windows of up to 32 tokens · 24 questions cut at 3 tokens" in said
 
 
 def test_questions_without_any_answer_to_learn_are_refused(tmp_path):
