@@ -17,6 +17,7 @@ from keras_attn.training.strategies import check_backend
 from keras_attn.workdir import kind_of
 
 MASK = "[MASK]"
+MOST_QUESTIONS = 1024  # whose windows and logits are in memory together
 
 
 def load(folder, lowercase=None):
@@ -309,8 +310,12 @@ class Answerer(Embedder):
         Returns:
             A list of `keras_attn.data.answers.Answer`.
         """
-        if not len(questions):
-            return []
+        return [answer for first in range(0, len(questions), MOST_QUESTIONS)
+                for answer in self._find(
+                    questions.take(range(len(questions))[first:first + MOST_QUESTIONS]),
+                    count, batch_size)]
+
+    def _find(self, questions, count, batch_size):
         data = self.config["data"]
         windows = cut_windows(questions, self.tokenizer, length=data["length"],
                               max_question=data["max_question"], stride=data["stride"])
