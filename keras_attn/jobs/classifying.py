@@ -152,8 +152,10 @@ def _read(data, task, split):
             raise UserError("data.train must name the training data: a file, a glob, or "
                             "tfds:NAME. Received: data.train=None")
         return None
-    if columns["label"] is None and data.format != "label_text":
-        raise UserError("data.label must name the column of the labels. Received: data.label=None")
+    for name, of in {"text": "texts", "label": "labels"}.items():
+        if columns[name] is None and data.format != "label_text":
+            raise UserError(f"data.{name} must name the column of the {of}. "
+                            f"Received: data.{name}=None")
     if data.format == "label_text":
         columns = {"text": "text", "text_pair": None, "label": "label"}
     return read_table(
@@ -173,6 +175,8 @@ def _read_splits(run, task):
         return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
 
     tables = choose_rows(run, tables, "texts", encoded if labels else None)
+    if task.kind == "single_label":
+        _check_classes(tables["train"], data)
     return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
 
 
@@ -195,7 +199,16 @@ def _label_set(table, task, data):
         return LabelSet.from_lists(table.labels, data.label_separator, table.where)
     if task.glue:
         return task.glue.label_set()
+    _check_classes(table, data)
     return LabelSet.from_labels(table.labels, data.positive)
+
+
+def _check_classes(table, data):
+    if len(set(table.labels)) == 1:
+        raise UserError("Training rows of two classes at least are needed: other rows, more of "
+                        "them, or another column as data.label. Received: "
+                        f"{len(table):,} of {table.labels[0]!r} alone, data.train={data.train}, "
+                        f"data.label={data.label}, data.limit={data.limit}")
 
 
 def _targets(tables, task, labels, separator, chosen):
