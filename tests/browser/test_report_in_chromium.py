@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import squad_files
 import tensorflow as tf
 from browser_pages import framed, title_of
 from small_reports import LABELS, TEXTS, Reader, finetuned
@@ -20,6 +21,37 @@ def report(tmp_path_factory, server):
     image, style = f"<img src='{place}/img'>", f"<style>@import '{place}/css';</style>"
     run, results = finetuned(tmp_path_factory.mktemp("report"), (*TEXTS, image, style))
     return run / "report.html", results
+
+
+def of_kind(kind, folder):
+    """The page of a small run."""
+    if kind == "reading":
+        fields = {"data.task": "reading_comprehension", "data.text": None, "data.label": None,
+                  "data.max_question": 8, "data.length": 32,
+                  "data.train": squad_files.write(folder / "a.json", *squad_files.made_up(9)),
+                  "data.validation": squad_files.write(
+                      folder / "b.json", *squad_files.made_up(6, seed=1, impossible=True))}
+    else:
+        fields = {
+            "multilabel": {"data.task": "multilabel", "data.label_separator": "&"},
+            "regression": {"data.task": "regression", "data.label": "score"},
+            "several_runs": {"train.seeds": 2, "search.learning_rates": "0.01,0.001"},
+        }[kind]
+    return finetuned(folder, **fields)[0] / "report.html"
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "regression", "reading", "several_runs"])
+def test_the_page_of_each_kind_of_run_is_whole_and_fits(chromium, tmp_path, server, kind):
+    path = of_kind(kind, tmp_path)
+    dom = chromium(path, "--dump-dom")
+    shown, written = Reader(dom), Reader(path.read_text(encoding="utf-8"))
+    assert shown.tables == written.tables and shown.quotes == written.quotes and shown.tables
+    assert [name for name, _ in shown.elements] == [name for name, _ in written.elements]
+    assert server.paths == []
+    for width in (320, 1400):
+        frame = framed(path, width, tmp_path, MEASURE)
+        found = title_of(chromium(frame, "--dump-dom", "--window-size=1500,900"))
+        assert found.split("|")[:2] == [str(width)] * 2
 
 
 def test_the_document_is_what_was_written(chromium, report):
