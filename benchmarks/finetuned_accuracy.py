@@ -97,7 +97,8 @@ def bert(folder, tables, count, kind, seed):
     config = finetuning_defaults()
     config.data.update(train=train, validation=test, text="text", label="label", limit=count,
                        seed=seed, length=64, pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
-    config.model.update(architecture_of(FLAGS.pretrained) if kind != "pretrained" else {})
+    config.model.update(
+        architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})
     config.model.pooling = "mean"
     config.eval.report = False
     config.train.update(epochs=max(SEEN / count, 2.0), batch_size=32,
@@ -122,10 +123,12 @@ def written(tables, folder):
     return paths
 
 
-def architecture_of(folder):
-    """Fields of a classifier of the same size."""
+def architecture_of(folder, known):
+    """Those of the known fields that make a classifier of the same architecture."""
     with open(os.path.join(folder, "config.json")) as file:
-        return {"size": json.load(file)["config"]["model"]["size"]}
+        fields = json.load(file)["config"]["model"]
+    return {name: value for name, value in fields.items()
+            if name in known and name != "dropout" and value is not None}
 
 
 if __name__ == "__main__":
