@@ -1,14 +1,16 @@
 """Runs of the finetuning job whose data and weights are chosen by its fields."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
+from environments import ROOT, run
 from sklearn.metrics import matthews_corrcoef
 
 from keras_attn import finetune, load
 from keras_attn.convert import read
-from keras_attn.defaults import finetuning_defaults
+from keras_attn.defaults import fields, finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
 
@@ -34,6 +36,33 @@ def test_without_validation_data_rows_are_held_out(tmp_path, capsys):
     assert "14 validation rows: awful 2, bad 4, good 8" in said
     assert "tokens a row: median" in said
     assert 0 <= results["accuracy"] <= 1
+
+
+def test_the_rows_that_are_cut_are_counted(tmp_path, capsys):
+    path = tmp_path / "long.jsonl"
+    config = _config(tmp_path, **{"data.length": 5, "data.train": str(path), "data.holdout": 0.0})
+    rows = [{"text": " ".join("abcdefg"[:n]), "label": "xy"[n % 2]} for n in (1, 2, 3, 6, 7)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
+    said = capsys.readouterr().out  # beside a text of 3 tokens fit [CLS] and [SEP]
+    assert "tokens a row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
+
+
+def test_a_seed_gives_the_same_number_and_other_cores_the_same_batches(tmp_path):
+    config = _config(tmp_path, **{"data.holdout": 0.2})
+    program = ("import os, sys\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+               "from finetune.__main__ import command\ncommand()")
+    given = [f"--config.{name}={value}" for name, value in fields(config) if value is not None]
+    run([sys.executable, "-c", program, f"--workdir={tmp_path / 'core'}", *given], ROOT)
+    for name in ("one", "other"):
+        finetune(config, workdir=str(tmp_path / name))
+    found = {name: json.loads((tmp_path / name / "results.json").read_text())
+             for name in ("one", "other", "core")}
+    assert found["one"]["weights_sha256"] == found["other"]["weights_sha256"]
+    for name in ("accuracy", "loss"):
+        assert found["one"][name] == found["other"][name]
+        assert found["one"][name] == pytest.approx(found["core"][name], abs=1e-4)
+    assert found["one"]["data_sha256"] == found["core"]["data_sha256"]
 
 
 def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
