@@ -6,9 +6,11 @@ What prepares text needs of a tokenizer: `encode(texts, threads)`, `vocabulary_s
 """
 
 from keras_attn.text.byte_pairs import BytePairTokenizer
+from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
-_KINDS = {"word_pieces": WordPieceTokenizer, "byte_pairs": BytePairTokenizer}
+_KINDS = {"word_pieces": WordPieceTokenizer, "byte_pairs": BytePairTokenizer,
+          "sentence_pieces": SentencePieceTokenizer.of_recipe}
 
 
 def tokenizer_of(recipe):

@@ -1,0 +1,195 @@
+"""XLNet's tokenizer: pieces of sentencepiece, of text that was made plain first."""
+
+import base64
+import hashlib
+import io
+import unicodedata
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.errors import UserError, first_line
+from keras_attn.whole_files import write_whole
+
+FILE = "spiece.model"
+UNKNOWN = "<unk>"
+MARKS = ("<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")  # ids 3 to 8
+# Always pieces of their own, as in the models of zihangdai/xlnet.
+SIGNS = (".", "(", ")", '"', "-", "–", "£", "€")
+_BLANK = "\u2581"  # sentencepiece's sign for the blank before a word
+_CHUNK = 10_000  # texts
+
+
+class SentencePieceTokenizer:
+    """Turns text into ids as zihangdai/xlnet does.
+
+    Blanks are made one, `` and '' a quote, accents dropped. A comma after a digit is a piece of its
+    own.
+
+    Args:
+        model: Bytes of a sentencepiece model with XLNet's marks.
+        lowercase: Whether text is lower-cased.
+        name: What messages call the model.
+
+    Attributes:
+        model, lowercase: As given.
+        vocabulary: Strings; a piece's id is its place.
+        vocabulary_size: How many there are.
+        unk_id, cls_id, sep_id, pad_id, mask_id: Of the marks; `eod_id` and `eop_id`, the ends of a
+            document and of a paragraph.
+        separator: What joins sentences of a document.
+        recipe: See `keras_attn.text.recipes`.
+        sha256: Of model and case.
+
+    Raises:
+        UserError: If it is no such model.
+
+    Reference:
+        Kudo, Subword Regularization, 2018; zihangdai/xlnet, prepro_utils.py.
+    """
+
+    separator = " "
+
+    def __init__(self, model, lowercase=False, name="the model"):
+        import sentencepiece
+        import tensorflow_text
+
+        self.model, self.lowercase = model, lowercase
+        processor = sentencepiece.SentencePieceProcessor()
+        try:
+            processor.LoadFromSerializedProto(model)
+        except (RuntimeError, OSError, TypeError) as error:
+            raise UserError(f"A sentencepiece model is needed. Received: {name}") from error
+        self.vocabulary_size = processor.get_piece_size()
+        self.vocabulary = [processor.id_to_piece(n) for n in range(self.vocabulary_size)]
+        ids = {piece: number for number, piece in enumerate(self.vocabulary)}
+        missing = [mark for mark in (UNKNOWN, *MARKS) if mark not in ids]
+        if missing:
+            raise UserError("A sentencepiece model with XLNet's marks is needed: "
+                            f"{', '.join(MARKS)}. Received: {name}, without {', '.join(missing)}")
+        self.unk_id = ids[UNKNOWN]
+        self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id = (
+            ids[mark] for mark in MARKS)
+        self.sha256 = hashlib.sha256(model + bytes([lowercase])).hexdigest()
+        self._tokenizer = tensorflow_text.SentencepieceTokenizer(model)
+        self._processor = processor
+        self._comma = ids.get(",", self.unk_id)
+        self._number = np.array([len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+                                 for piece in self.vocabulary])
+
+    @property
+    def recipe(self):
+        return {"kind": "sentence_pieces", "lowercase": self.lowercase,
+                "model": base64.b64encode(self.model).decode()}
+
+    @classmethod
+    def of_recipe(cls, model, lowercase):
+        """The tokenizer of a recipe's arguments."""
+        return cls(base64.b64decode(model), lowercase)
+
+    @classmethod
+    def from_file(cls, path, lowercase=False):
+        """Reads the model of a file."""
+        try:
+            with tf.io.gfile.GFile(str(path), "rb") as file:
+                return cls(file.read(), lowercase, path)
+        except tf.errors.OpError as error:
+            raise UserError("The vocabulary must be a readable file. "
+                            f"Received: {path} ({first_line(error)})") from error
+
+    def write(self, path):
+        """Writes the model, whole or not at all."""
+        write_whole(path, self.model)
+
+    def encode(self, texts, threads=None):
+        """Token ids, without marks.
+
+        Args:
+            texts: List of str.
+            threads: Not used; TensorFlow takes its own.
+
+        Returns:
+            (ids, ends): int32 ids of all texts in a row, and int64 `(N,)`, where each text ends.
+        """
+        flat, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for start in range(0, len(texts), _CHUNK):
+            part = [plain(text, self.lowercase) for text in texts[start:start + _CHUNK]]
+            found = self._tokenizer.tokenize(part)
+            ids, counts = found.flat_values.numpy(), found.row_lengths().numpy()
+            ids, added = self._with_commas_apart(ids, np.repeat(np.arange(len(part)), counts))
+            flat.append(ids)
+            lengths.append(counts + np.bincount(added, minlength=len(part)))
+        return np.concatenate(flat), np.cumsum(np.concatenate(lengths))
+
+    def _with_commas_apart(self, ids, rows):
+        """The ids where no piece ends in a digit and a comma; the row of each that was added."""
+        parts, added, begin = [], [], 0
+        for place in np.flatnonzero(self._number[ids]):
+            piece = self.vocabulary[ids[place]]
+            new = [*self._without_comma(piece), self._comma]
+            parts += [ids[begin:place], np.array(new, np.int32)]
+            added += [rows[place]] * (len(new) - 1)
+            begin = place + 1
+        return np.concatenate([*parts, ids[begin:]]), np.array(added, np.int64)
+
+    def _without_comma(self, piece):
+        found = self._processor.encode(piece[:-1].replace(_BLANK, ""), out_type=str)
+        if piece[0] != _BLANK and found[0][0] == _BLANK:
+            found = found[1:] if len(found[0]) == 1 else [found[0][1:], *found[1:]]
+        ids = [self._processor.piece_to_id(one) for one in found]
+        # Without its blank it may be no piece, which the authors' code makes unknown.
+        return ids if self.unk_id not in ids else [
+            self._processor.piece_to_id(sign) for sign in piece[:-1]]
+
+    def decode(self, rows):
+        """Texts of token ids; marks are left out.
+
+        Args:
+            rows: List of lists or arrays of integers.
+
+        Returns:
+            List of strings.
+        """
+        marks = [self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id]
+        rows = [np.asarray(row) for row in rows]
+        return self._processor.decode([row[~np.isin(row, marks)].tolist() for row in rows])
+
+
+def plain(text, lowercase=False):
+    """The text as XLNet's pieces are of: single blanks, plain quotes, no accents."""
+    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
+    if not text.isascii():
+        text = "".join(sign for sign in unicodedata.normalize("NFKD", text)
+                       if not unicodedata.combining(sign))
+    return text.lower() if lowercase else text
+
+
+def train_sentence_pieces(texts, size, lowercase=False):
+    """Trains a tokenizer.
+
+    Args:
+        texts: Iterable of str.
+        size: Pieces at most, marks included; fewer where the texts have fewer.
+        lowercase: Whether text is lower-cased.
+
+    Returns:
+        A `SentencePieceTokenizer`.
+
+    Raises:
+        UserError: If the size cannot be.
+    """
+    import sentencepiece
+
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(plain(text, lowercase) for text in texts), model_writer=written,
+            vocab_size=size, hard_vocab_limit=False, model_type="unigram",
+            character_coverage=0.99995, control_symbols=list(MARKS),
+            user_defined_symbols=list(SIGNS), minloglevel=2, max_sentence_length=1 << 20,
+            num_threads=1,  # with more, ties may fall otherwise
+        )
+    except (RuntimeError, OSError) as error:
+        raise UserError("data.vocab_size must suit the text. Received: data.vocab_size="
+                        f"{size} ({first_line(error)})") from error
+    return SentencePieceTokenizer(written.getvalue(), lowercase)

@@ -1,0 +1,104 @@
+"""XLNet's pieces against sentencepiece itself and the rules of its authors."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from keras_attn.errors import UserError
+from keras_attn.text.recipes import tokenizer_of
+from keras_attn.text.sentence_pieces import MARKS, SentencePieceTokenizer, train_sentence_pieces
+
+TEXTS = [f"In {year}, {count},000 people saw the {colour} house, and {count} stayed."
+         for year in range(1900, 1960) for count in (3, 17, 250) for colour in ("old", "red")]
+HARD = ["", " ", "a\t b\u00a0 c\n", "``quoted''  it's", "Café déjà vu Ångström ﬁne ½",
+        "1,000,000 in 1900, 3,5", "٣,٤ 3，", "<sep> <eop> <cls>", "🙂 漢字 \u202e", "\u2581x",
+        "x" * 300, "(a) - \"b\" – £5 €6."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_sentence_pieces(TEXTS, 300)
+
+
+def _by_the_authors_rules(processor, text):
+    """Ids, written from prepro_utils.py; single characters where that gives an unknown one."""
+    text = " ".join(text.strip().split()).replace("``", '"').replace("''", '"')
+    text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    result = []
+    for piece in processor.encode(text, out_type=str):
+        if len(piece) > 1 and piece.endswith(",") and piece[-2].isdigit():
+            inner = processor.encode(piece[:-1].replace("\u2581", ""), out_type=str)
+            if not piece.startswith("\u2581") and inner[0].startswith("\u2581"):
+                inner[0] = inner[0][1:]
+                inner = [one for one in inner if one]
+            if 0 in map(processor.piece_to_id, inner):
+                inner = list(piece[:-1])
+            result += [*inner, ","]
+        else:
+            result.append(piece)
+    return [processor.piece_to_id(piece) for piece in result]
+
+
+def _rows(flat, ends):
+    return [row.tolist() for row in np.split(flat, ends)[:-1]]
+
+
+def test_ids_are_those_of_sentencepiece_and_the_authors_rules(tokenizer):
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(tokenizer.model)
+    texts = [*HARD, *TEXTS[:20]]
+    expected = [_by_the_authors_rules(processor, text) for text in texts]
+    assert _rows(*tokenizer.encode(texts)) == expected
+    alone = [_rows(*tokenizer.encode([text]))[0] for text in texts]
+    assert alone == expected
+    split = [text for text, row in zip(texts, expected, strict=True)
+             if row != processor.encode(text)]
+    assert any("1900," in text for text in split)  # the rule of commas did something
+    assert [len(array) for array in tokenizer.encode([])] == [0, 0]
+
+
+def test_marks_have_xlnets_ids_and_no_text_gives_them(tokenizer):
+    assert [tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id,
+            tokenizer.mask_id, tokenizer.eod_id, tokenizer.eop_id] == [0, *range(3, 9)]
+    assert tuple(tokenizer.vocabulary[3:9]) == MARKS
+    flat, _ = tokenizer.encode(HARD + list(MARKS))
+    assert not np.isin(flat, range(3, 9)).any()
+
+
+def test_text_comes_back_but_for_what_is_made_plain(tokenizer):
+    texts = TEXTS[:9] + ["In  1900, the\told ``house''"]
+    wanted = TEXTS[:9] + ['In 1900, the old "house"']
+    rows = [[*row, tokenizer.sep_id, tokenizer.cls_id] for row in _rows(*tokenizer.encode(texts))]
+    assert tokenizer.decode(rows) == wanted
+
+
+def test_a_recipe_or_a_file_is_the_same_tokenizer(tokenizer, tmp_path):
+    tokenizer.write(tmp_path / "spiece.model")
+    lower = train_sentence_pieces(TEXTS, 300, lowercase=True)
+    for one in (tokenizer, lower):
+        again = tokenizer_of(one.recipe)
+        assert (again.sha256, again.lowercase) == (one.sha256, one.lowercase)
+    assert SentencePieceTokenizer.from_file(tmp_path / "spiece.model").sha256 == tokenizer.sha256
+    assert lower.sha256 != tokenizer.sha256
+    assert _rows(*lower.encode(["IN THE"])) == _rows(*lower.encode(["in the"]))
+
+
+def test_the_same_texts_train_the_same_model(tokenizer):
+    assert train_sentence_pieces(iter(TEXTS), 300).model == tokenizer.model
+
+
+def test_what_is_no_such_model_is_said(tmp_path):
+    (tmp_path / "x").write_bytes(b"\x80nothing")
+    with pytest.raises(UserError, match="A sentencepiece model is needed.*x"):
+        SentencePieceTokenizer.from_file(tmp_path / "x")
+    with pytest.raises(UserError, match="readable file.*nowhere"):
+        SentencePieceTokenizer.from_file(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="data.vocab_size=5"):
+        train_sentence_pieces(TEXTS, 5)
+    from keras_attn.text.subwords import train_subwords
+
+    (tmp_path / "other").write_bytes(train_subwords(TEXTS, 200))
+    with pytest.raises(UserError, match="XLNet's marks.*other, without <cls>"):
+        SentencePieceTokenizer.from_file(tmp_path / "other")
