@@ -37,6 +37,8 @@ class SentencePieceTokenizer:
         vocabulary_size: How many there are.
         unk_id, cls_id, sep_id, pad_id, mask_id: Of the marks; `eod_id` and `eop_id`, the ends of a
             document and of a paragraph.
+        special_ids: Ids of pieces that stand for no text.
+        continuation: Boolean `(V,)`, whether a piece goes on with the word before it.
         separator: What joins sentences of a document.
         recipe: See `keras_attn.text.recipes`.
         sha256: Of model and case.
@@ -70,6 +72,11 @@ class SentencePieceTokenizer:
         self.unk_id = ids[UNKNOWN]
         self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id = (
             ids[mark] for mark in MARKS)
+        self.special_ids = [n for n in range(self.vocabulary_size)
+                            if processor.is_control(n) or processor.is_unknown(n)]
+        self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
+        self.continuation = np.array([piece[0] != _BLANK and piece not in SIGNS
+                                      for piece in self.vocabulary])
         self.sha256 = hashlib.sha256(model + bytes([lowercase])).hexdigest()
         self._tokenizer = tensorflow_text.SentencepieceTokenizer(model)
         self._processor = processor

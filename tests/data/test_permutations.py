@@ -1,0 +1,138 @@
+"""Rows for permutation language models against documents laid out one by one."""
+
+import numpy as np
+import pytest
+from small_corpus import make_documents
+
+from keras_attn.data.permutations import PermutationExamples
+from keras_attn.data.prepare import prepare
+from keras_attn.data.shards import read_index, read_shard
+from keras_attn.text.sentence_pieces import train_sentence_pieces
+
+DOCUMENTS = make_documents(60, 3)
+TOKENIZER = train_sentence_pieces([" ".join(document) for document in DOCUMENTS], 200)
+SEP, CLS, PAD, EOD = TOKENIZER.sep_id, TOKENIZER.cls_id, TOKENIZER.pad_id, TOKENIZER.eod_id
+LENGTH = 20
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text")
+    (path / "a.txt").write_text("\n\n".join("\n".join(d) for d in DOCUMENTS), encoding="utf-8")
+    prepare(str(path / "a.txt"), TOKENIZER, str(path / "shards"), format="lines",
+            tokens_per_shard=400, log=lambda *_: None)
+    return str(path / "shards")
+
+
+def streams(folder):
+    """The documents of each shard in a row, with the mark between."""
+    found = []
+    for entry in read_index(folder)["shards"]:
+        shard = read_shard(f"{folder}/{entry['file']}")
+        ends = shard.sentence_ends[shard.document_ends - 1]
+        parts = [part.tolist() for part in np.split(shard.ids, ends[:-1])]
+        found.append([token for part in parts for token in [*part, EOD]][:-1])
+    return found
+
+
+def all_rows(folder, **options):
+    examples = PermutationExamples(folder, TOKENIZER, length=LENGTH, **options)
+    return examples, examples.rows(0, examples.num_examples)
+
+
+def parts(row):
+    """A and B of a row."""
+    row = [token for token in row.tolist() if token != PAD]
+    assert row[-1] == CLS and row[-2] == SEP and row.count(SEP) == 2
+    cut = row.index(SEP)
+    return row[:cut], row[cut + 1:-2]
+
+
+def chunks(stream):
+    return [stream[n:n + LENGTH - 3] for n in range(0, len(stream), LENGTH - 3)]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_rows_of_an_evaluation_are_the_text_in_its_order(folder, bidirectional):
+    examples, rows = all_rows(folder, exact=True, bidirectional=bidirectional)
+    expected = [(chunk, number % 2) for stream in streams(folder)
+                for number, chunk in enumerate(chunks(stream))]
+    assert len(expected) == examples.num_examples == len(rows["token_ids"])
+    assert len({len(chunk) for chunk, _ in expected}) > 1  # some are short
+    for number, (chunk, odd) in enumerate(expected):
+        a, b = parts(rows["token_ids"][number])
+        assert a + b == (chunk[::-1] if bidirectional and odd else chunk)
+        assert len(a) == min(len(chunk), -(-(LENGTH - 3) // 2))
+        size = len(chunk) + 3
+        wanted = [0] * (len(a) + 1) + [1] * (len(b) + 1) + [2]
+        assert rows["segment_ids"][number].tolist() == wanted + [0] * (LENGTH - size)
+        assert rows["padding_mask"][number].tolist() == [1] * size + [0] * (LENGTH - size)
+        if bidirectional:
+            assert rows["reversed_rows"][number] == odd
+
+
+def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_others(folder):
+    own = [TOKENIZER.eod_id] + [token for stream in streams(folder) for token in stream]
+    examples, rows = all_rows(folder, seed=4)
+    found = [parts(row) for row in rows["token_ids"]]
+    texts = sorted(token for pair in found for part in pair for token in part)
+    assert texts == sorted(own[1:])
+    text = " ".join(map(str, [t for shard in read_index(folder)["shards"] for t in
+                              read_shard(f"{folder}/{shard['file']}").ids.tolist()]))
+    follows = np.mean([" ".join(map(str, a[-3:] + b[:3])) in text for a, b in found
+                       if EOD not in a[-3:] + b[:3] and len(b) > 2])
+    assert 0.3 < follows < 0.75
+    later = examples.rows(examples.num_examples, 2 * examples.num_examples)
+    assert (later["token_ids"] != rows["token_ids"]).any()
+    texts = sorted(token for row in later["token_ids"] for part in parts(row) for token in part)
+    assert texts == sorted(own[1:])
+
+
+def test_a_share_is_told_and_with_the_marks_in_an_order_all_else_is_context(folder):
+    for spans in (False, True):
+        _, rows = all_rows(folder, fraction=0.25, spans=spans, seed=1)
+        for number, ids in enumerate(rows["token_ids"]):
+            weights = rows["mask_weights"][number] > 0
+            places = rows["mask_positions"][number][weights]
+            assert (rows["mask_ids"][number][weights] == ids[places]).all()
+            assert len(set(places.tolist())) == weights.sum()
+            real = rows["padding_mask"][number].sum()
+            assert 1 <= weights.sum() <= round(0.25 * LENGTH) and weights.sum() <= real / 4 + 1
+            assert not np.isin(ids[places], TOKENIZER.special_ids).any()
+            ranks = rows["permutation_ranks"][number]
+            ranked = set(places.tolist()) | set(np.flatnonzero(np.isin(ids, (SEP, CLS))).tolist())
+            assert set(np.flatnonzero(ranks >= 0).tolist()) == ranked
+            assert len(set(ranks[ranks >= 0].tolist())) == len(ranked)
+    orders = [np.argsort(ranks[rows["mask_positions"][n][:3]]).tolist()
+              for n, ranks in enumerate(rows["permutation_ranks"])]
+    assert len(set(map(tuple, orders))) == 6  # all orders of three occur
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_memory_is_what_was_read_before(folder, bidirectional):
+    memory = 30
+    _, rows = all_rows(folder, exact=True, bidirectional=bidirectional, memory=memory)
+    number = 0
+    for stream in streams(folder):
+        for place, chunk in enumerate(chunks(stream)):
+            begin = place * (LENGTH - 3)
+            if bidirectional and place % 2:
+                before = stream[begin + len(chunk):][:memory][::-1]
+            else:
+                before = stream[max(0, begin - memory):begin]
+            expected = [PAD] * (memory - len(before)) + before
+            assert rows["memory_ids"][number].tolist() == expected
+            assert rows["memory_mask"][number].tolist() == [0] * (memory - len(before)) + [
+                1] * len(before)
+            number += 1
+
+
+def test_a_row_is_a_function_of_its_number(folder):
+    options = {"seed": 3, "memory": 8, "bidirectional": True}
+    examples, rows = all_rows(folder, **options)
+    again, other = (PermutationExamples(folder, TOKENIZER, length=LENGTH,
+                                        **{**options, "seed": seed}) for seed in (3, 5))
+    for number in (7, 0, examples.num_examples - 1):
+        for name, array in again.rows(number, number + 1).items():
+            np.testing.assert_array_equal(array[0], rows[name][number], err_msg=name)
+    assert (other.rows(0, 5)["token_ids"] != rows["token_ids"][:5]).any()
