@@ -239,6 +239,30 @@ _LANGUAGE_MODELING = {
     },
     "train": _TRAINING, "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
 }
+_LEARNT = _LANGUAGE_MODELING["data"]
+_PERMUTATION_MODELING = {
+    **_LANGUAGE_MODELING,
+    "data": {
+        **_LEARNT,
+        "task": ("permutation_modeling", "what is learnt"),
+        "vocab": (str, "sentencepiece model with XLNet's marks, or a folder with spiece.model; "
+                       "without: that of `pretrained`, else trained on data.train"),
+        "lowercase": (False, "whether text is lower-cased"),
+        "predicted_fraction": (1 / 6, "share of tokens to tell, 1 / K in the paper"),
+        "spans": (True, "tell spans of whole words"),
+        "bidirectional": (False, "every other row holds its text from the end on"),
+    },
+    "model": {
+        **{name: entry for name, entry in _LANGUAGE_MODELING["model"].items()
+           if name != "max_length"},
+        "size": (str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or "
+                      "tiny"),
+        "memory_length": (int, "tokens before a row that it sees; without: 0"),
+        "max_distance": (int, "distances beyond count as it; without: any"),
+        "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, "
+                           "or 0 (XLNet: 0.1)"),
+    },
+}
 _TRANSLATION = {
     **_RUN, "data": _TRANSLATED, "model": _TRANSFORMER, "train": _TRANSLATING, "eval": _DECODING,
     "checkpoint": {**_CHECKPOINT, "average": (
@@ -255,6 +279,11 @@ def pretraining_defaults():
 def language_modeling_defaults():
     """Returns the config of training a GPT-2; `configs/gpt2_small.py` shows its use."""
     return _config(_LANGUAGE_MODELING)
+
+
+def permutation_modeling_defaults():
+    """Returns the config of training an XLNet; `configs/xlnet_small.py` shows its use."""
+    return _config(_PERMUTATION_MODELING)
 
 
 def finetuning_defaults():
@@ -304,6 +333,7 @@ def meaning(config, path):
     """What a field of a config is for; "" for a field that is not one of ours."""
     task = config.get("data", {}).get("task", "")
     entry = {"": _PRETRAINING, "language_modeling": _LANGUAGE_MODELING,
+             "permutation_modeling": _PERMUTATION_MODELING,
              "translation": _TRANSLATION}.get(task, _FINETUNING)
     for name in path.split("."):
         entry = entry.get(name, {}) if isinstance(entry, dict) else {}

@@ -2,7 +2,7 @@
 
     config.json      the resolved config, architecture, hashes of the data, versions, the command
     vocab.txt        the vocabulary; of a translator subwords.model; of a GPT-2 vocab.json and
-                     merges.txt
+                     merges.txt; of an XLNet spiece.model
     labels.json      names of the classes (finetuned models)
     reading.json     above which score a question has no answer (of reading comprehension)
     data/            shards of token ids

@@ -56,8 +56,10 @@ def read(folder, log=warn):
             known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
                      "pooling": config["model"].get("pooling", "cls"), "multilabel": False,
                      "label_mean": 0.0, "label_deviation": 1.0}
+        elif kind in ("encoder", "reading"):
+            known = {}
         else:
-            known = {"encoder": {}, "reading": {}}[kind]
+            raise UserError(f"A workdir of a BERT is needed. Received: {folder}, of {kind}")
         if kind == "reading":
             threshold = _threshold(workdir)
         if not heads.keys() <= known.keys():

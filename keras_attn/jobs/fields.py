@@ -7,6 +7,7 @@ from keras_attn.defaults import (
     fields,
     finetuning_defaults,
     language_modeling_defaults,
+    permutation_modeling_defaults,
     pretraining_defaults,
     translation_defaults,
 )
@@ -16,7 +17,8 @@ from keras_attn.training import optimizers, schedules
 
 DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults,
             "reading": finetuning_defaults, "translation": translation_defaults,
-            "language_modeling": language_modeling_defaults}
+            "language_modeling": language_modeling_defaults,
+            "permutation_modeling": permutation_modeling_defaults}
 CHOICES = {
     "train.precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "train.optimizer": optimizers.NAMES,

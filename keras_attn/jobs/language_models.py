@@ -26,7 +26,7 @@ class SavedLanguageModel(SavedRun):
 
     def __init__(self, path):
         super().__init__(path)
-        self.tokenizer = BytePairTokenizer.from_folder(path)
+        self.tokenizer = BytePairTokenizer.read(path)
 
     def make_model(self):
         """The trained model."""

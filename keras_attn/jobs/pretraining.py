@@ -2,17 +2,19 @@
 
 from keras_attn.jobs.pretraining_bert import pretrain_bert
 from keras_attn.jobs.pretraining_gpt2 import pretrain_gpt2
+from keras_attn.jobs.pretraining_xlnet import pretrain_xlnet
 
 
 def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
              virtual_devices=0, tpu=None):
-    """Pretrains a BERT, which guesses hidden words, or a GPT-2, which tells the next one.
+    """Pretrains a BERT, which guesses hidden words, a GPT-2, which tells the next one, or an XLNet,
+    which tells words in any order.
 
     The same call with the same config goes on from the newest checkpoint.
 
     Args:
-        config: ConfigDict of `pretraining_defaults()` or `language_modeling_defaults()`, as the
-            files in configs/ make.
+        config: ConfigDict of `pretraining_defaults()`, `language_modeling_defaults()` or
+            `permutation_modeling_defaults()`, as the files in configs/ make.
         workdir: Folder for all results; replaces `config.workdir`.
         pretrained: Where to take the first weights from, a workdir or what
             `keras_attn.convert` reads; replaces `config.pretrained`.
@@ -26,6 +28,7 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    once = {"language_modeling": pretrain_gpt2}.get(config.data.get("task"), pretrain_bert)
+    once = {"language_modeling": pretrain_gpt2, "permutation_modeling": pretrain_xlnet}.get(
+        config.data.get("task"), pretrain_bert)
     return once(config, workdir, pretrained, dry_run, strategy=strategy,
                 virtual_devices=virtual_devices, tpu=tpu)

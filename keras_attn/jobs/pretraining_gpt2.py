@@ -2,28 +2,23 @@
 
 import functools
 import math
-import posixpath
 import re
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.files import file_sha256
 from keras_attn.data.next_tokens import NextTokenExamples
-from keras_attn.data.prepare import sample_texts
-from keras_attn.data.shards import is_prepared
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
-from keras_attn.jobs.language_models import KIND, build_language_model
-from keras_attn.jobs.preparing import VOCABULARY_SAMPLE_BYTES
-from keras_attn.jobs.run import Run
-from keras_attn.jobs.unlabelled import (
-    hashes_of_shards,
-    prepared_folder,
-    reading_of,
-    validation_of,
+from keras_attn.jobs.language_choices import (
+    choose_architecture,
+    choose_tokenizer,
+    hashes_of_splits,
 )
+from keras_attn.jobs.language_models import KIND, build_language_model
+from keras_attn.jobs.run import Run
+from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import GPT2
 from keras_attn.models.gpt2 import GPT2_SIZES
 from keras_attn.text.byte_pairs import (
@@ -33,7 +28,6 @@ from keras_attn.text.byte_pairs import (
     train_byte_pairs,
 )
 
-_SHAPE = ("num_layers", "hidden_dim", "num_heads")
 _USUAL = {"max_length": 1024, "dropout": 0.0, "initializer_range": 0.02}
 
 
@@ -51,15 +45,17 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, data = run.config, run.config.data
-        architecture = _architecture(run, vocabulary_size=1)  # before the work of reading
-        tokenizer = _choose_tokenizer(run)
+        architecture = _architecture(run)  # before the work of reading
+        tokenizer = choose_tokenizer(run, BytePairTokenizer, FILES[0][0],
+                                     lambda texts: _trained(texts, data.vocab_size))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
         train = _examples(run, "train", data.train, tokenizer)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        run.start(architecture, {}, _hashes(run))
+        tokenizers = {name: file_sha256(run.workdir / name) for name in FILES[0]}
+        run.start(architecture, {}, tokenizers | hashes_of_splits(run))
 
         def make_model():
             return build_language_model(architecture, config.train.precision, config.train.seed)
@@ -82,33 +78,8 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
                          validation, metrics=metrics)
 
 
-def _architecture(run, vocabulary_size):
-    """Arguments of the `GPT2`: those of `pretrained`, or the config's."""
-    given = {name: value for name, value in run.config.model.items() if value is not None}
-    shape, size = {}, given.pop("size", None)
-    if size is not None:
-        if size not in GPT2_SIZES:
-            raise UserError(f"model.size must be one of {', '.join(GPT2_SIZES)}. "
-                            f"Received: model.size={size}")
-        shape = dict(zip(_SHAPE, GPT2_SIZES[size], strict=True))
-    given = {**shape, **given}
-    if run.resumed:
-        architecture = dict(run.saved["architecture"])
-    elif run.pretrained:
-        architecture = {**run.pretrained.architecture,
-                        **{n: given.pop(n) for n in ("dropout", "initializer_range") if n in given}}
-        for name, value in given.items():
-            if architecture.get(name) != value:
-                raise UserError(
-                    "The architecture must be that of the pretrained model; leave its fields out. "
-                    f"Received: {name}={value}, it has {architecture.get(name)}")
-    else:
-        tiny = dict(zip(_SHAPE, GPT2_SIZES["tiny"], strict=True))
-        architecture = {"vocabulary_size": vocabulary_size, **tiny, **_USUAL, **given}
-    try:
-        GPT2(**architecture)
-    except ValueError as error:
-        raise UserError(f"model.* must describe a GPT-2. {error}") from error
+def _architecture(run):
+    architecture = choose_architecture(run, GPT2, GPT2_SIZES, _USUAL)
     if run.config.data.length > architecture["max_length"]:
         raise UserError("data.length must be at most the positions of the model, model.max_length. "
                         f"Received: data.length={run.config.data.length}, it has "
@@ -116,34 +87,9 @@ def _architecture(run, vocabulary_size):
     return architecture
 
 
-def _choose_tokenizer(run):
-    """Writes the tokenizer of a new run and returns it."""
-    data = run.config.data
-    if not run.resumed:
-        chosen = BytePairTokenizer.from_folder(data.vocab) if data.vocab else None
-        if run.pretrained:
-            if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
-                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
-                                f"Received: data.vocab={data.vocab}")
-            chosen = run.pretrained.tokenizer
-        if run.chief:
-            (chosen or _trained(run)).write(run.workdir.path)
-    run.meet()
-    return BytePairTokenizer.from_folder(run.workdir.path)
-
-
-def _trained(run):
-    data = run.config.data
-    if is_prepared(data.train):
-        if tf.io.gfile.exists(posixpath.join(data.train, FILES[0][0])):
-            return BytePairTokenizer.from_folder(data.train)
-        raise UserError("data.vocab is needed with data that hold token ids already. "
-                        f"Received: data.vocab=None, data.train={data.train}")
-    run.say(f"training {data.vocab_size:,} byte pairs on {data.train}")
-    texts = sample_texts(data.train, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading_of(data))
+def _trained(texts, size):
     # As within a document: only its first sentence has no blank before it.
-    return train_byte_pairs((BytePairTokenizer.separator + text for text in texts),
-                            data.vocab_size)
+    return train_byte_pairs((BytePairTokenizer.separator + text for text in texts), size)
 
 
 def _examples(run, split, source, tokenizer):
@@ -177,13 +123,3 @@ def _sizes(batches, tokenizer):
 
 def _exp(loss):
     return math.exp(min(loss, 700.0))
-
-
-def _hashes(run):
-    """SHA-256 of the tokenizer, and of each split's files and shards."""
-    hashes = {name: file_sha256(run.workdir / name) for name in FILES[0]}
-    for split, source in (("train", run.config.data.train),
-                          ("validation", validation_of(run.config.data))):
-        if source:
-            hashes.update(hashes_of_shards(run, split, source))
-    return hashes

@@ -15,6 +15,7 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import DEFAULTS, check_fields
 from keras_attn.jobs.language_models import SavedLanguageModel
+from keras_attn.jobs.permutation_models import SavedPermutationModel
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.training.evaluation import Evaluator
@@ -29,7 +30,8 @@ class Run:
     """One run: its config checked, its workdir locked, its strategy made.
 
     Args:
-        kind: "pretraining", "language_modeling", "finetuning", "reading" or "translation".
+        kind: "pretraining", "language_modeling", "permutation_modeling", "finetuning", "reading" or
+            "translation".
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
@@ -68,13 +70,15 @@ class Run:
 
     @functools.cached_property
     def pretrained(self):
-        """`Saved` of the run whose weights to start from, or None; `SavedTranslator`."""
+        """The run whose weights to start from, or None: `Saved`, or what its kind needs."""
         source = self.config.pretrained
-        if source and self.kind == "translation":
-            return SavedTranslator(source)
-        if source and self.kind == "language_modeling":
-            return SavedLanguageModel(source)
-        return Saved(source, self.config.data.lowercase, "data.lowercase") if source else None
+        if not source:
+            return None
+        kinds = {"translation": SavedTranslator, "language_modeling": SavedLanguageModel,
+                 "permutation_modeling": SavedPermutationModel}
+        if self.kind in kinds:
+            return kinds[self.kind](source)
+        return Saved(source, self.config.data.lowercase, "data.lowercase")
 
     @contextlib.contextmanager
     def locked(self):

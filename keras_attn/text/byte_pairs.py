@@ -75,7 +75,7 @@ class BytePairTokenizer:
         return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
-    def from_folder(cls, folder):
+    def read(cls, folder):
         """Reads vocab.json and merges.txt of a folder, or encoder.json and vocab.bpe.
 
         Raises:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import posixpath
 import unicodedata
 
 import numpy as np
@@ -95,18 +96,21 @@ class SentencePieceTokenizer:
         return cls(base64.b64decode(model), lowercase)
 
     @classmethod
-    def from_file(cls, path, lowercase=False):
-        """Reads the model of a file."""
+    def read(cls, path, lowercase=False):
+        """Reads the model of a file, or spiece.model of a folder."""
+        path = str(path)
+        if tf.io.gfile.isdir(path):
+            path = posixpath.join(path, FILE)
         try:
-            with tf.io.gfile.GFile(str(path), "rb") as file:
+            with tf.io.gfile.GFile(path, "rb") as file:
                 return cls(file.read(), lowercase, path)
         except tf.errors.OpError as error:
             raise UserError("The vocabulary must be a readable file. "
                             f"Received: {path} ({first_line(error)})") from error
 
-    def write(self, path):
-        """Writes the model, whole or not at all."""
-        write_whole(path, self.model)
+    def write(self, folder):
+        """Writes spiece.model, whole or not at all."""
+        write_whole(posixpath.join(str(folder), FILE), self.model)
 
     def encode(self, texts, threads=None):
         """Token ids, without marks.

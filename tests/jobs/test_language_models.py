@@ -204,7 +204,7 @@ def test_a_run_starts_from_another(trained, corpus, tmp_path):
 
 def test_a_tokenizer_may_be_given(trained, corpus, tmp_path):
     pretrain(_config(corpus, **{"data.vocab": str(trained[0])}), workdir=str(tmp_path / "run"))
-    found, given = (BytePairTokenizer.from_folder(str(folder))
+    found, given = (BytePairTokenizer.read(str(folder))
                     for folder in (tmp_path / "run", trained[0]))
     assert found.sha256 == given.sha256
 

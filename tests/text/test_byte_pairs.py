@@ -50,15 +50,15 @@ def test_the_pair_that_is_first_is_joined_first():
 
 def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
     tokenizer.write(tmp_path)
-    again = BytePairTokenizer.from_folder(tmp_path)
+    again = BytePairTokenizer.read(tmp_path)
     assert again.sha256 == tokenizer.sha256 and again.vocabulary == tokenizer.vocabulary
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (tmp_path / "vocab.json").rename(theirs / "encoder.json")
     (theirs / "vocab.bpe").write_bytes((tmp_path / "merges.txt").read_bytes())
-    assert BytePairTokenizer.from_folder(theirs).sha256 == tokenizer.sha256
+    assert BytePairTokenizer.read(theirs).sha256 == tokenizer.sha256
     with pytest.raises(UserError, match=r"vocab\.json and merges\.txt"):
-        BytePairTokenizer.from_folder(tmp_path)
+        BytePairTokenizer.read(tmp_path)
 
 
 @pytest.mark.parametrize(("vocabulary", "merges", "message"), [
@@ -74,7 +74,7 @@ def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message)
     (tmp_path / "vocab.json").write_text(vocabulary or json.dumps(ids), encoding="utf-8")
     (tmp_path / "merges.txt").write_text(merges)
     with pytest.raises(UserError, match=message):
-        BytePairTokenizer.from_folder(tmp_path)
+        BytePairTokenizer.read(tmp_path)
 
 
 def test_training_twice_gives_the_same_pieces(tokenizer):

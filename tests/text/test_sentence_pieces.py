@@ -75,12 +75,13 @@ def test_text_comes_back_but_for_what_is_made_plain(tokenizer):
 
 
 def test_a_recipe_or_a_file_is_the_same_tokenizer(tokenizer, tmp_path):
-    tokenizer.write(tmp_path / "spiece.model")
+    tokenizer.write(tmp_path)
     lower = train_sentence_pieces(TEXTS, 300, lowercase=True)
     for one in (tokenizer, lower):
         again = tokenizer_of(one.recipe)
         assert (again.sha256, again.lowercase) == (one.sha256, one.lowercase)
-    assert SentencePieceTokenizer.from_file(tmp_path / "spiece.model").sha256 == tokenizer.sha256
+    for place in (tmp_path / "spiece.model", tmp_path):
+        assert SentencePieceTokenizer.read(place).sha256 == tokenizer.sha256
     assert lower.sha256 != tokenizer.sha256
     assert _rows(*lower.encode(["IN THE"])) == _rows(*lower.encode(["in the"]))
 
@@ -92,13 +93,13 @@ def test_the_same_texts_train_the_same_model(tokenizer):
 def test_what_is_no_such_model_is_said(tmp_path):
     (tmp_path / "x").write_bytes(b"\x80nothing")
     with pytest.raises(UserError, match="A sentencepiece model is needed.*x"):
-        SentencePieceTokenizer.from_file(tmp_path / "x")
+        SentencePieceTokenizer.read(tmp_path / "x")
     with pytest.raises(UserError, match="readable file.*nowhere"):
-        SentencePieceTokenizer.from_file(tmp_path / "nowhere")
+        SentencePieceTokenizer.read(tmp_path / "nowhere")
     with pytest.raises(UserError, match="data.vocab_size=5"):
         train_sentence_pieces(TEXTS, 5)
     from keras_attn.text.subwords import train_subwords
 
     (tmp_path / "other").write_bytes(train_subwords(TEXTS, 200))
     with pytest.raises(UserError, match="XLNet's marks.*other, without <cls>"):
-        SentencePieceTokenizer.from_file(tmp_path / "other")
+        SentencePieceTokenizer.read(tmp_path / "other")

@@ -18,7 +18,9 @@ class XLNetPretrainer(Task, keras.Model):
     Call arguments:
         inputs: The backbone's dictionary with `mask_positions` `(B, K)`, the tokens to tell; and
             for losses and metrics `mask_ids` `(B, K)`, what they are, `mask_weights` `(B, K)`,
-            0 for places that are none, and `sample_weight` `(B,)`, optional.
+            0 for places that are none, and `sample_weight` `(B,)`, optional. In place of the
+            memory, `memory_ids` and `memory_mask` `(B, M)`: the tokens before, of which it is
+            made.
         training: Whether dropout is on.
 
     Returns:
@@ -54,7 +56,11 @@ class XLNetPretrainer(Task, keras.Model):
         self.built = True
 
     def call(self, inputs, training=None):
-        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        given = self.backbone.select_inputs(inputs)
+        if "memory_ids" in inputs:
+            before = {"token_ids": inputs["memory_ids"], "padding_mask": inputs["memory_mask"]}
+            given["memory"] = self.backbone(before, training=training)["memory"]
+        outputs = self.backbone(given, training=training)
         if "mask_positions" not in inputs:
             return outputs
         shape, rows = ops.shape(inputs["mask_positions"]), (-1, self.backbone.vocabulary_size)

@@ -1,0 +1,18 @@
+r"""XLNet small: 4 layers of width 512, which tell tokens in any order.
+
+    python -m pretrain --config=configs/xlnet_small.py --workdir=runs/xlnet \
+        --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
+
+On few cores: `--config.model.size=tiny`. Rows of half as many tokens that see the tokens before
+them: `--config.data.length=128 --config.model.memory_length=128`.
+"""
+
+from keras_attn.defaults import permutation_modeling_defaults
+
+
+def get_config():
+    config = permutation_modeling_defaults()
+    config.model.size = "small"
+    config.data.update(length=256, vocab_size=32000)
+    config.train.update(learning_rate=5e-4)
+    return config

@@ -1,0 +1,101 @@
+"""What training a GPT-2 or an XLNet chooses before it begins: architecture and tokenizer."""
+
+import posixpath
+
+import tensorflow as tf
+
+from keras_attn.data.prepare import sample_texts
+from keras_attn.data.shards import is_prepared
+from keras_attn.errors import UserError
+from keras_attn.jobs.preparing import VOCABULARY_SAMPLE_BYTES
+from keras_attn.jobs.unlabelled import hashes_of_shards, reading_of, validation_of
+
+_SHAPE = ("num_layers", "hidden_dim", "num_heads")
+
+
+def choose_architecture(run, kind, sizes, usual, free=()):
+    """Arguments of the backbone: those of `pretrained`, or the config's.
+
+    Args:
+        run: `Run`.
+        kind: Class of the backbone.
+        sizes: Dict from a name to layers, width and heads.
+        usual: Arguments where nothing is said.
+        free: Arguments that may differ from those of a pretrained model, besides the usual two.
+    """
+    given = {name: value for name, value in run.config.model.items() if value is not None}
+    shape, size = {}, given.pop("size", None)
+    if size is not None:
+        if size not in sizes:
+            raise UserError(f"model.size must be one of {', '.join(sizes)}. "
+                            f"Received: model.size={size}")
+        shape = dict(zip(_SHAPE, sizes[size], strict=True))
+    given = {**shape, **given}
+    if run.resumed:
+        architecture = dict(run.saved["architecture"])
+    elif run.pretrained:
+        free = [name for name in ("dropout", "initializer_range", *free) if name in given]
+        architecture = {**run.pretrained.architecture, **{name: given.pop(name) for name in free}}
+        for name, value in given.items():
+            if architecture.get(name) != value:
+                raise UserError(
+                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    f"Received: {name}={value}, it has {architecture.get(name)}")
+    else:
+        tiny = dict(zip(_SHAPE, sizes["tiny"], strict=True))
+        # Of the vocabulary nothing is known yet.
+        architecture = {"vocabulary_size": 1, **tiny, **usual, **given}
+    try:
+        kind(**architecture)
+    except ValueError as error:
+        raise UserError(f"model.* must describe {kind.__name__}. {error}") from error
+    return architecture
+
+
+def choose_tokenizer(run, kind, name, train):
+    """Writes the tokenizer of a new run and returns it.
+
+    Args:
+        run: `Run`.
+        kind: Class of the tokenizer.
+        name: Of a file that shows that a folder holds one.
+        train: Function of texts, to a tokenizer.
+    """
+    data = run.config.data
+
+    def read(place):
+        options = {"lowercase": data.lowercase} if "lowercase" in data else {}
+        return kind.read(place, **options)
+
+    if not run.resumed:
+        chosen = read(data.vocab) if data.vocab else None
+        if run.pretrained:
+            if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
+                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
+                                f"Received: data.vocab={data.vocab}")
+            chosen = run.pretrained.tokenizer
+        if run.chief:
+            if not chosen and is_prepared(data.train):
+                if not tf.io.gfile.exists(posixpath.join(data.train, name)):
+                    raise UserError("data.vocab is needed with data that hold token ids already. "
+                                    f"Received: data.vocab=None, data.train={data.train}")
+                chosen = read(data.train)
+            (chosen or _trained(run, train)).write(run.workdir.path)
+    run.meet()
+    return read(run.workdir.path)
+
+
+def _trained(run, train):
+    data = run.config.data
+    run.say(f"training {data.vocab_size:,} pieces on {data.train}")
+    return train(sample_texts(data.train, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading_of(data)))
+
+
+def hashes_of_splits(run):
+    """SHA-256 of each split's files and shards."""
+    hashes = {}
+    for split, source in (("train", run.config.data.train),
+                          ("validation", validation_of(run.config.data))):
+        if source:
+            hashes.update(hashes_of_shards(run, split, source))
+    return hashes

@@ -1,0 +1,100 @@
+"""Pretraining an XLNet: text in, a workdir to finetune from out."""
+
+import functools
+
+from keras_attn.data.batches import StreamBatches
+from keras_attn.data.files import file_sha256
+from keras_attn.data.permutations import PermutationExamples
+from keras_attn.defaults import PRETRAINING_MINUTES
+from keras_attn.errors import UserError
+from keras_attn.jobs.language_choices import (
+    choose_architecture,
+    choose_tokenizer,
+    hashes_of_splits,
+)
+from keras_attn.jobs.permutation_models import KIND, build_permutation_model
+from keras_attn.jobs.run import Run
+from keras_attn.jobs.unlabelled import prepared_folder, validation_of
+from keras_attn.models import XLNet
+from keras_attn.models.xlnet import XLNET_SIZES
+from keras_attn.text.sentence_pieces import FILE, SentencePieceTokenizer, train_sentence_pieces
+
+_USUAL = {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
+_FREE = ("memory_length", "max_distance")  # no weight depends on them
+
+
+def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
+    """Trains an XLNet to tell tokens in any order.
+
+    Args:
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `pretrain`.
+
+    Returns:
+        Dict, as `pretrain`; the metrics are `plm_accuracy`, `plm_loss` of a token, and
+        `plm_loss_per_character`, by which vocabularies compare.
+    """
+    run = Run(KIND, config, {"workdir": workdir, "pretrained": pretrained},
+              {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
+    with run.locked():
+        config, data = run.config, run.config.data
+        _check(data)
+        architecture = choose_architecture(run, XLNet, XLNET_SIZES, _USUAL, _FREE)
+        tokenizer = choose_tokenizer(
+            run, SentencePieceTokenizer, FILE,
+            lambda texts: train_sentence_pieces(texts, data.vocab_size, data.lowercase))
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+
+        def examples(split, source):
+            if not source:
+                return None
+            return PermutationExamples(
+                prepared_folder(run, split, source, tokenizer), tokenizer, length=data.length,
+                fraction=data.predicted_fraction, spans=data.spans,
+                bidirectional=data.bidirectional, memory=architecture["memory_length"],
+                seed=config.train.seed, exact=split == "validation")
+
+        # The smaller first: a mistake in it shows before the larger is worked through.
+        validation = examples("validation", validation_of(data))
+        train = examples("train", data.train)
+        if not validation:
+            run.say("no data.validation: the results will hold no metrics")
+        run.start(architecture, {},
+                  {FILE: file_sha256(run.workdir / FILE), **hashes_of_splits(run)})
+
+        def first_weights(model):
+            if run.pretrained:
+                run.pretrained.assign(model)
+                del run.pretrained  # and with it the memory of its weights
+
+        validation = validation and StreamBatches(
+            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        characters = functools.cache(lambda: _characters_of_a_target(validation, tokenizer))
+
+        def metrics(results, rows, _):
+            return {**results, "plm_loss_per_character": results["plm_loss"] / characters()}
+
+        return run.train(
+            lambda: build_permutation_model(architecture, config.train.precision,
+                                            config.train.seed),
+            first_weights, StreamBatches(train, config.train.batch_size), validation,
+            metrics=metrics)
+
+
+def _check(data):
+    if data.length < 5:
+        raise UserError("data.length must be at least 5: 3 marks and a token on each side. "
+                        f"Received: data.length={data.length}")
+    if not 0 < data.predicted_fraction < 1:
+        raise UserError("data.predicted_fraction must be in (0, 1). "
+                        f"Received: data.predicted_fraction={data.predicted_fraction}")
+
+
+def _characters_of_a_target(batches, tokenizer):
+    """Mean number of characters of the tokens to tell."""
+    tokens = characters = 0
+    for number in range(batches.num_batches):
+        batch = batches.batch(number, 0, batches.batch_size)
+        told = batch["mask_weights"] * batch["sample_weight"][:, None] > 0
+        tokens += told.sum()
+        characters += sum(len(tokenizer.vocabulary[token]) for token in batch["mask_ids"][told])
+    return max(characters, 1) / max(tokens, 1)

@@ -1,0 +1,171 @@
+"""Runs that train XLNets."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attn import load, pretrain
+from keras_attn.data.permutations import PermutationExamples
+from keras_attn.defaults import permutation_modeling_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.embedding import embed_texts
+from keras_attn.models import XLNetPretrainer
+from keras_attn.text.sentence_pieces import SentencePieceTokenizer
+
+SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
+             "one, two and 3,000 cats"]
+
+
+def _write(path, count, seed):
+    """Documents in which each sentence has its own follower."""
+    random = np.random.default_rng(seed)
+    with path.open("w") as file:
+        for _ in range(count):
+            first = random.integers(len(SENTENCES))
+            for n in range(random.integers(2, 5)):
+                file.write(SENTENCES[(first + n) % len(SENTENCES)] + "\n")
+            file.write("\n")
+
+
+def _config(folder, **fields):
+    config = permutation_modeling_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
+        "data.format": "lines", "data.vocab_size": 60, "data.length": 24,
+        "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2, "train.steps": 4,
+        "train.batch_size": 8, "train.learning_rate": 0.01, "eval.batch_size": 8, **fields})
+    return config
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    _write(folder / "train.txt", 400, 0)
+    _write(folder / "valid.txt", 30, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(corpus):
+    """The workdir of a run, and its results."""
+    config = _config(corpus, **{"train.steps": 300, "eval.every": 100})
+    return corpus / "run", pretrain(config, workdir=str(corpus / "run"))
+
+
+def test_it_learns_what_is_left_out(trained):
+    assert trained[1]["plm_accuracy"] > 0.7
+
+
+def _losses(model, rows, number, memory=0):
+    """Cross-entropy of each told token of a row, by a pass over what is before it alone.
+
+    Only context, and of those told the ones before, are left unchanged: all others become another
+    token, of which nothing may depend.
+    """
+    kept = {name: array[number:number + 1] for name, array in rows.items()}
+    ranks, found = kept["permutation_ranks"][0], []
+    for slot in np.flatnonzero(kept["mask_weights"][0]):
+        place = kept["mask_positions"][0, slot]
+        ids = np.where((ranks >= ranks[place]), 9, kept["token_ids"][0])[None]
+        given = {**kept, "token_ids": ids, "mask_positions": np.array([[place]], np.int32)}
+        for name in ("mask_ids", "mask_weights", "sample_weight"):
+            given.pop(name, None)
+        logits = np.float64(ops.convert_to_numpy(model(given)["logits"]))[0, 0]
+        shares = logits - logits.max()
+        found.append(np.log(np.exp(shares).sum()) - shares[kept["mask_ids"][0, slot]])
+    return found
+
+
+@pytest.mark.parametrize("memory", [0, 16])
+def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, memory):
+    run = tmp_path / "run"
+    results = pretrain(_config(corpus, **{
+        "model.memory_length": memory, "data.bidirectional": memory == 0, "train.steps": 30}),
+        workdir=str(run))
+    model = keras.saving.load_model(run / "model.keras")
+    assert type(model) is XLNetPretrainer and model.backbone.memory_length == memory
+    tokenizer = SentencePieceTokenizer.read(run)
+    examples = PermutationExamples(str(run / "data/validation"), tokenizer, length=24,
+                                   bidirectional=memory == 0, memory=memory, exact=True)
+    rows = examples.rows(0, examples.num_examples)
+    told = [_losses(model, rows, number) for number in range(0, examples.num_examples, 4)]
+    whole = []
+    for number in range(0, examples.num_examples, 4):
+        kept = {name: array[number:number + 1] for name, array in rows.items()}
+        errors = ops.convert_to_numpy(model(kept)["errors"])[0]
+        whole.append(errors[kept["mask_weights"][0] > 0].tolist())
+    for one, other in zip(told, whole, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    errors = ops.convert_to_numpy(model(rows)["errors"])
+    weights = rows["mask_weights"]
+    mean = (errors * weights).sum() / weights.sum()
+    assert results["plm_loss"] == pytest.approx(mean, rel=1e-5)
+    characters = sum(len(tokenizer.vocabulary[token])
+                     for token in rows["mask_ids"][weights > 0]) / weights.sum()
+    assert results["plm_loss_per_character"] == pytest.approx(mean / characters, rel=1e-5)
+
+
+def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
+    run = tmp_path / "run"
+    pretrain(_config(corpus, **{"model.memory_length": 16}), workdir=str(run))
+    model = keras.saving.load_model(run / "model.keras")
+    tokenizer = SentencePieceTokenizer.read(run)
+    rows = PermutationExamples(str(run / "data/validation"), tokenizer, length=24, memory=16,
+                               exact=True).rows(0, 3)
+    wanted = ops.convert_to_numpy(model(rows)["logits"])
+    other = {**rows, "memory_ids": np.where(rows["memory_mask"] > 0, rows["memory_ids"], 11)}
+    np.testing.assert_allclose(ops.convert_to_numpy(model(other)["logits"]), wanted, atol=1e-5)
+    changed = {**rows, "memory_ids": np.full_like(rows["memory_ids"], 11)}
+    found = ops.convert_to_numpy(model(changed)["logits"])
+    np.testing.assert_allclose(found[0], wanted[0], atol=1e-5)  # before it there is nothing
+    assert np.abs(found[1:] - wanted[1:]).max() > 1e-4
+
+
+def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
+    fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1,
+              "model.memory_length": 8}
+    wanted = pretrain(_config(corpus, **fields, **{"train.steps": 6}),
+                      workdir=str(tmp_path / "whole"))
+    for steps in (3, 6):
+        found = pretrain(_config(corpus, **fields, **{"train.steps": steps}),
+                         workdir=str(tmp_path / "broken"))
+    assert found["weights_sha256"] == wanted["weights_sha256"]
+
+
+def test_a_run_starts_from_another_and_may_add_memory(trained, corpus, tmp_path):
+    begun = pretrain(_config(corpus, **{"train.steps": 1, "train.learning_rate": 1e-9,
+                                        "data.vocab_size": 999}),
+                     workdir=str(tmp_path / "next"), pretrained=str(trained[0]))
+    for name in ("plm_loss", "plm_accuracy"):
+        assert begun[name] == pytest.approx(trained[1][name], rel=1e-4)
+    more = pretrain(_config(corpus, **{"train.steps": 1, "model.memory_length": 8}),
+                    workdir=str(tmp_path / "memory"), pretrained=str(trained[0]))
+    saved = json.loads((tmp_path / "memory/config.json").read_text())["architecture"]
+    assert saved["memory_length"] == 8 and more["plm_loss"] < 2 * trained[1]["plm_loss"] + 1
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"data.length": 4}, "data.length must be at least 5"),
+    ({"data.predicted_fraction": 1.0}, r"in \(0, 1\). Received: data.predicted_fraction=1.0"),
+    ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
+    ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
+    ({"model.memory_length": -1}, "memory_length=-1"),
+    ({"data.vocab_size": 12}, "data.vocab_size=12"),
+    ({"data.vocab": "nowhere"}, "readable file. Received: nowhere"),
+    ({"data.train": "nowhere.txt"}, "nowhere.txt"),
+    ({"pretrained": "nowhere"}, "A workdir of a pretrained XLNet is needed. Received: nowhere"),
+])
+def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
+    with pytest.raises(UserError, match=message):
+        pretrain(_config(corpus, **fields), workdir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_its_workdir_is_none_of_another_model(trained):
+    with pytest.raises(UserError, match="of permutation_modeling"):
+        load(str(trained[0]))
+    with pytest.raises(UserError, match="of permutation_modeling"):
+        embed_texts(str(trained[0]), ["a"])
