@@ -1,10 +1,11 @@
-"""Pretrains a BERT with masked-LM and next-sentence prediction, or a GPT-2.
+"""Pretrains a BERT with masked-LM and next-sentence prediction, a GPT-2 or an XLNet.
 
     python -m pretrain --workdir=runs/demo
     python -m pretrain --config=bert_mini --workdir=runs/mini \\
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
     python -m pretrain --pretrained=runs/mini --workdir=runs/mini512 --config.data.length=512
     python -m pretrain --config=gpt2_small --workdir=runs/gpt2 --config.data.train='books/*.txt.gz'
+    python -m pretrain --config=xlnet_small --workdir=runs/xlnet --config.data.train='books/*.txt.gz'
 
 The same command resumes a run that was stopped or killed.
 """
