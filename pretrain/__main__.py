@@ -4,8 +4,8 @@
     python -m pretrain --config=bert_mini --workdir=runs/mini \\
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
     python -m pretrain --pretrained=runs/mini --workdir=runs/mini512 --config.data.length=512
-    python -m pretrain --config=gpt2_small --workdir=runs/gpt2 --config.data.train='books/*.txt.gz'
-    python -m pretrain --config=xlnet_small --workdir=runs/xlnet --config.data.train='books/*.txt.gz'
+    python -m pretrain --config=gpt2_small --workdir=runs/gpt2 --config.data.train='books/*.gz'
+    python -m pretrain --config=xlnet_small --workdir=runs/xlnet --config.data.train='books/*.gz'
 
 The same command resumes a run that was stopped or killed.
 """
