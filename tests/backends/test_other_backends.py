@@ -21,7 +21,7 @@ def python():
 def test_ops_layers_and_models_pass_on(backend, python):
     command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *SUITES]
     # One thread each: PyTorch's wait for each other at full speed.
-    print(run(command, ROOT, timeout=1800, KERAS_BACKEND=backend, OMP_NUM_THREADS="1"))
+    print(run(command, ROOT, timeout=2400, KERAS_BACKEND=backend, OMP_NUM_THREADS="1"))
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
