@@ -9,13 +9,13 @@ from keras_attn.models.bert import (
     BertPretrainer,
     BertQuestionAnswerer,
 )
-from keras_attn.models.gpt2 import GPT2, GPT2LanguageModel
+from keras_attn.models.gpt2 import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.hierarchical_attention_network import HierarchicalAttentionNetwork
 from keras_attn.models.pointer_generator import PointerGenerator
 from keras_attn.models.pointer_network import PointerNetwork
 from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
 from keras_attn.models.transformer import Transformer
-from keras_attn.models.xlnet import XLNet, XLNetPretrainer
+from keras_attn.models.xlnet import XLNet, XLNetClassifier, XLNetPretrainer
 
 __all__ = [
     "ABCNN",
@@ -27,6 +27,7 @@ __all__ = [
     "BertPretrainer",
     "BertQuestionAnswerer",
     "GPT2",
+    "GPT2Classifier",
     "GPT2LanguageModel",
     "HierarchicalAttentionNetwork",
     "LuongSeq2Seq",
@@ -34,5 +35,6 @@ __all__ = [
     "PointerNetwork",
     "Transformer",
     "XLNet",
+    "XLNetClassifier",
     "XLNetPretrainer",
 ]

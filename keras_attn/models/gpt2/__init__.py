@@ -1,6 +1,7 @@
-"""GPT-2: the decoder, and the language model on it."""
+"""GPT-2: the decoder, the language model on it, and a classifier."""
 
+from keras_attn.models.gpt2.classifier import GPT2Classifier
 from keras_attn.models.gpt2.decoder import GPT2, GPT2_SIZES
 from keras_attn.models.gpt2.language_model import GPT2LanguageModel
 
-__all__ = ["GPT2", "GPT2_SIZES", "GPT2LanguageModel"]
+__all__ = ["GPT2", "GPT2_SIZES", "GPT2Classifier", "GPT2LanguageModel"]

@@ -1,0 +1,169 @@
+"""What classification and regression by any pretrained Transformer share."""
+
+import keras
+from keras import ops
+
+from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.task import Task, label_weights
+from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.cross_entropy import hits
+
+
+class Classifier(Task, keras.Model):
+    """A backbone with a dense layer on one vector of the text.
+
+    Subclasses tell `OWN`, what `pooling` calls the backbone's `pooled_output`.
+
+    Args:
+        backbone: The backbone; `use_pooler` tells whether it has a dense layer on its vector.
+        num_classes: Number of classes C; 1 for regression.
+        multilabel: Whether any number of the classes is right, each by itself.
+        dropout: Share of the pooled output dropped in training.
+        pooling: `OWN`, or `"mean"`: the mean of the sequence output over real tokens.
+        label_mean, label_deviation: Of regression: what the head tells is times the latter, plus
+            the former, and the loss is in units of the latter. Those of the labels of training:
+            the head begins near 0, and each weight learns about as fast as any other.
+        seed: Integer for initial weights and dropout; the backbone's if None.
+
+    Call arguments:
+        inputs: The backbone's dictionary; for losses and metrics also
+            `label` `(B,)`, integers below C or floats for regression; `(B, C)`, 0 and 1, if
+            `multilabel`;
+            `sample_weight` `(B,)`, optional.
+            With `cls_positions` `(B, E)`, where rows hold several examples, both have E, too,
+            and `pack_ids` count from 1 in the order of `cls_positions`.
+        training: Whether dropout is on.
+
+    Returns:
+        The backbone's dictionary and `logits` `(B, C)`, or `(B, E, C)`, in float32.
+
+    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy, of several labels
+    their mean, or squared error for regression; metric `accuracy` unless regression, of several
+    labels the share of rows with all of them right.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    OWN = "cls"
+
+    def __init__(
+        self,
+        backbone,
+        num_classes,
+        dropout=0.1,
+        pooling=None,
+        multilabel=False,
+        label_mean=0.0,
+        label_deviation=1.0,
+        seed=None,
+        **kwargs,
+    ):
+        pooling = self.OWN if pooling is None else pooling
+        super().__init__(backbone, seed, **kwargs)
+        if num_classes < 1:
+            raise ValueError(f"num_classes must be positive. Received: num_classes={num_classes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        if not label_deviation > 0:
+            raise ValueError("label_deviation must be positive. "
+                             f"Received: label_deviation={label_deviation}")
+        if pooling not in (self.OWN, "mean"):
+            raise ValueError(f"pooling must be {self.OWN!r} or 'mean'. "
+                             f"Received: pooling={pooling!r}")
+        self.num_classes = num_classes
+        self.dropout = dropout
+        self.pooling = pooling
+        self.multilabel = multilabel
+        self.label_mean = label_mean
+        self.label_deviation = label_deviation
+
+    def build(self, input_shape=None):
+        backbone = self.build_backbone()
+        kernel_seed, dropout_seed = split_seed(self.head_seed, 2, stream=1)
+        initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
+        # In float32 whatever the policy: the loss is.
+        self.logits_dense = keras.layers.Dense(
+            self.num_classes,
+            kernel_initializer=seeded_initializer(initializer, kernel_seed),
+            dtype="float32",
+            name="logits_dense",
+        )
+        self.logits_dense.build((None, backbone.hidden_dim))
+        self.seed_generator = dropout_generator(self.dropout, dropout_seed, "pooled_dropout")
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        pooled = drop(self._pool(outputs, inputs), self.dropout, self.seed_generator, training)
+        logits = self.logits_dense(pooled)
+        if self._regression:
+            logits = logits * self.label_deviation + self.label_mean
+        return {**outputs, "logits": logits}
+
+    def _pool(self, outputs, inputs):
+        if self.pooling == self.OWN:
+            return outputs["pooled_output"]
+        hidden = ops.cast(outputs["sequence_output"], "float32")
+        if "cls_positions" in inputs:
+            numbers = ops.arange(1, ops.shape(inputs["cls_positions"])[1] + 1, dtype="int32")
+            packs = ops.cast(inputs["pack_ids"], "int32")
+            members = ops.cast(ops.equal(packs[:, None, :], numbers[:, None]), "float32")
+            # (B, E, T) x (B, T, D) -> (B, E, D)
+            sums = ops.matmul(members, hidden)
+            return sums / ops.maximum(ops.sum(members, axis=-1, keepdims=True), 1.0)
+        if "padding_mask" not in inputs:
+            return ops.mean(hidden, axis=1)
+        real = ops.expand_dims(ops.cast(inputs["padding_mask"], "float32"), -1)
+        return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
+
+    @property
+    def metric_names(self):
+        return ["label_loss"] if self._regression else ["label_loss", "accuracy"]
+
+    @property
+    def _regression(self):
+        return self.num_classes == 1 and not self.multilabel
+
+    def _weights(self, batch):
+        labels = batch["label"]
+        return label_weights(batch, labels[..., 0] if self.multilabel else labels)
+
+    def loss_weights(self, batch):
+        return {"label": ops.sum(self._weights(batch))}
+
+    def loss_errors(self, outputs, batch):
+        labels, logits = batch["label"], outputs["logits"]
+        if self.multilabel:
+            # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
+            signs = 1.0 - 2.0 * ops.cast(labels, "float32")
+            errors = ops.mean(ops.softplus(signs * logits), axis=-1)
+        elif self._regression:
+            errors = logits[..., 0] - ops.cast(labels, "float32")
+            errors = ops.square(errors / self.label_deviation)
+        else:
+            errors = sparse_cross_entropy(labels, logits)
+        return {"label": ops.sum(errors * self._weights(batch))}
+
+    def metric_sums(self, outputs, batch):
+        if self._regression:
+            return {}
+        labels, logits = batch["label"], outputs["logits"]
+        weights = self._weights(batch)
+        if self.multilabel:
+            right = ops.equal(ops.greater(logits, 0), ops.greater(labels, 0))
+            correct = ops.cast(ops.all(right, axis=-1), "float32")
+        else:
+            correct = hits(labels, logits)
+        return {"accuracy": (ops.sum(correct * weights), ops.sum(weights))}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "dropout": self.dropout,
+            "pooling": self.pooling,
+            "multilabel": self.multilabel,
+            "label_mean": self.label_mean,
+            "label_deviation": self.label_deviation,
+        }

@@ -1,0 +1,40 @@
+"""GPT-2 for classification and regression."""
+
+import keras
+
+from keras_attn.models.classifier import Classifier
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class GPT2Classifier(Classifier):
+    """GPT-2 with a dense layer on the vector of the last real token, which has seen all others.
+
+    Args:
+        backbone: `GPT2`.
+        num_classes: Number of classes C; 1 for regression.
+        dropout: Share of the pooled output dropped in training.
+        pooling: `"last"`, the default, or `"mean"`: the mean over real tokens.
+        **kwargs: `multilabel`, `label_mean`, `label_deviation`, `seed`; calls, losses and metrics
+            are those of `keras_attn.models.classifier.Classifier`, too.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Radford et al., Improving Language Understanding by Generative Pre-Training, 2018,
+        section 3.2.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import GPT2, GPT2Classifier
+    >>> model = GPT2Classifier(GPT2.from_size("tiny", vocabulary_size=50, seed=0), 3)
+    >>> print(model({"token_ids": np.array([[4, 7, 9]])})["logits"].shape)
+    (1, 3)
+    """
+
+    OWN = "last"
+
+    def __init__(self, backbone, num_classes, dropout=0.1, pooling=None, name="gpt2_classifier",
+                 **kwargs):
+        super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)

@@ -1,0 +1,42 @@
+"""XLNet for classification and regression."""
+
+import keras
+
+from keras_attn.models.classifier import Classifier
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class XLNetClassifier(Classifier):
+    """XLNet with a dense layer on the vector of the last real token, `<cls>`.
+
+    The released code puts a dense layer with tanh before it: that of a backbone with `use_pooler`.
+
+    Args:
+        backbone: `XLNet`.
+        num_classes: Number of classes C; 1 for regression.
+        dropout: Share of the pooled output dropped in training.
+        pooling: `"last"`, the default, or `"mean"`: the mean over real tokens.
+        **kwargs: `multilabel`, `label_mean`, `label_deviation`, `seed`; calls, losses and metrics
+            are those of `keras_attn.models.classifier.Classifier`, too.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Reference:
+        Yang et al., XLNet, 2019, section 3; released code: zihangdai/xlnet, `summarize_sequence`.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras_attn.models import XLNet, XLNetClassifier
+    >>> model = XLNetClassifier(
+    ...     XLNet.from_size("tiny", vocabulary_size=50, use_pooler=True, seed=0), 3)
+    >>> print(model({"token_ids": np.array([[4, 7, 9]])})["logits"].shape)
+    (1, 3)
+    """
+
+    OWN = "last"
+
+    def __init__(self, backbone, num_classes, dropout=0.1, pooling=None, name="xlnet_classifier",
+                 **kwargs):
+        super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)
