@@ -8,6 +8,8 @@ from keras_attn.errors import UserError
 def hold_out(table, share, seed, labels=None):
     """Splits the rows of a table: of each class the same share, equal texts on one side.
 
+    Texts that differ in case or blanks alone are equal.
+
     Args:
         table: `Table`.
         share: Of the distinct texts to hold out, in (0, 1).
@@ -22,7 +24,7 @@ def hold_out(table, share, seed, labels=None):
         UserError: If the share leaves one side without rows.
     """
     numbers = {}
-    text_of_row = np.array([numbers.setdefault(texts, len(numbers))
+    text_of_row = np.array([numbers.setdefault(_folded(texts), len(numbers))
                             for texts in _texts(table)])
     _, first = np.unique(text_of_row, return_index=True)
     labels = np.zeros(len(table), np.int64) if labels is None else np.asarray(labels)
@@ -43,9 +45,15 @@ def hold_out(table, share, seed, labels=None):
 
 
 def shared_rows(first, second):
-    """How many rows of the second table have the texts of a row of the first."""
-    known = set(_texts(first))
-    return sum(texts in known for texts in _texts(second))
+    """How many rows of the second table have the texts of a row of the first, but for case and
+    blanks."""
+    known = set(map(_folded, _texts(first)))
+    return sum(_folded(texts) in known for texts in _texts(second))
+
+
+def _folded(texts):
+    """Texts without what most models do not see: case and blanks."""
+    return tuple(text and " ".join(text.lower().split()) for text in texts)
 
 
 def _texts(table):

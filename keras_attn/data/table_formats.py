@@ -235,6 +235,7 @@ def _column_index(column, number, names, path):
             raise UserError(f"One column {column!r} is needed. Received: several in {path}")
         return names.index(str(column))
     if number is None or (names is not None and number >= len(names)):
+        _check_header(names or [], path)
         refuse_column(column, names, path)
     return number
 
@@ -248,6 +249,19 @@ def refuse_column(column, names, path):
         f"A column of {path} is needed: {', '.join(names)}. "
         f"Received: {column!r}{nearest(column, names)}"
     )
+
+
+def _check_header(names, path):
+    """Raises UserError if a header is of another encoding or has other separators."""
+    line = "".join(names)
+    if not is_text(line) or "\0" in line:
+        raise UserError("Text in the encoding that is given is needed; look for data.encoding. "
+                        f"Received: another in the header of {path}")
+    other = {";": "a semicolon", "\t": "a tab", ",": "a comma"}
+    found = [name for sign, name in other.items() if len(names) == 1 and sign in line]
+    if found:
+        raise UserError("Fields must be apart by commas in CSV, by tabs in TSV (data.format, or "
+                        f"--format). Received: {found[0]} between those of the header of {path}")
 
 
 def json_rows(lines, columns, path):

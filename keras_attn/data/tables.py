@@ -129,7 +129,7 @@ class iterate_rows:
             TFDS feature), or a number from 0.
         encoding: Of the files. A UTF-8 byte order mark is dropped.
         on_bad_text: "error", or "skip" to leave out and count rows that cannot
-            be decoded or parsed, or have too few fields.
+            be decoded or parsed, or have too few fields or no label.
         header: Whether TSV and CSV files start with a line of names. None: they
             do, unless all columns are given as numbers.
         format: One of `FORMATS`; None: from the file's name.
@@ -193,12 +193,11 @@ class iterate_rows:
                     self._refuse(values, source, line)
                     continue
                 row = Row(*_in_order(wanted, values), source, line)
-                if row.label == "" and not self._unlabelled:
-                    raise UserError(
-                        f"A label in column {self._columns['label']!r} is needed in every row. "
-                        f"Received: none in {place(source, line)}"
-                    )
-                yield row
+                if row.label is None or row.label.strip() or self._unlabelled:
+                    yield row
+                else:
+                    need = f"A label in column {self._columns['label']!r} is needed in every row"
+                    self._refuse(BadRow("without label", need), source, line)
 
     def _refuse(self, bad, source, line):
         if self._on_bad_text == "error" and bad is not EMPTY:

@@ -253,6 +253,9 @@ def _report(run, tables, targets, examples):
                else _skipped(validation)))
     if "f1" in targets.metrics:
         run.say(f"f1 is that of {targets.names[1]!r}")
+    if len(targets.names) > 1 and len(set(validation.labels)) == 1:
+        run.say(f"warning: all validation rows are of {validation.labels[0]!r}: their metrics tell "
+                "no class from another")
     shared = shared_rows(train, validation)
     if shared:
         run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "

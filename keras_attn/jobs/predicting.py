@@ -9,7 +9,7 @@ from collections import Counter
 
 from keras_attn.data import glue
 from keras_attn.data.files import find_files
-from keras_attn.data.table_formats import header_names, told_format
+from keras_attn.data.table_formats import EMPTY, header_names, told_format
 from keras_attn.data.tables import iterate_rows, told_counts
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import answer_file, answer_texts
@@ -75,6 +75,9 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
     for rows in tables:
         for place in rows.skipped_places:
             print(f"skipped {place}", file=sys.stderr)
+        unnamed = sum(rows.skipped.values()) - rows.skipped[EMPTY.reason] - len(rows.skipped_places)
+        if unnamed:
+            print(f"skipped {unnamed:,} more", file=sys.stderr)
     skipped = sum((rows.skipped for rows in tables), Counter())
     print(f"{count:,} rows predicted, {told_counts(skipped)} skipped", file=sys.stderr)
 

@@ -94,3 +94,14 @@ def test_each_of_several_labels_has_its_share():
 def test_what_cannot_be_split_is_said(counts, share):
     with pytest.raises(UserError, match=r"data\.holdout"):
         _held(_numbered(counts), share, 0)
+
+
+def test_case_and_blanks_make_no_other_text():
+    first, second = (Table(texts, None, ["a"] * len(texts), {}, np.arange(len(texts)), [(0, "x")])
+                     for texts in (["A  film", "b"], [" a film\t", "a films", "B"]))
+    assert shared_rows(first, second) == 2
+    texts = [f"{text}{number}" for number in range(20) for text in ("film ", " FILM  ")]
+    table = Table(texts, None, ["a"] * 40, {}, np.arange(40), [(0, "x")])
+    parts = hold_out(table, 0.3, 1)
+    folded = [{" ".join(text.lower().split()) for text in part.texts} for part in parts]
+    assert not folded[0] & folded[1] and [len(part) for part in folded] == [14, 6]

@@ -51,7 +51,7 @@ def test_csv_holds_what_pythons_csv_module_wrote(tmp_path, name, end):
         writer = csv.writer(file, lineterminator=end, quoting=csv.QUOTE_ALL)
         writer.writerows([["label", "text", "other"], *rows])
     path = _write(tmp_path / name, path.read_bytes())
-    table = read_table(path, text="text", text_pair="other", label="label")
+    table = read_table(path, text="text", text_pair="other", label="label", unlabelled=True)
     found = zip(table.labels, table.texts, table.text_pairs, strict=True)
     assert [list(row) for row in found] == rows
     breaks = np.cumsum([0] + [1 + "".join(row).count("\n") for row in rows[:-1]])
@@ -65,7 +65,7 @@ def test_tsv_equals_the_csv_module_without_quoting(tmp_path, end):
     path = _write(tmp_path / "t.tsv", content)
     with open(path, newline="", encoding="utf-8") as file:
         expected = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
-    table = read_table(path, text="text", text_pair="b", label="a")
+    table = read_table(path, text="text", text_pair="b", label="a", unlabelled=True)
     found = zip(table.labels, table.texts, table.text_pairs, strict=True)
     assert [list(row) for row in found] == expected == rows
 
@@ -497,3 +497,27 @@ def test_utf_16_that_does_not_say_which_is_told(tmp_path):
     (tmp_path / "a.tsv").write_bytes("text\nx\n".encode("utf-16-le"))
     with pytest.raises(UserError, match="Text in utf-16 is needed.*a.tsv"):
         read_table(str(tmp_path / "a.tsv"), text="text", encoding="utf-16")
+
+
+def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
+    path = _write(tmp_path / "a.tsv", "text\tlabel\na\tx\nb\t\nc\t  \nd\ty\n")
+    columns = {"text": "text", "label": "label"}
+    with pytest.raises(UserError, match="needed in every row; on_bad_text=skip.*a.tsv, line 3"):
+        read_table(path, **columns)
+    table = read_table(path, **columns, on_bad_text="skip")
+    assert (table.texts, table.labels) == (["a", "d"], ["x", "y"])
+    assert table.skipped == {"without label": 2}
+
+
+@pytest.mark.parametrize("name, data, message", [
+    ("a.csv", b"text;label\na;x\n", "commas in CSV.*a semicolon between those of"),
+    ("a.csv", b"text\tlabel\na\tx\n", "a tab between"),
+    ("a.tsv", b"text,label\na,x\n", "a comma between"),
+    ("a.csv", "text,label\na,x\n".encode("utf-16"), "data.encoding. Received: another in.*a.csv"),
+    ("a.csv", "text,label\na,x\n".encode("utf-16-le"), "data.encoding. Received: another in"),
+])
+def test_another_separator_or_encoding_is_no_wrong_column(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=message) as error:
+        read_table(str(tmp_path / name), text="text", label="label")
+    str(error.value).encode()  # can be printed
