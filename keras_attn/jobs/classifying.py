@@ -175,8 +175,6 @@ def _read_splits(run, task):
         return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
 
     tables = choose_rows(run, tables, "texts", encoded if labels else None)
-    if task.kind == "single_label":
-        _check_classes(tables["train"], data)
     return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
 
 
@@ -205,10 +203,9 @@ def _label_set(table, task, data):
 
 def _check_classes(table, data):
     if len(set(table.labels)) == 1:
-        raise UserError("Training rows of two classes at least are needed: other rows, more of "
-                        "them, or another column as data.label. Received: "
-                        f"{len(table):,} of {table.labels[0]!r} alone, data.train={data.train}, "
-                        f"data.label={data.label}, data.limit={data.limit}")
+        raise UserError("Training rows of two classes at least are needed, or another column as "
+                        f"data.label. Received: {len(table):,} of {table.labels[0]!r} alone, "
+                        f"data.train={data.train}, data.label={data.label}")
 
 
 def _targets(tables, task, labels, separator, chosen):
@@ -244,6 +241,7 @@ def _report(run, tables, targets, examples):
                if run.config.data.windows is None else
                f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
     tell_few_rows(run, examples.num_examples, "rows")
+    _warn_of_one_class(run, train, targets, "training", "there is nothing to tell apart")
     if not validation:
         run.say("no validation rows: the results will hold no metrics, and there will be no report")
         return
@@ -253,13 +251,16 @@ def _report(run, tables, targets, examples):
                else _skipped(validation)))
     if "f1" in targets.metrics:
         run.say(f"f1 is that of {targets.names[1]!r}")
-    if len(targets.names) > 1 and len(set(validation.labels)) == 1:
-        run.say(f"warning: all validation rows are of {validation.labels[0]!r}: their metrics tell "
-                "no class from another")
+    _warn_of_one_class(run, validation, targets, "validation", "their metrics say little")
     shared = shared_rows(train, validation)
     if shared:
         run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
                 "say nothing about new texts")
+
+
+def _warn_of_one_class(run, table, targets, name, then):
+    if targets.names and len(set(table.labels)) == 1:  # a draw (data.limit) may miss the others
+        run.say(f"warning: all {name} rows are of {table.labels[0]!r}: {then}")
 
 
 def _skipped(table):

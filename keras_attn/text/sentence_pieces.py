@@ -55,7 +55,6 @@ class SentencePieceTokenizer:
 
     def __init__(self, model, lowercase=False, name="the model"):
         import sentencepiece
-        import tensorflow_text
 
         self.model, self.lowercase = model, lowercase
         processor = sentencepiece.SentencePieceProcessor()
@@ -79,7 +78,7 @@ class SentencePieceTokenizer:
         self.continuation = np.array([piece[0] != _BLANK and piece not in SIGNS
                                       for piece in self.vocabulary])
         self.sha256 = hashlib.sha256(model + bytes([lowercase])).hexdigest()
-        self._tokenizer = tensorflow_text.SentencepieceTokenizer(model)
+        self._tokenizer = _tokenizer_of(model)
         self._processor = processor
         self._comma = ids.get(",", self.unk_id)
         self._number = np.array([len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
@@ -125,12 +124,19 @@ class SentencePieceTokenizer:
         flat, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for start in range(0, len(texts), _CHUNK):
             part = [plain(text, self.lowercase) for text in texts[start:start + _CHUNK]]
-            found = self._tokenizer.tokenize(part)
+            found = self._tokenized(part)
             ids, counts = found.flat_values.numpy(), found.row_lengths().numpy()
             ids, added = self._with_commas_apart(ids, np.repeat(np.arange(len(part)), counts))
             flat.append(ids)
             lengths.append(counts + np.bincount(added, minlength=len(part)))
         return np.concatenate(flat), np.cumsum(np.concatenate(lengths))
+
+    def _tokenized(self, texts):
+        try:
+            return self._tokenizer.tokenize(texts)
+        except tf.errors.NotFoundError:  # TensorFlow has begun anew, and forgot the model
+            self._tokenizer = _tokenizer_of(self.model)
+            return self._tokenizer.tokenize(texts)
 
     def _with_commas_apart(self, ids, rows):
         """The ids where no piece ends in a digit and a comma; the row of each that was added."""
@@ -164,6 +170,12 @@ class SentencePieceTokenizer:
         marks = [self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id]
         rows = [np.asarray(row) for row in rows]
         return self._processor.decode([row[~np.isin(row, marks)].tolist() for row in rows])
+
+
+def _tokenizer_of(model):
+    import tensorflow_text
+
+    return tensorflow_text.SentencepieceTokenizer(model)
 
 
 def plain(text, lowercase=False):

@@ -75,7 +75,6 @@ FINETUNING = [
     ({"data.validation": "{bad}/label.tsv"}, "'godo' at .*label.tsv.*3.*did you mean good"),
     ({"data.text": None}, "data.text=None"),
     ({"data.train": "{bad}/one_class.tsv"}, "two classes.*'good' alone.*one_class.tsv"),
-    ({"data.limit": 1}, "two classes.* 1 of '.*' alone.*data.limit=1"),
     ({"data.regression": True}, "number as label"),
     ({"data.task": "sst3"}, "sst3"),
     ({"data.length": 2}, "length=2"),

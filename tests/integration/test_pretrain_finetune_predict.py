@@ -231,7 +231,7 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         keras_attn.load("nowhere")
 
 
-def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path):
+def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
     rows = ["text\tlabel", *["bas\tmany"] * 40, "ben\tfew"]
     (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n")
     assert 40 not in rows_drawn(41, 3, seed=0)
@@ -239,6 +239,7 @@ def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path):
         "data.train": str(tmp_path / "rows.tsv"), "data.validation": str(tmp_path / "rows.tsv"),
         "data.text": "text", "data.label": "label", "data.limit": 3, "train.seed": 0})
     assert keras_attn.load(tmp_path / "run").labels == ["few", "many"]
+    assert "warning: all training rows are of 'many'" in capsys.readouterr().out
 
 
 def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
