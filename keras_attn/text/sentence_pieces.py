@@ -203,16 +203,27 @@ def train_sentence_pieces(texts, size, lowercase=False):
     """
     import sentencepiece
 
-    written = io.BytesIO()
+    written, faults = io.BytesIO(), []
+
+    def plain_texts():
+        try:
+            for text in texts:
+                yield plain(text, lowercase)
+        except Exception as error:
+            faults.append(error)  # sentencepiece 0.2.1 makes another of it
+            raise
+
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(plain(text, lowercase) for text in texts), model_writer=written,
+            sentence_iterator=plain_texts(), model_writer=written,
             vocab_size=size, hard_vocab_limit=False, model_type="unigram",
             character_coverage=0.99995, control_symbols=list(MARKS),
             user_defined_symbols=list(SIGNS), minloglevel=2, max_sentence_length=1 << 20,
             num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
+        if faults:
+            raise faults[0] from None
         raise UserError("data.vocab_size must suit the text. Received: data.vocab_size="
                         f"{size} ({first_line(error)})") from error
     return SentencePieceTokenizer(written.getvalue(), lowercase)
