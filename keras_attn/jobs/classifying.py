@@ -19,7 +19,6 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.finetuning_choices import (
     ROW_COUNTS,
-    assign_pretrained,
     build_model,
     check_training,
     choose_best,
@@ -90,7 +89,7 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
 
         results = run.train(
             lambda: build_model(run, BertClassifier, architecture, "bert_classifier", **heads),
-            lambda model: assign_pretrained(run, model, new),
+            lambda model: run.assign_pretrained(model, new),
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics, best, of_classes,

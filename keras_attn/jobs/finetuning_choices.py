@@ -115,13 +115,6 @@ def build_model(run, kind, architecture, name, **heads):
     return model
 
 
-def assign_pretrained(run, model, new):
-    """Gives a model the weights to start from, if any, but for the `new` heads."""
-    if run.pretrained:
-        run.pretrained.assign(model, new)
-        del run.pretrained  # and with it the memory of its weights
-
-
 def told_lengths(lengths, of):
     """Tokens of rows or passages, in words."""
     median, most = np.percentile(lengths, [50, 95])

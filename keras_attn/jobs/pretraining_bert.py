@@ -71,8 +71,7 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
 
         def first_weights(model):
             if run.pretrained:
-                run.pretrained.assign(model, new)
-                del run.pretrained  # and with it the memory of its weights
+                run.assign_pretrained(model, new)
             elif config.model.initial_embeddings == "cooccurrences":
                 _place_tokens(run, model.backbone, train, tokenizer)
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:

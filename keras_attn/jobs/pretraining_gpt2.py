@@ -60,11 +60,6 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         def make_model():
             return build_language_model(architecture, config.train.precision, config.train.seed)
 
-        def first_weights(model):
-            if run.pretrained:
-                run.pretrained.assign(model)
-                del run.pretrained  # and with it the memory of its weights
-
         validation = validation and StreamBatches(
             validation, config.eval.batch_size, once=True, limit=config.eval.limit)
         sizes = functools.cache(lambda: _sizes(validation, tokenizer))
@@ -74,8 +69,9 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
             return {**results, "perplexity": _exp(loss), "word_perplexity": _exp(loss / words),
                     "loss_per_character": loss / characters}
 
-        return run.train(make_model, first_weights, StreamBatches(train, config.train.batch_size),
-                         validation, metrics=metrics)
+        return run.train(
+            make_model, run.assign_pretrained, StreamBatches(train, config.train.batch_size),
+            validation, metrics=metrics)
 
 
 def _architecture(run):

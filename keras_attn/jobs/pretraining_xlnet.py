@@ -61,11 +61,6 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         run.start(architecture, {},
                   {FILE: file_sha256(run.workdir / FILE), **hashes_of_splits(run)})
 
-        def first_weights(model):
-            if run.pretrained:
-                run.pretrained.assign(model)
-                del run.pretrained  # and with it the memory of its weights
-
         validation = validation and StreamBatches(
             validation, config.eval.batch_size, once=True, limit=config.eval.limit)
         characters = functools.cache(lambda: _characters_of_a_target(validation, tokenizer))
@@ -76,7 +71,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         return run.train(
             lambda: build_permutation_model(architecture, config.train.precision,
                                             config.train.seed),
-            first_weights, StreamBatches(train, config.train.batch_size), validation,
+            run.assign_pretrained, StreamBatches(train, config.train.batch_size), validation,
             metrics=metrics)
 
 

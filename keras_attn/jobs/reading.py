@@ -12,7 +12,6 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.answering import limit, metrics_of
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.finetuning_choices import (
-    assign_pretrained,
     build_model,
     check_training,
     choose_best,
@@ -85,7 +84,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
 
         def first_weights(model):
             other = run.pretrained and run.pretrained.kind != "reading"
-            assign_pretrained(run, model, ("span_dense",) if other else ())
+            run.assign_pretrained(model, ("span_dense",) if other else ())
 
         results = run.train(
             lambda: build_model(run, BertQuestionAnswerer, architecture, "bert_question_answerer"),

@@ -80,6 +80,12 @@ class Run:
             return kinds[self.kind](source)
         return Saved(source, self.config.data.lowercase, "data.lowercase")
 
+    def assign_pretrained(self, model, *options):
+        """Gives a model the weights to start from, if any; options as `pretrained.assign` takes."""
+        if self.pretrained:
+            self.pretrained.assign(model, *options)
+            del self.pretrained  # and with it the memory of its weights
+
     @contextlib.contextmanager
     def locked(self):
         """Holds the workdir; what an error or a dry run leaves in one that was new is removed."""

@@ -70,11 +70,6 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
             translator = Translator(model, subwords, data.length)
             return model
 
-        def first_weights(model):
-            if run.pretrained:
-                run.pretrained.assign(model)
-                del run.pretrained  # and with it the memory of its weights
-
         def metrics(results, _, stop):
             found = translator.translate(
                 validation.sources, config.eval.beam, batch_size=config.eval.batch_size,
@@ -92,7 +87,7 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
 
         notes = {f"{name}_signature": signature
                  for name, (_, signature) in (signatures or {}).items()}
-        return run.train(make_model, first_weights, batches("train", True),
+        return run.train(make_model, run.assign_pretrained, batches("train", True),
                          batches("validation", False), None, metrics, best, lambda: notes)
 
 
