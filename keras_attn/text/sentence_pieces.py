@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.text.subwords import load_processor
 from keras_attn.whole_files import write_whole
 
 FILE = "spiece.model"
@@ -54,14 +55,8 @@ class SentencePieceTokenizer:
     separator = " "
 
     def __init__(self, model, lowercase=False, name="the model"):
-        import sentencepiece
-
         self.model, self.lowercase = model, lowercase
-        processor = sentencepiece.SentencePieceProcessor()
-        try:
-            processor.LoadFromSerializedProto(model)
-        except (RuntimeError, OSError, TypeError) as error:
-            raise UserError(f"A sentencepiece model is needed. Received: {name}") from error
+        processor = load_processor(model, name)
         self.vocabulary_size = processor.get_piece_size()
         self.vocabulary = [processor.id_to_piece(n) for n in range(self.vocabulary_size)]
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}

@@ -49,6 +49,18 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
     return written.getvalue()
 
 
+def load_processor(model, name):
+    """The sentencepiece processor of a model's bytes; `name` is what messages call it."""
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except (RuntimeError, OSError, TypeError) as error:
+        raise UserError(f"A sentencepiece model is needed. Received: {name}") from error
+    return processor
+
+
 class Subwords:
     """Text to token ids and back.
 
@@ -61,16 +73,9 @@ class Subwords:
     """
 
     def __init__(self, model, name="the model"):
-        import sentencepiece
-
-        self.model = model
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(model)
-            marks = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
-                     self._processor.unk_id()]
-        except (RuntimeError, OSError, TypeError) as error:
-            raise UserError(f"A sentencepiece model is needed. Received: {name}") from error
+        self.model, self._processor = model, load_processor(model, name)
+        marks = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
+                 self._processor.unk_id()]
         if marks != [PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID]:
             raise UserError("A sentencepiece model with the marks pad, begin, end, unknown as 0 to "
                             f"3 is needed. Received: {name}, with {marks}")
