@@ -17,6 +17,7 @@ from keras_attn.training.strategies import summed_over_replicas
 
 MOST_STEPS = 1024  # of one call
 
+
 class TrainingStep:
     """Updates a task model on global batches, many steps a call.
 

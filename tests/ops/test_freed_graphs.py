@@ -11,10 +11,9 @@ from keras_attn.ops import scaled_dot_product_attention, sparse_cross_entropy
 from keras_attn.ops.activations import get_activation
 from keras_attn.ops.cross_entropy import cross_entropy_and_hits
 
-if keras.config.backend() != "tensorflow":
-    pytest.skip("graphs are TensorFlow's", allow_module_level=True)
-
-import tensorflow as tf  # noqa: E402
+pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow",
+                                reason="graphs are TensorFlow's")
+tf = pytest.importorskip("tensorflow")
 
 
 def _losses(x):
