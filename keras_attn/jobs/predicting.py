@@ -18,6 +18,7 @@ from keras_attn.jobs.outputs import opened
 
 CHUNK = 4096  # rows held in memory
 OUTPUTS = (".tsv", ".csv", ".jsonl", ".json")
+PLACE = ("file", "line")  # of a row, where rows may be missing
 
 
 def predict_texts(workdir, texts, text_pairs=None, output="-"):
@@ -41,8 +42,8 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
                  text_pair=None, on_bad_text=None, encoding=None):
     """Writes a row for each row of a file, in constant memory.
 
-    Rows that cannot be read are an error, or with `on_bad_text="skip"` have
-    none and are counted.
+    Rows that cannot be read are an error, or with `on_bad_text="skip"` have none and are counted;
+    then every row begins with the file and line that it is of.
 
     Args:
         workdir: Folder of a finetuning run.
@@ -65,11 +66,12 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         tables = rows_of_files(predictor, source, format, asked)
         iterator = itertools.chain.from_iterable(tables)
         first = list(itertools.islice(iterator, CHUNK))  # errors come before any output
-        _write_head(file, predictor, output)
+        placed = (on_bad_text or predictor.config["data"]["on_bad_text"]) == "skip"
+        _write_head(file, predictor, output, placed)
         chunk, count = first, 0
         while chunk:
             predictions = predictor.predict(*texts_of(chunk), batch_size)
-            _write(file, predictions, predictor, output)
+            _write(file, predictions, predictor, output, chunk if placed else None)
             count += len(chunk)
             chunk = list(itertools.islice(iterator, CHUNK))
     for rows in tables:
@@ -163,25 +165,31 @@ def _table(file, output):
                       lineterminator="\n")
 
 
-def _write_head(file, predictor, output):
+def _write_head(file, predictor, output, placed=False):
     if not _is_json(output):
-        labels = predictor.labels
+        heads = ["label", *predictor.labels] if predictor.labels else ["value"]
         try:
-            _table(file, output).writerow(["label", *labels] if labels else ["value"])
+            _table(file, output).writerow([*(PLACE if placed else ()), *heads])
         except csv.Error:
             raise UserError("Labels that hold a tab or line break need an --output that ends in "
                             f".csv or .jsonl. Received: {output}") from None
 
 
-def _write(file, predictions, predictor, output):
-    """Writes JSONL, CSV or TSV, as the name of the output says."""
+def _write(file, predictions, predictor, output, rows=None):
+    """Writes JSONL, CSV or TSV, as the name of the output says; of `rows`, where they are."""
+    places = [dict(zip(PLACE, (row.file, row.line), strict=True)) for row in rows or ()]
+    places = places or [{}] * len(predictions)
     if _is_json(output):
-        file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in predictions))
+        file.write("".join(json.dumps({**place, **row}, ensure_ascii=False) + "\n"
+                           for place, row in zip(places, predictions, strict=True)))
         return
     table = _table(file, output)
-    for row in predictions:
-        if predictor.kind == "regression":
-            table.writerow([f"{row['value']:.7g}"])
-            continue
-        label = row["label"] if "label" in row else predictor.label_separator.join(row["labels"])
-        table.writerow([label, *(f"{row['probabilities'][name]:.6f}" for name in predictor.labels)])
+    for place, row in zip(places, predictions, strict=True):
+        table.writerow([*place.values(), *_cells(row, predictor)])
+
+
+def _cells(row, predictor):
+    if predictor.kind == "regression":
+        return [f"{row['value']:.7g}"]
+    label = row["label"] if "label" in row else predictor.label_separator.join(row["labels"])
+    return [label, *(f"{row['probabilities'][name]:.6f}" for name in predictor.labels)]

@@ -158,7 +158,8 @@ def test_flags_say_how_to_read_a_file(finetuned, tmp_path):
     flags = [f"--workdir={finetuned}", f"--input={tmp_path / 'in.data'}", "--format=csv",
              "--text_column=review"]
     out, err = run("finetune.predict", *flags, "--on_bad_text=skip")
-    assert [line.split("\t")[0] for line in out.splitlines()] == ["label", "good", "bad"]
+    assert [line.split("\t")[1:3] for line in out.splitlines()] == [
+        ["line", "label"], ["2", "good"], ["4", "bad"]]
     assert "line 3" in err and "2 rows predicted, 1 (1 encoding) skipped" in err
     _, err = run("finetune.predict", *flags, status=2)
     assert re.fullmatch("error: Text in utf-8 is needed.*line 3\n", err)

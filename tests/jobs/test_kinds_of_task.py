@@ -1,5 +1,6 @@
 """Any number of labels, long texts in windows, pairs: trained, predicted, evaluated, exported."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
 from keras_attn.jobs.exporting import export
 from keras_attn.jobs.predicting import predict_file
+from keras_attn.training.metrics import metrics_among
 
 LABELS = ("blue", "green", "red")
 RUNS = {
@@ -71,7 +73,8 @@ def test_evaluation_gives_the_numbers_of_the_run(folder, run, batch_size):
     assert found.pop("examples") == 41 and found.pop("skipped") == 0
     if batch_size != 64:  # another rounding may turn the ranks of values that are all but equal
         found.pop("spearman", None)
-    for name, value in found.items():
+    assert found.get("classes") == results.get("classes")
+    for name, value in metrics_among(found).items():
         assert value == pytest.approx(results[name], abs=1e-6), name
 
 
@@ -133,8 +136,7 @@ def test_labels_with_separators_are_those_of_a_list(folder, tmp_path):
         found = evaluate(str(folder / "multilabel"), str(tmp_path / "valid.tsv"))
     finally:
         predictor_config.write_text(saved)
-    assert found == pytest.approx(evaluate(str(folder / "multilabel"),
-                                           str(folder / "valid.jsonl")))
+    assert found == evaluate(str(folder / "multilabel"), str(folder / "valid.jsonl"))
 
 
 PROGRAM = """
@@ -234,6 +236,27 @@ def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "rows.csv, line 3: Well-formed CSV" in said
     assert "1 rows predicted, 1 (1 csv) skipped" in said
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if run != "pairs"])
+def test_where_rows_may_be_missing_each_tells_its_place(folder, tmp_path, run):
+    texts = ["red", "red and blue", "green"]
+    first = f'"{texts[0]}"\n\n"unclosed\n{texts[1]}\n'
+    for name, rows in {"first": first, "other": texts[2]}.items():
+        (tmp_path / f"{name}.csv").write_text(f"text\n{rows}")
+    files = f"{tmp_path}/first.csv,{tmp_path}/other.csv"
+    wanted = load(str(folder / run)).predict(texts)
+    places = [("first.csv", 2), ("first.csv", 5), ("other.csv", 2)]
+    for ending in ("jsonl", "csv"):
+        path = tmp_path / f"out.{ending}"
+        predict_file(str(folder / run), files, str(path), on_bad_text="skip")
+        with path.open(newline="") as file:
+            rows = list(map(json.loads, file)) if ending == "jsonl" else list(csv.DictReader(file))
+        assert [(row.pop("file"), int(row.pop("line"))) for row in rows] == [
+            (str(tmp_path / name), line) for name, line in places]
+        assert [len(row) for row in rows] == [len(rows[0])] * 3
+        if ending == "jsonl":
+            assert rows == wanted
 
 
 @pytest.mark.parametrize("scale, offset", [(4.0, 88.0), (3e4, 1e6)])
