@@ -50,7 +50,7 @@ _LABELLED = {
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
                         "that of docstrings, or of data.task where data.train is a folder or "
                         "left out; else data.holdout"),
-    "holdout": (0.1, "share of the texts, or passages, of data.train kept for validation where "
+    "holdout": (0.1, "share of the rows, or questions, of data.train kept for validation where "
                      "there is no other; 0: none"),
     "text": (str, "column of the text: a name, or a number from 0"),
     "text_pair": (str, "column of the second text"),

@@ -12,7 +12,7 @@ def hold_out(table, share, seed, labels=None):
 
     Args:
         table: `Table`.
-        share: Of the distinct texts to hold out, in (0, 1).
+        share: Of the rows to hold out, in (0, 1): no more, and less where equal texts are many.
         seed: Of the draw.
         labels: Classes `(N,)`, of which each leaves at least one text to train on; of several
             labels a row bool `(N, C)`; None: all rows are alike.
@@ -26,14 +26,14 @@ def hold_out(table, share, seed, labels=None):
     numbers = {}
     text_of_row = np.array([numbers.setdefault(_folded(texts), len(numbers))
                             for texts in _texts(table)])
-    _, first = np.unique(text_of_row, return_index=True)
+    _, first, rows = np.unique(text_of_row, return_index=True, return_counts=True)
     labels = np.zeros(len(table), np.int64) if labels is None else np.asarray(labels)
     several, labels = labels.ndim == 2, labels[first]
     if several:
-        held = _of_each_label(labels > 0, share, seed)
+        held = _of_each_label(labels > 0, rows, share, seed)
     else:
         classes = np.unique(labels, return_inverse=True)[1]
-        held = _of_each_class(classes, share, seed, int(classes.max() > 0))
+        held = _of_each_class(classes, rows, share, seed, int(classes.max() > 0))
     held = held[text_of_row]
     if held.all() or not held.any():
         count = labels.shape[1] if several else classes.max() + 1
@@ -51,6 +51,14 @@ def shared_rows(first, second):
     return sum(_folded(texts) in known for texts in _texts(second))
 
 
+def differing_labels(table):
+    """How many texts, equal but for case and blanks, have rows with different labels."""
+    found = {}
+    for texts, label in zip(_texts(table), table.labels, strict=True):
+        found.setdefault(_folded(texts), set()).add(label)
+    return sum(len(labels) > 1 for labels in found.values())
+
+
 def _folded(texts):
     """Texts without what most models do not see: case and blanks."""
     return tuple(text and " ".join(text.lower().split()) for text in texts)
@@ -60,48 +68,60 @@ def _texts(table):
     return zip(table.texts, table.text_pairs or [None] * len(table), strict=True)
 
 
-def _of_each_class(classes, share, seed, kept):
-    """Which texts to hold out, bool `(N,)`; `kept` of each class are not."""
-    counts = np.bincount(classes)
+def _of_each_class(classes, rows, share, seed, kept):
+    """Which texts to hold out, bool `(N,)`, of `rows` each; `kept` rows of each class are not."""
+    counts = np.bincount(classes, rows).astype(np.int64)
     exact = share * counts
     wanted = np.minimum(np.floor(exact).astype(np.int64), counts - kept)
     # Those of the largest remainder, until the whole share is reached.
-    missing = round(share * len(classes)) - wanted.sum()
+    missing = round(share * rows.sum()) - wanted.sum()
     order = np.argsort(wanted - exact, kind="stable")
     order = order[counts[order] - kept > wanted[order]]
     wanted[order[:missing]] += 1
-    drawn = _drawn(len(classes), seed)
-    by_class = np.lexsort((drawn, classes))
-    place = np.empty(len(classes), np.int64)
-    place[by_class] = np.arange(len(classes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return place < wanted[classes]
+    return _fill(classes, rows, wanted, _drawn(len(classes), seed))
 
 
-def _of_each_label(labels, share, seed):
+def _of_each_label(labels, rows, share, seed):
     """Which texts to hold out, bool `(N,)`, of each label that share as nearly as can be.
 
     Reference:
         Sechidis et al., On the Stratification of Multi-Label Data, 2011.
     """
-    order = np.argsort(_drawn(len(labels), seed), kind="stable")
-    labels, left = labels[order], np.ones(len(labels), bool)
+    order = _drawn(len(labels), seed)
+    order = order[np.argsort(-rows[order], kind="stable")]  # the others even out frequent texts
+    labels, rows, left = labels[order], rows[order], np.ones(len(labels), bool)
     shares = np.array([1 - share, share])
-    wanted, rows = shares[:, None] * labels.sum(axis=0), shares * len(labels)
+    counts = rows @ labels
+    wanted, total = shares[:, None] * counts, shares * rows.sum()
     held = np.zeros(len(labels), bool)
-    counts = labels.sum(axis=0)
     while counts.any():
-        rarest = int(np.argmin(np.where(counts > 0, counts, len(labels) + 1)))
-        for row in np.flatnonzero(left & labels[:, rarest]):
+        rarest = int(np.argmin(np.where(counts > 0, counts, rows.sum() + 1)))
+        for text in np.flatnonzero(left & labels[:, rarest]):
             # Where most of that label are wanted yet, or else most rows.
-            side = max((0, 1), key=lambda side: (wanted[side, rarest], rows[side]))
-            held[row], left[row] = side, False
-            wanted[side] -= labels[row]
-            counts -= labels[row]
-            rows[side] -= 1
-    held[np.flatnonzero(left)[:max(0, round(rows[1]))]] = True
+            side = max((0, 1), key=lambda side: (wanted[side, rarest], total[side]))
+            held[text], left[text] = side, False
+            wanted[side] -= labels[text] * rows[text]
+            counts -= labels[text] * rows[text]
+            total[side] -= rows[text]
+    without = np.flatnonzero(left)
+    held[without] = _fill(np.zeros(len(without), np.int64), rows[without],
+                          np.array([round(total[1])]), np.arange(len(without)))
     return held[np.argsort(order)]
 
 
+def _fill(classes, rows, wanted, order):
+    """The first texts in this order, bool `(N,)`, that fit in the rows wanted of each class."""
+    held, left = np.zeros(len(classes), bool), wanted.tolist()
+    for text, kind, count in zip(order.tolist(), classes[order].tolist(), rows[order].tolist(),
+                                 strict=True):
+        if count <= left[kind]:
+            held[text] = True
+            left[kind] -= count
+    return held
+
+
 def _drawn(count, seed):
+    """Numbers below a count in a random order."""
     # Philox's bits are the same in every NumPy, its permutations need not be.
-    return np.random.Philox(np.random.SeedSequence(seed)).random_raw(count)
+    bits = np.random.Philox(np.random.SeedSequence(seed)).random_raw(count)
+    return np.argsort(bits, kind="stable")

@@ -117,7 +117,7 @@ def _read_splits(run):
     for split, own in found.items():
         if own and own.misplaced:
             run.say(f"{own.misplaced:,} answers are not where they should be in data.{split}")
-    return choose_rows(run, found, "passages")
+    return choose_rows(run, found, "questions")
 
 
 def _report(run, questions, windows):

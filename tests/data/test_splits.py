@@ -105,3 +105,23 @@ def test_case_and_blanks_make_no_other_text():
     parts = hold_out(table, 0.3, 1)
     folded = [{" ".join(text.lower().split()) for text in part.texts} for part in parts]
     assert not folded[0] & folded[1] and [len(part) for part in folded] == [14, 6]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_frequent_text_does_not_fill_the_validation(several):
+    labels = ["a", "b"] * 100
+    texts = ["the same"] * 60 + [f"text {row}" for row in range(60, 200)]
+    encoded = np.eye(2, dtype=bool)[[0, 1] * 100] if several else np.array(labels)
+    for seed in range(20):
+        train, held = hold_out(_table(texts, labels), 0.1, seed, encoded)
+        assert "the same" not in held.texts
+        assert abs(len(held) - 20) <= (2 if several else 0)
+        assert len(train) + len(held) == 200
+
+
+def test_the_share_is_of_rows():
+    texts = [f"text {row // 3}" for row in range(300)]
+    for seed in range(20):
+        train, held = hold_out(_table(texts, "a" * 300), 0.1, seed)
+        assert (len(train), len(held)) == (270, 30)
+        assert not set(train.texts) & set(held.texts)
