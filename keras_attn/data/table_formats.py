@@ -10,6 +10,7 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import zlib
 from typing import NamedTuple
@@ -264,16 +265,32 @@ def _check_header(names, path):
                         f"--format). Received: {found[0]} between those of the header of {path}")
 
 
-def json_rows(lines, columns, path):
-    keys, known = [str(column) for column in columns], set()
-    for number, line in enumerate(lines, 1):
+def _json_records(lines, path):
+    """Yields (line, or number in the list, and what is there or a BadRow)."""
+    lines = iter(lines)
+    first = next(lines, "")
+    if first.lstrip().startswith("["):  # as other tools write tables: in memory
+        try:
+            yield from enumerate(json.loads(first + "".join(lines)), 1)
+        except (ValueError, RecursionError) as error:  # nested too deeply
+            raise UserError("One JSON object a line, or a whole list of them, is needed. "
+                            f"Received: {path} ({error})") from None
+        return
+    for number, line in enumerate(itertools.chain([first], lines), 1):
         if not line.strip():
             yield number, EMPTY
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:  # nested too deeply
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
             yield number, BadRow("json", f"One JSON object a line is needed ({error})")
+
+
+def json_rows(lines, columns, path):
+    keys, known = [str(column) for column in columns], set()
+    for number, record in _json_records(lines, path):
+        if isinstance(record, BadRow):
+            yield number, record
             continue
         if not isinstance(record, dict):
             yield number, BadRow("json", "One JSON object a line is needed")

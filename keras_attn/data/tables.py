@@ -244,7 +244,8 @@ def place(source, line):
     """Says where a row came from, for messages."""
     if source.startswith("tfds:"):
         return f"{source}, example {line}"
-    return f"{source}, {'row' if source.lower().endswith('.parquet') else 'line'} {line}"
+    rows = source.lower().removesuffix(".gz").endswith((".parquet", ".json"))
+    return f"{source}, {'row' if rows else 'line'} {line}"
 
 
 def _in_order(wanted, values):

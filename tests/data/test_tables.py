@@ -83,6 +83,17 @@ def test_jsonl_values_become_strings(tmp_path):
     assert table.labels == ["x", "2", "0.5", "true"]
 
 
+def test_a_list_of_json_has_the_rows_of_its_objects(tmp_path):
+    records = [{"text": "a [b]", "label": 1}, {"label": 2, "text": "ü\n"}, ["c"]]
+    for indent in (None, 2):
+        path = _write(tmp_path / "t.json", json.dumps(records, indent=indent))
+        assert [row[:1] + row[2:3] for row in iterate_rows(path, text="text", label="label",
+                                                           on_bad_text="skip")] == [
+            ("a [b]", "1"), ("ü\n", "2")]
+        assert "row 3" in _refused("text", path)
+    assert "t.json" in _refused("whole list", _write(tmp_path / "t.json", '[{"text": "a"},'))
+
+
 def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):
     columns = {
         "text": ["tab\tquote\" é", "", None, "🙂 last"], "whole": [3, -1, 0, 7],
