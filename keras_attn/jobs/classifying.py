@@ -12,8 +12,7 @@ from keras_attn.data.classification import ClassificationExamples, check_windows
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
 from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
-from keras_attn.data.splits import shared_rows
-from keras_attn.data.tables import Table, read_table, told_counts
+from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
@@ -24,12 +23,11 @@ from keras_attn.jobs.finetuning_choices import (
     choose_best,
     choose_buckets,
     choose_rows,
-    tell_few_rows,
-    told_lengths,
 )
 from keras_attn.jobs.report import write_report
 from keras_attn.jobs.report_numbers import details
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.told_rows import tell_rows, warn_of_rare_labels
 from keras_attn.models import BertClassifier
 from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.metrics import metric_names, task_metrics
@@ -64,7 +62,7 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
                                         shuffle=split == "train")
             for split in ("train", "validation")
         )
-        _report(run, tables, targets, train)
+        tell_rows(run, tables, targets, train, validation)
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
         heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
@@ -95,8 +93,9 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
             validation and TableBatches(validation), "logits", metrics, best, of_classes,
         )
         if config.eval.report and newest:  # not of a dry run, nor without validation rows
-            write_report(run, results, tables, targets.names, targets.encoded, newest["shares"],
-                         task.kind)
+            results["to_beat"] = write_report(run, results, tables, targets.names, targets.encoded,
+                                              newest["shares"], task.kind)
+            run.write_results(results)
         return results
 
 
@@ -169,11 +168,13 @@ def _read_splits(run, task):
     tables = {split: _read(data, task, split) for split in ("train", "validation")}
     # Of all rows: a draw may miss a class.
     labels = _label_set(tables["train"], task, data)
+    if task.kind == "single_label":
+        warn_of_rare_labels(run, tables["train"].labels)
 
     def encoded(train):
         return encode_labels(train.labels, labels, task.kind, data.label_separator, train.where)
 
-    tables = choose_rows(run, tables, "texts", encoded if labels else None)
+    tables = choose_rows(run, tables, "rows", encoded if labels else None)
     return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
 
 
@@ -229,51 +230,6 @@ def _examples(run, table, labels, tokenizer, shuffle):
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
         windows=config.data.windows,
     )
-
-
-def _report(run, tables, targets, examples):
-    """Says what the data are, before anything is learnt from them."""
-    train, validation = tables["train"], tables["validation"]
-    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train") + _skipped(train))
-    run.say(told_lengths(examples.text_lengths, "row") + " · "
-            + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
-               if run.config.data.windows is None else
-               f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
-    tell_few_rows(run, examples.num_examples, "rows")
-    _warn_of_one_class(run, train, targets, "training", "there is nothing to tell apart")
-    if not validation:
-        run.say("no validation rows: the results will hold no metrics, and there will be no report")
-        return
-    # What is held out is of the same files, whose skipped rows are told already.
-    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation")
-            + ("" if {name for _, name in validation.files} <= {name for _, name in train.files}
-               else _skipped(validation)))
-    if "f1" in targets.metrics:
-        run.say(f"f1 is that of {targets.names[1]!r}")
-    _warn_of_one_class(run, validation, targets, "validation", "their metrics say little")
-    shared = shared_rows(train, validation)
-    if shared:
-        run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
-                "say nothing about new texts")
-
-
-def _warn_of_one_class(run, table, targets, name, then):
-    if targets.names and len(set(table.labels)) == 1:  # a draw (data.limit) may miss the others
-        run.say(f"warning: all {name} rows are of {table.labels[0]!r}: {then}")
-
-
-def _skipped(table):
-    return f" · {told_counts(table.skipped)} left out" if table.skipped else ""
-
-
-def _class_counts(targets, split):
-    if not targets.names:
-        return ""
-    encoded = targets.encoded[split]
-    counts = (np.bincount(encoded, minlength=len(targets.names)) if encoded.ndim == 1
-              else encoded.sum(axis=0, dtype=np.int64))
-    return ": " + ", ".join(f"{name} {count:,}"
-                            for name, count in zip(targets.names, counts, strict=True))
 
 
 def _other_classes(run, targets, heads):

@@ -72,6 +72,26 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
         assert ("lower train.batch_size" in capsys.readouterr().out) == (size == 14)
 
 
+@pytest.mark.parametrize("rows, warning", [
+    ([("good film", "good"), ("Good  film", "bad"), ("a", "bad")],
+     "1 training texts are there with different labels"),
+    ([(" ", "good"), ("", "bad"), ("a", "bad")], "2 training rows have no text"),
+    ([('"a ""good"" film"', "good"), ("a", "bad")], "1 texts are in quotes"),
+    ([("a", "1"), ("b", "2"), ("c", "3"), ("d", "1")], None),
+    ([("a", "1"), ("b", "2"), ("c", "3")], "3 of 3 rows have a label of their own"),
+    ([("a", "good"), ('a "good" film', "bad")] * 2, None),
+])
+def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warning):
+    config = _config(tmp_path, **{"data.holdout": 0.0})
+    lines = [json.dumps({"text": text, "label": label}) + "\n" for text, label in rows]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
+    said = [line for line in capsys.readouterr().out.splitlines()
+            if line.startswith("warning") and "batch" not in line]
+    found = [line for line in said if warning and warning in line]
+    assert found if warning else not said
+
+
 def test_rows_in_both_splits_are_told(tmp_path, capsys):
     config = _config(tmp_path, **{"data.validation": str(tmp_path / "rows.jsonl")})
     finetune(config, workdir=str(tmp_path / "run"))

@@ -1,0 +1,85 @@
+"""What a run says of labelled rows: classes, lengths, and what may be wrong with them."""
+
+import collections
+
+import numpy as np
+
+from keras_attn.data.splits import differing_labels, shared_rows
+from keras_attn.data.tables import told_counts
+from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
+
+
+def tell_rows(run, tables, targets, examples, validation_examples):
+    """Says what the rows are, before anything is learnt from them.
+
+    Args:
+        run: `Run`.
+        tables: `Table` of each split, `train` and `validation`, the latter None without.
+        targets: Of both: `names` of the classes, `metrics`, and `encoded` labels by split.
+        examples, validation_examples: `ClassificationExamples` of the splits.
+    """
+    train, validation = tables["train"], tables["validation"]
+    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train") + _skipped(train))
+    run.say(told_lengths(examples.text_lengths, "row") + " · "
+            + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
+               if run.config.data.windows is None else
+               f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
+    tell_few_rows(run, examples.num_examples, "rows")
+    for count, what in (
+            (sum(not text.strip() for text in train.texts), "training rows have no text"),
+            (differing_labels(train), "training texts are there with different labels"),
+            (sum(map(_quoted, train.texts)), "texts are in quotes, with quotes doubled inside: "
+             "that is CSV (data.format=csv), in TSV they are part of the text")):
+        if count:
+            run.say(f"warning: {count:,} {what}")
+    _warn_of_one_class(run, train, targets, "training", "there is nothing to tell apart")
+    if not validation:
+        run.say("no validation rows: the results will hold no metrics, and there will be no report")
+        return
+    # What is held out is of the same files, whose skipped rows are told already.
+    cut = validation_examples.num_cut if run.config.data.windows is None else 0
+    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation")
+            + (f" · {cut:,} cut" if cut else "")
+            + ("" if {name for _, name in validation.files} <= {name for _, name in train.files}
+               else _skipped(validation)))
+    if "f1" in targets.metrics:
+        run.say(f"f1 is that of {targets.names[1]!r}")
+    _warn_of_one_class(run, validation, targets, "validation", "their metrics say little")
+    shared = shared_rows(train, validation)
+    if shared:
+        run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
+                "say nothing about new texts")
+
+
+def _quoted(text):
+    """Whether a text looks like a field of CSV that holds quotes."""
+    return text.startswith('"') and text.endswith('"') and '""' in text[1:-1]
+
+
+def warn_of_rare_labels(run, labels):
+    """Warns of labels that look like names of the rows, or like numbers that measure."""
+    counts = collections.Counter(labels)
+    alone = sum(count == 1 for count in counts.values())
+    if 2 * alone > len(labels):
+        run.say(f"warning: {alone:,} of {len(labels):,} rows have a label of their own: is "
+                f"data.label={run.config.data.label} the column of classes? Numbers that measure "
+                "are for data.task=regression")
+
+
+def _warn_of_one_class(run, table, targets, name, then):
+    if targets.names and len(set(table.labels)) == 1:  # a draw (data.limit) may miss the others
+        run.say(f"warning: all {name} rows are of {table.labels[0]!r}: {then}")
+
+
+def _skipped(table):
+    return f" · {told_counts(table.skipped)} left out" if table.skipped else ""
+
+
+def _class_counts(targets, split):
+    if not targets.names:
+        return ""
+    encoded = targets.encoded[split]
+    counts = (np.bincount(encoded, minlength=len(targets.names)) if encoded.ndim == 1
+              else encoded.sum(axis=0, dtype=np.int64))
+    return ": " + ", ".join(f"{name} {count:,}"
+                            for name, count in zip(targets.names, counts, strict=True))
