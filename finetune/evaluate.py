@@ -6,7 +6,8 @@
 
 The file has the columns that the model was trained on; for one of reading comprehension
 it is SQuAD's; a translator takes two aligned files, or a table as --source alone. Prints a line
-for each metric.
+for each metric and each class; --output has confusions, too. Of a folder of several seeds each is
+measured: their mean, and how far it can be trusted.
 """
 
 import contextlib
@@ -39,9 +40,30 @@ def main():
         if file:
             file.write(json.dumps(found, indent=2) + "\n")
     if values.output != "-":
+        print("\n".join(_told(found)))
+
+
+def _told(found):
+    """Lines of numbers with how sure they are, and of classes."""
+    from keras_attn.jobs.report_numbers import told_classes
+    from keras_attn.training.metrics import metrics_among, told_over_seeds
+
+    runs = found.get("runs")
+    if runs:
+        for run in runs:
+            told = (f"{name} {value:.4f}" for name, value in metrics_among(run).items())
+            yield f"{run['run']}: {' · '.join(told)}"
+        yield from told_over_seeds(found, metrics_among(found), len(runs))
+        yield f"examples {found['examples']:,}"
+    else:
         for name, value in found.items():
-            kind = {int: ",", float: ".4f"}.get(type(value), "")
-            print(f"{name:20} {value:{kind}}")
+            if isinstance(value, (str, int, float)):
+                kind = {int: ",", float: ".4f"}.get(type(value), "")
+                low, high = found.get(f"{name}_range", (None, None))
+                spread = "" if low is None else (
+                    f" (95 %: {low:.4f} to {high:.4f}, by other rows like these)")
+                yield f"{name:20} {value:{kind}}{spread}"
+    yield from told_classes(found)
 
 
 def _evaluate(values):

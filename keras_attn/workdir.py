@@ -13,8 +13,9 @@
     model.keras      the trained model
     report.html      a page on the validation of a finetuned model
 
-A folder of several runs has `results.json` and `report.html` alone. The former names the best of
-them as `best_run`: for who reads the folder it stands for that one.
+A folder of several runs has `results.json`, `report.html` and `settings.json`, the fields that they
+share. The first names the best of them as `best_run`: for who reads the folder it stands for that
+one.
 """
 
 import json

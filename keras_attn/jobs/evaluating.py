@@ -1,6 +1,7 @@
 """Evaluating a finetuned workdir on other labelled rows, or other translations."""
 
 import itertools
+import posixpath
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.answering import check_no_table, evaluate_answers
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
+from keras_attn.jobs.repeating import seeds_of
+from keras_attn.jobs.report_numbers import details, mean_scores
 from keras_attn.jobs.translators import SavedTranslator, Translator, read_sentences
-from keras_attn.training.metrics import metric_names, task_metrics
+from keras_attn.training.metrics import metric_names, metrics_among, over_seeds, task_metrics
 from keras_attn.training.translation_metrics import translation_scores
 
 
@@ -21,7 +24,8 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     """Measures a finetuned model on labelled rows, in float32.
 
     Args:
-        workdir: Folder of a finetuning run.
+        workdir: Folder of a finetuning run, or of several: each seed that its results are means of
+            is measured.
         data: Labelled rows: TSV, CSV, JSONL or Parquet file, a glob, or tfds:NAME[:SPLIT],
             its validation without a split.
         batch_size: Rows worked on together; the results do not depend on it.
@@ -29,19 +33,34 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
             training.
 
     Returns:
-        Dict of the metrics of the task, `loss`, `examples`, and `skipped`; of a model that reads
-        what `evaluate_answers` returns.
+        Dict of the metrics of the task, `loss`, `examples`, `skipped` and `details`;
+        of a model that reads what `evaluate_answers` returns. Of several seeds what `over_seeds`
+        and `mean_scores` make of these, `examples`, and `runs`: `run`, `seed` and metrics of each.
 
     Raises:
         UserError: If there are no rows, or a label is not one of training.
     """
+    reading = {"format": format, "text": text, "text_pair": text_pair, "label": label,
+               "on_bad_text": on_bad_text, "encoding": encoding}
+    seeds = seeds_of(workdir)
+    if len(seeds) < 2:
+        return _evaluate(workdir, data, batch_size, reading)
+    each = [_evaluate(posixpath.join(workdir, run["run"]), data, batch_size, reading)
+            for run in seeds]
+    runs = [{"run": run["run"], "seed": run["seed"], **metrics_among(found)}
+            for run, found in zip(seeds, each, strict=True)]
+    return {**over_seeds(runs, metrics_among(each[0])), **mean_scores(each),
+            "examples": each[0]["examples"], "runs": runs}
+
+
+def _evaluate(workdir, data, batch_size, reading):
+    """Of a single run."""
     predictor = load_predictor(workdir, answers=True)
     if isinstance(predictor, Answerer):
-        check_no_table({"format": format, "text": text, "text_pair": text_pair, "label": label,
-                        "encoding": encoding})
-        return evaluate_answers(predictor, data, batch_size, on_bad_text)
-    asked = {"text": text, "text_pair": text_pair, "label": label, "on_bad_text": on_bad_text,
-             "encoding": encoding, "split": "validation"}
+        check_no_table({**reading, "on_bad_text": None})
+        return evaluate_answers(predictor, data, batch_size, reading["on_bad_text"])
+    asked = {**reading, "split": "validation"}
+    format = asked.pop("format")
     if predictor.kind == "multilabel":
         asked["unlabelled"] = True
     tables = rows_of_files(predictor, data, format, asked)
@@ -59,7 +78,8 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     names = metric_names(predictor.kind, len(predictor.labels), task and task.metrics,
                          predictor.config.get("eval", {}).get("metric"))
     return {**task_metrics(labels, shares, predictor.kind, names),
-            "examples": len(labels), "skipped": sum(sum(t.skipped.values()) for t in tables)}
+            "examples": len(labels), "skipped": sum(sum(t.skipped.values()) for t in tables),
+            **details(predictor.labels, labels, shares, predictor.kind)}
 
 
 def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=None,

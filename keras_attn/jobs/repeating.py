@@ -6,13 +6,13 @@ import math
 import os
 import re
 
-import numpy as np
-
+from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import DivergedError, UserError
 from keras_attn.jobs.report import NAME, write_runs_report
+from keras_attn.jobs.report_numbers import mean_scores
 from keras_attn.training.best import score
-from keras_attn.training.metrics import mean_interval, metrics_among
-from keras_attn.workdir import Workdir
+from keras_attn.training.metrics import metrics_among, over_seeds, told_over_seeds
+from keras_attn.workdir import Workdir, check_same
 
 
 def is_repeated(config):
@@ -35,7 +35,8 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
         Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
         standard deviation, `<metric>_interval`, half the 95 % confidence interval of the mean;
         `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; how
-        often was tried, `tried`; and how many seeds the means leave out, `diverged`.
+        often was tried, `tried`; how many seeds the means leave out, `diverged`; of classes
+        means of `classes`, `macro` and `micro`, and what is `to_beat`, as of a single run.
 
     Raises:
         UserError: As `finetune`; for a search that is no list of numbers; on workers or a TPU.
@@ -80,7 +81,7 @@ class _Runs:
         self.config.train.seeds = 1
         if self.config.data.seed is None:
             self.config.data.seed = config.train.seed
-        self.found = {}
+        self.found, self.results = {}, {}
 
     def start(self):
         """Makes the folder of all runs."""
@@ -89,6 +90,10 @@ class _Runs:
         if self.workdir.read_json("config.json") is not None:
             raise UserError("Several runs need a folder without a run of its own. "
                             f"Received: workdir={self.folder}")
+        self.settings = _settings(self.config, self.pretrained)
+        before = self.workdir.read_json("settings.json")
+        if before is not None:  # else one table would stand in place of another's
+            check_same(before, self.settings, _settings(finetuning_defaults()))
 
     def run(self, rate, size, seed):
         """Runs one, or returns what it found before: its settings, folder and results."""
@@ -97,14 +102,16 @@ class _Runs:
             print(f"\n{name}", flush=True)
             self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
             try:
-                metrics = metrics_among(self.run_once(
+                results = self.run_once(
                     self.config, self.workdir / name, self.pretrained, False,
                     strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
-                    compared=True))
-                self.names = list(metrics)
+                    compared=True)
+                metrics = metrics_among(results)
+                self.names, self.results[name] = list(metrics), results
             except DivergedError as error:
                 print(error, flush=True)
                 metrics = {}
+            self.workdir.write_json("settings.json", self.settings)
             gc.collect()  # a step and its functions refer to each other, and to the weights
             self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
                                 "seed": seed, **metrics, **({} if metrics else {"diverged": True})}
@@ -121,34 +128,48 @@ class _Runs:
 
     def finish(self, tried, repeated):
         """Writes and prints the table; returns the results."""
-        results, lost = {}, [run["seed"] for run in repeated if "diverged" in run]
+        lost = [run["seed"] for run in repeated if "diverged" in run]
         repeated = [run for run in repeated if "diverged" not in run]
-        for name in self.names:
-            values = [run[name] for run in repeated]
-            mean, interval = mean_interval(values)
-            results[name] = mean
-            if len(values) > 1:
-                results[f"{name}_deviation"] = float(np.std(values, ddof=1))
-                results[f"{name}_interval"] = interval
+        results = over_seeds(repeated, self.names)
         best = max(repeated, key=self.score)["run"]
+        if "to_beat" in self.results[best]:  # of the same rows for all seeds
+            results["to_beat"] = self.results[best]["to_beat"]
         results.update(best_run=best, tried=len(tried), diverged=len(lost),
-                       runs=list(self.found.values()))
+                       runs=list(self.found.values()),
+                       **mean_scores([self.results[run["run"]] for run in repeated]))
         self.workdir.write_json("results.json", results)
         if self.config.eval.report:
             write_runs_report(self.workdir, results, self.names,
                               [run["run"] for run in repeated])
         print("\n" + _table(self.found.values(), self.names))
-        for name in self.names:
-            spread = ""
-            if len(repeated) > 1:
-                spread = (f" ± {results[name + '_interval']:.4f} (95 % interval of the mean of "
-                          f"{len(repeated)} seeds; deviation {results[name + '_deviation']:.4f})")
-            print(f"{name} {results[name]:.4f}{spread}")
+        for line in told_over_seeds(results, self.names, len(repeated)):
+            print(line)
         if lost:
             print(f"seeds that have diverged, and are left out: {', '.join(map(str, lost))}")
         if self.config.eval.report:
             print(self.workdir / NAME)
         return results
+
+
+def _settings(config, pretrained=None):
+    """The fields that all runs of a folder share, whatever is asked for anew."""
+    fields = config.to_dict()
+    del fields["workdir"], fields["search"], fields["train"]["seeds"]
+    return {**fields, "pretrained": pretrained or config.pretrained}
+
+
+def seeds_of(folder):
+    """The runs that the results of a folder of several are means of.
+
+    Returns:
+        Their entries of results.json; [] for the folder of a single run, or of none.
+    """
+    workdir = Workdir(folder)
+    results = None if workdir.read_json("config.json") else workdir.read_json("results.json")
+    runs = results.get("runs") if isinstance(results, dict) else None
+    best = [run for run in runs or () if run["run"] == results["best_run"]]
+    return [run for run in runs or () if "diverged" not in run and all(
+        run[name] == best[0][name] for name in ("learning_rate", "batch_size"))]
 
 
 def _table(runs, names):

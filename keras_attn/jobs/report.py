@@ -34,17 +34,23 @@ def write_report(run, results, tables, names, encoded, shares, kind):
         encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
         shares, kind: Of the validation rows, see `probabilities`.
 
+    Returns:
+        Dict of what is to be beaten, as results.json has it: accuracy of `bag_of_bigrams` and
+        `most_frequent`, or mean squared error of `bag_of_bigrams` and `mean`; where there is none,
+        why. Of the chief alone, else empty.
+
     Raises:
         UserError: If it cannot be written.
     """
+    to_beat = {}
     if run.chief:
         labels, rows, found = encoded["validation"], tables["validation"], metrics_among(results)
         if kind == "regression":
-            beat, parts = _of_numbers(tables, encoded, shares[:, 0]), []
+            (beat, to_beat), parts = _of_numbers(tables, encoded, shares[:, 0]), []
             errors = sections.regression(labels, shares[:, 0], rows)
             subtitle = f"{len(rows):,} validation rows · regression"
         else:
-            beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
+            beat, to_beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
             subtitle = f"{len(rows):,} validation rows · {len(names)} " + (
                 "labels, any number a row" if kind == "multilabel" else "classes")
         write_page(
@@ -57,20 +63,22 @@ def write_report(run, results, tables, names, encoded, shares, kind):
                 "rows left out": f"{sum(tables['train'].skipped.values()):,}"}))
         run.say(run.workdir / NAME)
     run.meet()  # a worker that ended before would look lost to the chief
+    return to_beat
 
 
 def _of_numbers(tables, encoded, predicted):
     """What a regression has to beat."""
     labels, bigrams = encoded["validation"], _baseline(tables, encoded, "regression")
-    guesses = [("this model", predicted), ("bag of bigrams, ridge regression", bigrams),
-               ("always the mean of training", np.mean(encoded["train"]))]
-    return sections.errors_to_beat([
-        (name, found if isinstance(found, str) else np.mean(np.square(found - labels)))
-        for name, found in guesses])
+    guesses = [predicted, bigrams, np.mean(encoded["train"])]
+    errors = [found if isinstance(found, str) else float(np.mean(np.square(found - labels)))
+              for found in guesses]
+    names = ["this model", "bag of bigrams, ridge regression", "always the mean of training"]
+    return (sections.errors_to_beat(list(zip(names, errors, strict=True))),
+            {"bag_of_bigrams": errors[1], "mean": errors[2]})
 
 
 def _of_classes(tables, names, encoded, shares, kind):
-    """What is to be beaten, the sections on classes, and that on errors."""
+    """What is to be beaten, as a table and a dict, the sections on classes, and that on errors."""
     rows, several = tables["validation"], kind == "multilabel"
     actual, predicted, sure, right = decisions(encoded["validation"], shares, kind)
     baseline = _baseline(tables, encoded, kind)
@@ -81,23 +89,24 @@ def _of_classes(tables, names, encoded, shares, kind):
         confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
     if not isinstance(baseline, str):
         same = baseline == encoded["validation"]
-        baseline = np.mean(same.all(axis=1) if several else same)
+        baseline = float(np.mean(same.all(axis=1) if several else same))
     sets, counts = np.unique(training, axis=0, return_counts=True)
     usual = sets[counts.argmax()]
     said = ", ".join(names[c] for c in np.flatnonzero(usual)) or "no label"
+    always = float(np.mean((actual == usual).all(axis=1)))
     beat = sections.lines_to_beat([
         ("this model", np.mean(right.all(axis=1))),
         ("bag of bigrams, logistic regression", baseline),
-        (join("always ", isolated(said), ", most frequent in training"),
-         np.mean((actual == usual).all(axis=1))),
+        (join("always ", isolated(said), ", most frequent in training"), always),
     ], len(rows))
     parts = [
         columns(sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
                 confused),
         sections.calibrated(sure.ravel(), right.ravel()),
     ]
-    return beat, parts, sections.errors(names, actual, predicted, shares,
-                                        np.where(right, 0, sure).max(axis=1), rows)
+    errors = sections.errors(names, actual, predicted, shares,
+                             np.where(right, 0, sure).max(axis=1), rows)
+    return beat, {"bag_of_bigrams": baseline, "most_frequent": always}, parts, errors
 
 
 def write_runs_report(workdir, results, names, repeated):
@@ -133,12 +142,18 @@ def write_runs_report(workdir, results, names, repeated):
                  f"{', '.join(repeated)}.")
     if results["diverged"]:
         seeds += f" Seeds that have diverged, and are left out: {results['diverged']}."
+    best = f"{urllib.parse.quote(results['best_run'])}/{NAME}"
     write_page(
         workdir, f"{len(results['runs'])} runs",
         section("Results", sections.numbers(means, halves), tag("p", seeds),
                 tag("p", "The validation rows that compare the runs also measure them, which "
                          "flatters the best: give finetune.evaluate other rows.")),
         section("Runs", table("Runs", heads, map(row, results["runs"]), foot)),
+        sections.runs_to_beat(results), sections.mean_classes(results),
+        section("Most sure, and wrong", tag(
+            "p", tag("a", "The page of the best run", href=best),
+            " has the rows that it is most sure and wrong about, confusions and calibration."))
+        if "classes" in results else "",
     )
 
 

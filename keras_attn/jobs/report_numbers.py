@@ -82,7 +82,8 @@ def details(names, labels, shares, kind):
     Returns:
         Dict: `classes`, by name `precision`, `recall`, `f1` and how many `rows` it has; `macro` and
         `micro`, the same of all; of single labels `confusion`, rows by label (a list) and
-        prediction; `calibration_error`. Empty for regression.
+        prediction; `calibration_error`; `accuracy_range`, the ends of `share_interval`. Empty for
+        regression.
     """
     if kind == "regression":
         return {}
@@ -94,11 +95,48 @@ def details(names, labels, shares, kind):
             names, each, actual.sum(axis=0), strict=True)},
         "macro": macro._asdict(), "micro": micro._asdict(),
         "calibration_error": float(calibration(sure.ravel(), right.ravel())[1]),
+        "accuracy_range": [*share_interval(float(right.all(axis=1).mean()), len(right))],
     }
     if not several:
         found["confusion"] = confusion_counts(
             labels, shares.argmax(axis=1), len(names)).astype(int).tolist()
     return found
+
+
+def mean_scores(found):
+    """Means of the scores of classes over runs on the same rows.
+
+    Args:
+        found: Dicts of `classes`, `macro` and `micro`, as `details` tells them; or without.
+
+    Returns:
+        One such dict; empty if one of them has none.
+    """
+    if not all("classes" in one for one in found):
+        return {}
+
+    def mean(scores):
+        return {name: float(np.mean([one[name] for one in scores])) for name in Scores._fields}
+
+    first = found[0]
+    return {
+        "classes": {name: {**mean([one["classes"][name] for one in found]), "rows": scores["rows"]}
+                    for name, scores in first["classes"].items()},
+        **{average: mean([one[average] for one in found]) for average in ("macro", "micro")},
+    }
+
+
+def told_classes(found):
+    """Lines of what `details` tells of classes; none without them."""
+    classes = found.get("classes", {})
+    if classes:
+        width = max(map(len, ["", *classes])) + 1
+        yield f"{'':{width}} precision  recall      f1     rows"
+        for name, scores in [*classes.items(), ("macro", found["macro"]),
+                             ("micro", found["micro"])]:
+            rows = f"{scores['rows']:8,}" if "rows" in scores else ""
+            yield (f"{name:{width}} {scores['precision']:9.4f} {scores['recall']:7.4f} "
+                   f"{scores['f1']:7.4f} {rows}").rstrip()
 
 
 def share_interval(share, rows):

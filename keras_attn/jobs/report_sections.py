@@ -90,6 +90,44 @@ def classes(names, actual, predicted, training, every):
     return section("Classes", table("Scores of the classes", heads, cells, foot))
 
 
+def runs_to_beat(results):
+    """Means over seeds and what they have to beat.
+
+    Args:
+        results: Of several runs, see `repeat`.
+    """
+    told = {"bag_of_bigrams": "bag of bigrams", "most_frequent": "always the most frequent",
+            "mean": "always the mean of training"}
+    if not results.get("to_beat"):
+        return ""
+    metric = "mean_squared_error" if "mean" in results["to_beat"] else "accuracy"
+    half = results.get(f"{metric}_interval")
+    own = figure(results[metric]) + (f" ± {figure(half)}" if half is not None else "")
+    cells = [["this model, mean of its seeds", own], *(
+        [told[name], (value, {"class": "text"}) if isinstance(value, str) else figure(value)]
+        for name, value in results["to_beat"].items())]
+    return section("To beat", table("What it has to beat", ["model", metric.replace("_", " ")],
+                                    cells))
+
+
+def mean_classes(results):
+    """Scores of the classes, means over seeds.
+
+    Args:
+        results: Of several runs, see `repeat`.
+    """
+    if "classes" not in results:
+        return ""
+    names = ("precision", "recall", "f1")
+    cells = [[isolated(name), *(figure(scores[kind]) for kind in names), f"{scores['rows']:,}"]
+             for name, scores in results["classes"].items()]
+    foot = [[f"{average} average", *(figure(results[average][kind]) for kind in names), ""]
+            for average in ("macro", "micro")]
+    return section("Classes", table("Mean scores of the classes",
+                                    ["class", "precision", "recall", "F1", "validation"], cells,
+                                    foot))
+
+
 def confusion(names, labels, predicted):
     """The confusion matrix; of many classes, of those with the most errors.
 

@@ -267,11 +267,16 @@ class Run:
         }
         if self.chief:
             self.workdir.save_model(trainer.step_function.model)
-            self.workdir.write_json("results.json", results)
+            self.write_results(results)
             self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
                 f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
         self.meet()  # a worker that ended before would look lost to the chief
         return results
+
+    def write_results(self, results):
+        """Writes results.json (the chief does)."""
+        if self.chief:
+            self.workdir.write_json("results.json", results)
 
     def meet(self):
         """Waits, on every worker, until all are here: for files that the chief makes."""

@@ -231,6 +231,36 @@ def mean_interval(values, confidence=0.95):
     return mean, student_t_quantile(confidence, n - 1) * spread
 
 
+def over_seeds(runs, names):
+    """Mean and spread of metrics over runs that differ in their seeds.
+
+    Args:
+        runs: Dicts with these metrics.
+        names: Of the metrics.
+
+    Returns:
+        Dict: the mean of each, and of more than one run `<metric>_deviation`, the standard
+        deviation, and `<metric>_interval`, half the 95 % confidence interval of the mean.
+    """
+    found = {}
+    for name in names:
+        values = [run[name] for run in runs]
+        found[name], interval = mean_interval(values)
+        if len(values) > 1:
+            found[f"{name}_deviation"] = float(np.std(values, ddof=1))
+            found[f"{name}_interval"] = interval
+    return found
+
+
+def told_over_seeds(found, names, count):
+    """Lines of what `over_seeds` found in so many runs."""
+    for name in names:
+        spread = "" if count == 1 else (
+            f" ± {found[name + '_interval']:.4f} (95 % interval of the mean of {count} seeds; "
+            f"deviation {found[name + '_deviation']:.4f})")
+        yield f"{name} {found[name]:.4f}{spread}"
+
+
 def student_t_quantile(confidence, degrees):
     """The t with `P(|T| < t) = confidence`, by bisection to full double precision.
 

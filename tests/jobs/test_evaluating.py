@@ -1,15 +1,17 @@
 """Metrics of a finetuned model on labelled rows, equal to those of training and of predictions."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
+from environments import ROOT, run
 
 from keras_attn import finetune, load
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
-from keras_attn.training.metrics import classification_metrics
+from keras_attn.training.metrics import classification_metrics, metrics_among
 
 CLASSES = ("bad", "fair", "good")
 
@@ -42,7 +44,8 @@ def test_they_are_those_of_the_run(folder, run, batch_size):
     found = evaluate(str(folder / run), str(folder / "valid.jsonl"), batch_size)
     assert (found.pop("examples"), found.pop("skipped")) == (37, 0)
     assert len(found) >= 3
-    for name, value in found.items():
+    assert found.get("classes") == results.get("classes")
+    for name, value in metrics_among(found).items():
         assert value == pytest.approx(results[name], abs=1e-6), name
 
 
@@ -77,7 +80,8 @@ def test_the_order_of_the_rows_changes_nothing(folder, tmp_path):
     (tmp_path / "turned.jsonl").write_text("\n".join(reversed(lines)))
     first = evaluate(str(folder / "class"), str(folder / "valid.jsonl"))
     turned = evaluate(str(folder / "class"), str(tmp_path / "turned.jsonl"), 7)
-    assert first == pytest.approx(turned, abs=1e-6)
+    assert metrics_among(first) == pytest.approx(metrics_among(turned), abs=1e-6)
+    assert first["confusion"] == turned["confusion"]
 
 
 def test_rows_that_are_skipped_are_counted(folder, tmp_path):
@@ -94,3 +98,28 @@ def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
     with pytest.raises(UserError, match="another encoding"):
         evaluate(str(folder / "class"), path)
     assert evaluate(str(folder / "class"), path, encoding="latin-1")["examples"] == 1
+
+
+def test_of_several_seeds_each_is_measured(folder, tmp_path):
+    config = finetuning_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "train.jsonl"), "data.text": "text", "data.label": "class",
+        "data.length": 24, "data.vocab_size": 100, "train.steps": 5, "train.batch_size": 8,
+        "train.seeds": 2, "eval.report": False})
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    data = str(folder / "valid.jsonl")
+    found = evaluate(str(tmp_path / "run"), data)
+    alone = [evaluate(str(tmp_path / "run" / run["run"]), data) for run in results["runs"]]
+    assert [run["seed"] for run in found["runs"]] == [0, 1]
+    for name in ("accuracy", "f1_macro", "loss"):
+        first, second = (one[name] for one in alone)
+        assert [run[name] for run in found["runs"]] == [first, second]
+        assert found[name] == pytest.approx((first + second) / 2)
+        half = 12.706204736 * abs(first - second) / 2  # t of one degree of freedom
+        assert found[f"{name}_interval"] == pytest.approx(half, abs=1e-9)
+    assert found["classes"]["good"]["f1"] == pytest.approx(
+        sum(one["classes"]["good"]["f1"] for one in alone) / 2)
+    out = run([sys.executable, "-m", "finetune.evaluate", f"--workdir={tmp_path / 'run'}",
+               f"--data={data}"], ROOT)
+    assert f"accuracy {found['accuracy']:.4f} ± {found['accuracy_interval']:.4f}" in out
+    assert [line.split()[0] for line in out.splitlines()[-5:]] == [*CLASSES, "macro", "micro"]

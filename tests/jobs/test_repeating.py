@@ -92,6 +92,10 @@ def test_what_is_there_is_not_run_again(tmp_path):
     first = finetune(_config(tmp_path, **fields), workdir=str(tmp_path / "run"))
     again = finetune(_config(tmp_path, **{"train.seeds": 3}), workdir=str(tmp_path / "run"))
     assert again["runs"][:2] == first["runs"]
+    own = [_results(tmp_path / "run" / run["run"]) for run in again["runs"]]
+    assert all(one["to_beat"] == again["to_beat"] for one in own)
+    good = sum(one["classes"]["good"]["recall"] for one in own) / 3
+    assert again["classes"]["good"]["recall"] == pytest.approx(good)
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     assert all(f'href="{run["run"]}/report.html"' in page for run in again["runs"])
     assert (tmp_path / "run" / again["best_run"] / "report.html").exists()
@@ -149,6 +153,20 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
     assert "diverged" in capsys.readouterr().out
     with pytest.raises(UserError, match="All runs have diverged"):
         search("5,7")
+
+
+def test_other_settings_need_another_folder(tmp_path):
+    def several(**fields):
+        config = _config(tmp_path, **{"train.seeds": 2, "eval.report": False, **fields})
+        return repeat(lambda *_, **__: {"accuracy": 0.25, "loss": 2.0}, config,
+                      str(tmp_path / "runs"), None, False, strategy="one_device",
+                      virtual_devices=None, tpu=None)
+
+    several()
+    for name, value in {"train.learning_rate": 0.5, "data.length": 8}.items():
+        with pytest.raises(UserError, match=f"Received: {name}={value}, was"):
+            several(**{name: value})
+    assert len(several(**{"train.seeds": 3})["runs"]) == 3
 
 
 @pytest.mark.parametrize("lost", [[0], [1, 2], [0, 1, 2]])

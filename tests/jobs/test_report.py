@@ -14,6 +14,7 @@ from keras_attn.errors import UserError
 from keras_attn.jobs import report
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.report import write_runs_report
+from keras_attn.jobs.report_numbers import mean_scores
 from keras_attn.workdir import Workdir
 
 
@@ -207,15 +208,26 @@ def test_there_may_be_no_page(tmp_path, capsys, fields):
 def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
     runs = [{"run": f"rate-0.1-batch-8-seed-{seed}", "learning_rate": 0.1, "batch_size": 8,
              "seed": seed, "accuracy": 0.5 + seed / 10} for seed in range(2)]
+    scores_of_runs = [{"precision": 0.25, "recall": 0.5, "f1": 0.125 * n} for n in (1, 2)]
     results = {"runs": runs, "best_run": runs[1]["run"], "accuracy": 0.55, "diverged": 0,
-               "accuracy_deviation": 0.0707, "accuracy_interval": 0.6353}
+               "accuracy_deviation": 0.0707, "accuracy_interval": 0.6353,
+               "to_beat": {"bag_of_bigrams": 0.52, "most_frequent": 0.4},
+               **mean_scores([{"classes": {"<a>": {**scores, "rows": 7}}, "macro": scores,
+                               "micro": scores} for scores in scores_of_runs])}
     (tmp_path / runs[1]["run"]).mkdir()  # the other has no page, as those of readers
     (tmp_path / runs[1]["run"] / "report.html").write_text("<p>")
     write_runs_report(Workdir(tmp_path), results, ["accuracy"], [run["run"] for run in runs])
     read = _read(tmp_path)
     assert read.numbers == {"accuracy": "0.550 ± 0.635"}
     places = [given["href"] for name, given in read.elements if name == "a"]
-    assert places == [f"{runs[1]['run']}/report.html"]
+    assert places == [f"{runs[1]['run']}/report.html"] * 2  # in the table, and for its errors
+    assert read.tables["What it has to beat"] == [
+        ["model", "accuracy"], ["this model, mean of its seeds", "0.550 ± 0.635"],
+        ["bag of bigrams", "0.520"], ["always the most frequent", "0.400"]]
+    assert read.tables["Mean scores of the classes"][1:] == [
+        ["<a>", "0.250", "0.500", "0.188", "7"],
+        ["macro average", "0.250", "0.500", "0.188", ""],
+        ["micro average", "0.250", "0.500", "0.188", ""]]
     assert read.tables["Runs"][1:] == [
         ["rate-0.1-batch-8-seed-0", "0.1", "8", "0", "0.500"],
         ["rate-0.1-batch-8-seed-1 · best", "0.1", "8", "1", "0.600"],
