@@ -29,7 +29,7 @@ help:
 	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
 	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
 
-install: $(VENV)/installed
+install: $(VENV)/installed-report
 
 demo: $(VENV)/installed-report
 	$(VENV)/bin/python examples/demo.py
