@@ -208,9 +208,10 @@ class Run:
             optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay,
                                        beta_2=train.get("beta_2", 0.999),
                                        layer_decay=train.get("layer_decay", 1.0))
+        digits = 0 if batches.mean_rows % 1 == 0 else 1
         self.say(
             f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
-            f"batch {batches.mean_rows:.4g} · {devices(self.strategy)}"
+            f"batch {batches.mean_rows:,.{digits}f} · {devices(self.strategy)}"
         )
         steps = total_steps(train, batches.num_batches)
         if best and steps and not 0 < config.eval.every < steps:

@@ -8,6 +8,8 @@ from keras_attn.data.splits import differing_labels, shared_rows
 from keras_attn.data.tables import told_counts
 from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
 
+MOST_CLASSES = 30  # whose rows are told
+
 
 def tell_rows(run, tables, targets, examples, validation_examples):
     """Says what the rows are, before anything is learnt from them.
@@ -81,5 +83,6 @@ def _class_counts(targets, split):
     encoded = targets.encoded[split]
     counts = (np.bincount(encoded, minlength=len(targets.names)) if encoded.ndim == 1
               else encoded.sum(axis=0, dtype=np.int64))
-    return ": " + ", ".join(f"{name} {count:,}"
-                            for name, count in zip(targets.names, counts, strict=True))
+    told = [f"{name} {count:,}" for name, count in zip(targets.names, counts, strict=True)]
+    more = f" and {len(told) - MOST_CLASSES} more classes" if len(told) > MOST_CLASSES else ""
+    return ": " + ", ".join(told[:MOST_CLASSES]) + more
