@@ -8,7 +8,8 @@ WINDOW = 64  # batches whose rows are sorted by length together
 
 
 class ClassificationExamples:
-    """Batches of `[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`.
+    """Batches of rows of a text, or of two: of BERT `[CLS] text [SEP]` or `[CLS] text [SEP]
+    text_pair [SEP]`.
 
     Texts are tokenised once, when the object is made. Batch `i` of the endless stream is a
     function of the texts, the options and `(seed, i)` alone. In every epoch (of `num_batches`
@@ -24,9 +25,8 @@ class ClassificationExamples:
         texts: Strings; empty ones are allowed.
         text_pairs: Strings, or None.
         labels: int32 class indices, float32 scores, or None (to predict).
-        tokenizer: A `WordPieceTokenizer`.
-        length: Longest row in tokens, with `[CLS]` and `[SEP]`. Of a pair the longer text is
-            cut first.
+        tokenizer: A `WordPieceTokenizer`, or any with a `row_layout`.
+        length: Longest row in tokens, with marks. Of a pair the longer text is cut first.
         buckets: Lengths a batch may have; None: multiples of 32. `length` is always one.
         batch_size: Rows a batch.
         seed: Of the order.
@@ -44,7 +44,7 @@ class ClassificationExamples:
         num_texts: As given.
         owners: Number of the text of each example, int64 `(N,)`.
         num_cut: How many rows were cut at `length`.
-        text_lengths: Tokens of each text with `[CLS]` and `[SEP]`, int32.
+        text_lengths: Tokens of each text with marks, int32.
         row_lengths: Tokens of each example, int32 `(N,)`.
         buckets: As used.
 
@@ -69,10 +69,10 @@ class ClassificationExamples:
         weights=None,
         windows=None,
     ):
-        specials = 2 if text_pairs is None else 3
+        self._layout = tokenizer.row_layout
+        specials = self._layout.count(text_pairs is not None)
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
-        self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
-        self.pad_id = tokenizer.pad_id
+        self.pad_id = self._layout.pad_id
         self._ids, self._starts, first = _tokenize(texts, tokenizer)
         if text_pairs is None:
             self._pair_ids, self._pair_starts = self._ids, np.zeros(len(texts), np.int64)
@@ -137,25 +137,29 @@ class ClassificationExamples:
         first = self._first[rows][:, None]
         second = self._second[rows][:, None]
         column = np.arange(width)[None, :]
-        # [CLS] at 0, the text from 1, [SEP] at first + 1, the pair from first + 2
+        before, between, after = self._layout[:3]
+        row = np.arange(len(rows))
         ids = np.full((len(rows), width), self.pad_id, np.int32)
-        ids[:, 0] = self._cls_id
-        inside = (column >= 1) & (column <= first)
-        ids[inside] = self._ids[(self._starts[rows][:, None] + column - 1)[inside]]
-        ids[np.arange(len(rows)), first[:, 0] + 1] = self._sep_id
-        last = first + 1
+        ids[:, :len(before)] = before
+        end = len(before) + first  # of the first text, where the marks after it begin
+        inside = (column >= len(before)) & (column < end)
+        ids[inside] = self._ids[(self._starts[rows][:, None] + column - len(before))[inside]]
+        start = end + len(between)
         if self._paired:
-            last = first + second + 2
-            inside = (column >= first + 2) & (column < last)
+            for number, mark in enumerate(between):
+                ids[row, end[:, 0] + number] = mark
+            end = start + second
+            inside = (column >= start) & (column < end)
             ids[inside] = self._pair_ids[
-                (self._pair_starts[rows][:, None] + column - first - 2)[inside]
-            ]
-            ids[np.arange(len(rows)), last[:, 0]] = self._sep_id
-        return {
-            "token_ids": ids,
-            "segment_ids": ((column > first + 1) & (column <= last)).astype(np.int32),
-            "padding_mask": (column <= last).astype(np.int32),
-        }
+                (self._pair_starts[rows][:, None] + column - start)[inside]]
+        for number, mark in enumerate(after):
+            ids[row, end[:, 0] + number] = mark
+        last = end + len(after) - 1
+        segments = (self._paired & (column >= start) & (column <= last)).astype(np.int32)
+        if self._layout.last_segment is not None:
+            segments[row, last[:, 0]] = self._layout.last_segment
+        return {"token_ids": ids, "segment_ids": segments,
+                "padding_mask": (column <= last).astype(np.int32)}
 
     def _epoch_order(self, epoch):
         if not self._shuffle:
@@ -229,10 +233,10 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
             raise ValueError(
                 f"As many {name} as texts are needed. Received: {len(values)} and {len(texts)}"
             )
-    if length < 2 * specials - 1:
-        raise UserError(
-            f"A length of at least {2 * specials - 1} tokens is needed. Received: length={length}"
-        )
+    least = specials + (1 if text_pairs is None else 2)
+    if length < least:
+        raise UserError(f"A length of at least {least} tokens is needed. "
+                        f"Received: length={length}")
     if batch_size < 1:
         raise UserError(f"A batch of at least one row is needed. Received: batch_size={batch_size}")
 

@@ -101,13 +101,17 @@ class Exported(tf.Module):
             return self._named(self._shares(*self._pairs(text, text_pair)))
         tokens = self._tokenizer(text)
         if self._windows is None:
-            return self._named(self._shares(tokens[:, :self._length - 2]))
+            return self._named(self._shares(tokens[:, :self._room(False)]))
         windows, owners = self._cut(tokens)
         return self._named(tf.math.segment_mean(self._shares(windows), owners))
 
+    def _room(self, paired):
+        """Tokens of texts in a row, beside its marks."""
+        return self._length - self._tokenizer.row_layout.count(paired)
+
     def _pairs(self, text, text_pair):
         """Tokens of both, after those of the longer are dropped until both fit."""
-        room = self._length - 3
+        room = self._room(True)
         first, second = self._tokenizer(text), self._tokenizer(text_pair)
         lengths = first.row_lengths(), second.row_lengths()
         of_first = tf.maximum(tf.cast((room + 1) // 2, tf.int64), room - lengths[1])
@@ -116,7 +120,7 @@ class Exported(tf.Module):
 
     def _cut(self, tokens):
         """Windows of all texts, and the number of the text of each; as in training."""
-        room = self._length - 2
+        room = self._room(False)
         step, lengths = room - self._windows, tokens.row_lengths()
         counts = 1 + (tf.maximum(lengths - room, 0) + step - 1) // step
         owners = tf.repeat(tf.range(tf.size(lengths)), tf.cast(counts, tf.int32))
@@ -130,16 +134,24 @@ class Exported(tf.Module):
 
     def _shares(self, first, second=None):
         """Probabilities of texts, given by their tokens, or the value of a regression."""
-        tokenizer, rows = self._tokenizer, first.nrows()
-        cls_id, sep_id = (tf.fill([rows, 1], tf.constant(number, tf.int32))
-                          for number in (tokenizer.cls_id, tokenizer.sep_id))
-        ids = tf.concat([cls_id, first, sep_id], axis=1)
-        segments = tf.zeros_like(ids)
+        layout, rows = self._tokenizer.row_layout, first.nrows()
+
+        def marks(ids):
+            return tf.tile(tf.constant([ids], tf.int32), [rows, 1])
+
+        parts = [marks(layout.before), first]
+        segments = [tf.zeros_like(part) for part in parts]
         if second is not None:
-            second = tf.concat([second, sep_id], axis=1)
-            ids = tf.concat([ids, second], axis=1)
-            segments = tf.concat([segments, tf.ones_like(second)], axis=1)
-        batch = {"token_ids": _table(ids, tokenizer.pad_id), "segment_ids": _table(segments),
+            parts += [marks(layout.between), second]
+            segments += [marks([0] * len(layout.between)), tf.ones_like(second)]
+        parts.append(marks(layout.after))
+        ends = [int(second is not None)] * len(layout.after)
+        if layout.last_segment is not None:
+            ends[-1] = layout.last_segment
+        segments.append(marks(ends))
+        ids = tf.concat(parts, axis=1)
+        batch = {"token_ids": _table(ids, layout.pad_id),
+                 "segment_ids": _table(tf.concat(segments, axis=1)),
                  "padding_mask": _table(tf.ones_like(ids))}
         logits = self._model(batch, training=False)["logits"]
         if self._kind == "regression":

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.text.row_layout import RowLayout
 from keras_attn.whole_files import write_whole
 
 END_OF_TEXT = "<|endoftext|>"
@@ -69,6 +70,12 @@ class BytePairTokenizer:
             fault = f"without {missing[0]!r}" if missing else "a piece twice"
             raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
                             f"{END_OF_TEXT} and what merges join. Received: {fault}")
+
+    @property
+    def row_layout(self):
+        """text <|endoftext|>, or text <|endoftext|> text <|endoftext|>; rows are filled by it."""
+        end = (self.end_id,)
+        return RowLayout((), end, end, self.end_id)
 
     @property
     def recipe(self):

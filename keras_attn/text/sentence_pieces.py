@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.text.row_layout import RowLayout
 from keras_attn.text.subwords import load_processor
 from keras_attn.whole_files import write_whole
 
@@ -78,6 +79,15 @@ class SentencePieceTokenizer:
         self._comma = ids.get(",", self.unk_id)
         self._number = np.array([len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
                                  for piece in self.vocabulary])
+
+    @property
+    def row_layout(self):
+        """text <sep> <cls>, or text <sep> text <sep> <cls>, the last in segment 2.
+
+        Reference:
+            zihangdai/xlnet, classifier_utils.py.
+        """
+        return RowLayout((), (self.sep_id,), (self.sep_id, self.cls_id), self.pad_id, 2)
 
     @property
     def recipe(self):

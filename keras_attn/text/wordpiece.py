@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_attn.text.row_layout import RowLayout
 from keras_attn.text.vocabulary import check_vocabulary, read_vocabulary, vocabulary_sha256
 
 # Google's tokenizer turns a longer word into [UNK].
@@ -87,6 +88,11 @@ class WordPieceTokenizer:
             lower_case_nfd_strip_accents=False,
             max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
         )
+
+    @property
+    def row_layout(self):
+        """[CLS] text [SEP], or [CLS] text [SEP] text [SEP]."""
+        return RowLayout((self.cls_id,), (self.sep_id,), (self.sep_id,), self.pad_id)
 
     @property
     def recipe(self):
