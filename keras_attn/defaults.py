@@ -97,7 +97,8 @@ _BERT = {
 _CLASSIFIER = {
     "size": (str, "without `pretrained`: tiny, mini, small, medium, base or large; tiny"),
     "dropout": (0.1, "share of values set to 0 in training"),
-    "pooling": ("cls", "cls, or mean: of all tokens, better after short pretraining"),
+    "pooling": ("cls", "cls, the token of the whole text (of GPT-2 and XLNet the last one), or "
+                       "mean: of all tokens, better after short pretraining"),
     "new_heads": (False, "start the pooler at random where `pretrained` lacks it"),
 }
 _TRAINING = {

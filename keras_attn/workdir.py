@@ -22,6 +22,7 @@ import json
 import os
 import platform
 import posixpath
+import re
 import sys
 import tempfile
 
@@ -47,6 +48,20 @@ def kind_of(folder):
     config = posixpath.join(str(folder), "config.json")
     found = read_if_whole(config) if tf.io.gfile.exists(config) else None
     return found.get("kind") if isinstance(found, dict) else None
+
+
+def run_folder(folder):
+    """The folder of the run that a folder of several stands for, or the folder itself."""
+    path = posixpath.join(folder, "results.json")
+    if not tf.io.gfile.exists(path) or tf.io.gfile.exists(posixpath.join(folder, "config.json")):
+        return folder
+    found = read_json(path)
+    if not isinstance(found, dict) or "best_run" not in found:
+        return folder
+    name = found["best_run"]
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
+        raise UserError(f"{path} must name its best_run, a folder beside it. Received: {name!r}")
+    return posixpath.join(folder, name)
 
 
 class Workdir:

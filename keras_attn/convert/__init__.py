@@ -4,7 +4,6 @@ import dataclasses
 import importlib
 import os
 import posixpath
-import re
 import shutil
 import sys
 import types
@@ -60,25 +59,9 @@ def read(folder):
     Returns:
         A `StoredBert`.
     """
-    return _read(_of_best_run(local_folder(folder)))
+    from keras_attn.workdir import run_folder
 
-
-def _of_best_run(folder):
-    """The folder of the run that a folder of several stands for, or the folder itself."""
-    import tensorflow as tf
-
-    from keras_attn.json_files import read_json
-
-    path = posixpath.join(folder, "results.json")
-    if not tf.io.gfile.exists(path) or tf.io.gfile.exists(posixpath.join(folder, "config.json")):
-        return folder
-    found = read_json(path)
-    if not isinstance(found, dict) or "best_run" not in found:
-        return folder
-    name = found["best_run"]
-    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
-        raise UserError(f"{path} must name its best_run, a folder beside it. Received: {name!r}")
-    return posixpath.join(folder, name)
+    return _read(run_folder(local_folder(folder)))
 
 
 def _read(folder):
@@ -123,11 +106,12 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
 
     from keras_attn.convert.stored import with_text
     from keras_attn.convert.tasks import in_units_of_labels, with_task
+    from keras_attn.workdir import run_folder
 
     source, target = local_folder(source), os.fspath(target)
     _check_local(source)
     _check_local(target)
-    source = _of_best_run(source)
+    source = run_folder(source)
     found = detect(source)
     format = format or ("workdir" if found != "workdir" else None)
     if format not in FORMATS:

@@ -237,8 +237,8 @@ class _OfIds:
     """A tokenizer of what is token ids already."""
 
     def __init__(self, tokenizer):
-        self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
-        self.pad_id, self.vocabulary_size = tokenizer.pad_id, tokenizer.vocabulary_size
+        self.row_layout = tokenizer.row_layout
+        self.vocabulary_size = tokenizer.vocabulary_size
 
     def encode(self, texts):
         return np.concatenate(texts), np.cumsum([len(ids) for ids in texts], dtype="int64")

@@ -15,7 +15,7 @@ from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
-from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.families import choose_architecture, choose_tokenizer, family_of
 from keras_attn.jobs.finetuning_choices import (
     ROW_COUNTS,
     build_model,
@@ -28,8 +28,6 @@ from keras_attn.jobs.report import write_report
 from keras_attn.jobs.report_numbers import details
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.told_rows import tell_rows, warn_of_rare_labels
-from keras_attn.models import BertClassifier
-from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.metrics import metric_names, task_metrics
 from keras_attn.training.probabilities import mean_by_text, probabilities
 
@@ -45,17 +43,18 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
     Returns:
         Dict, as `finetune`.
     """
-    run = Run("finetuning", config, {"workdir": workdir, "pretrained": pretrained},
+    family = family_of(workdir or config.workdir, pretrained or config.pretrained)
+    run = Run(family.kind, config, {"workdir": workdir, "pretrained": pretrained},
               {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, task = run.config, _task(run.config.data)
-        pooled = ["pooler"] if config.model.pooling == "cls" else []
-        architecture = choose_architecture(run, use_pooler=bool(pooled))
-        new = run.match_heads(pooled)
+        architecture = choose_architecture(run, family)
+        new = run.match_heads(["pooler"] if config.model.pooling in family.poolers else [])
         check_training(run, architecture["num_layers"], task.kind)
         tables, targets = _read_splits(run, task)
         best = choose_best(config.eval, targets.metrics, tables["validation"], compared)
-        tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(config, tables["train"]))
+        tokenizer = choose_tokenizer(
+            run, family, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         train, validation = (
             tables[split] and _examples(run, tables[split], targets.encoded[split], tokenizer,
@@ -66,13 +65,14 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
         heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
-                 "pooling": config.model.pooling, "multilabel": task.kind == "multilabel"}
+                 "pooling": family.classifier.OWN if config.model.pooling == "cls" else "mean",
+                 "multilabel": task.kind == "multilabel"}
         other = _other_classes(run, targets, heads)
         if other:  # that head would start with their meaning
             new = [*new, "logits_dense"]
         if task.kind == "regression":
             heads.update(_scale(run, targets.encoded["train"], other))
-        run.start(architecture, heads, _hashes(run, tables))
+        run.start(architecture, heads, _hashes(run, family, tables))
         newest = {}
 
         def metrics(results, logits, _):
@@ -86,7 +86,8 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
                            task.kind) if newest else {}
 
         results = run.train(
-            lambda: build_model(run, BertClassifier, architecture, "bert_classifier", **heads),
+            lambda: build_model(run, family, family.classifier, architecture,
+                                f"{family.name.removesuffix('_encoder')}_classifier", **heads),
             lambda model: run.assign_pretrained(model, new),
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),
@@ -215,11 +216,6 @@ def _targets(tables, task, labels, separator, chosen):
     return _Targets(labels.names if labels else (), metrics, encoded)
 
 
-def _train_vocabulary(config, table):
-    texts = table.texts + (table.text_pairs or [])
-    return train_vocabulary(texts, config.data.vocab_size, config.data.lowercase)
-
-
 def _examples(run, table, labels, tokenizer, shuffle):
     config, by_length = run.config, run.config.data.by_length
     return ClassificationExamples(
@@ -257,9 +253,9 @@ def _write_labels(run, targets, table):
         run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
 
 
-def _hashes(run, tables):
+def _hashes(run, family, tables):
     """SHA-256 of the vocabulary, of files, and of each split's rows, wherever they come from."""
-    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    hashes = {name: file_sha256(run.workdir / name) for name in family.files}
     for split, table in tables.items():
         if table:
             hashes.update({name: file_sha256(name) for _, name in table.files

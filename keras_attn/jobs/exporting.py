@@ -84,6 +84,9 @@ class Exported(tf.Module):
         if None not in (pairs, predictor.pairs) and pairs != predictor.pairs:
             raise UserError(f"This model takes {'pairs' if predictor.pairs else 'single texts'}. "
                             f"Received: pairs={pairs}")
+        if not callable(predictor.tokenizer):
+            raise UserError("A classifier made of a BERT is needed: no other tokenizer runs inside "
+                            f"a SavedModel. Received: {type(predictor.tokenizer).__name__}")
         data = predictor.config["data"]
         self.labels = tuple(predictor.labels)
         self._kind, self._separator = predictor.kind, predictor.label_separator

@@ -16,6 +16,7 @@ from keras_attn.text import subwords
 from keras_attn.training import optimizers, schedules
 
 DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults,
+            "gpt2_finetuning": finetuning_defaults, "xlnet_finetuning": finetuning_defaults,
             "reading": finetuning_defaults, "translation": translation_defaults,
             "language_modeling": language_modeling_defaults,
             "permutation_modeling": permutation_modeling_defaults}

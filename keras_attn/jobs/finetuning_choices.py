@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from keras_attn.data.splits import hold_out
 from keras_attn.errors import UserError, nearest
-from keras_attn.models import BertEncoder
 from keras_attn.training.best import Best
 
 # Of packed batches XLA compiles each shape, which takes as long as 50 steps of BERT-mini on 2
@@ -93,19 +92,20 @@ def choose_best(config, names, validation, compared):
     return Best(metric, config.patience)
 
 
-def build_model(run, kind, architecture, name, **heads):
+def build_model(run, family, kind, architecture, name, **heads):
     """A model of a run, with its lowest layers frozen as `train.freeze` says.
 
     Args:
         run: `Run`.
+        family: `Family`.
         kind: Class of the model, which takes a backbone.
         architecture: Arguments of the backbone.
         name: Of the model.
         heads: Other arguments of the model.
     """
     train = run.config.train
-    backbone = BertEncoder(**architecture, dtype=train.precision, seed=train.seed,
-                           name="bert_encoder")
+    backbone = family.backbone(**architecture, dtype=train.precision, seed=train.seed,
+                               name=family.name)
     model = kind(backbone, **heads, dtype=train.precision, name=name)
     model.build()
     # The embeddings are below the lowest layer.

@@ -22,7 +22,7 @@ class SavedLanguageModel(SavedRun):
         tokenizer: The `BytePairTokenizer`.
     """
 
-    KIND, NAME = KIND, "a language model"
+    KINDS, NAME = (KIND,), "a language model"
 
     def __init__(self, path):
         super().__init__(path)

@@ -8,9 +8,11 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
+from keras_attn.jobs.families import BERT, family_of
 from keras_attn.jobs.generating import Generator
 from keras_attn.jobs.language_models import KIND as LANGUAGE_MODELING
 from keras_attn.jobs.saved import Saved
+from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import Translator, is_translator
 from keras_attn.training.probabilities import mean_by_text, probabilities
 from keras_attn.training.strategies import check_backend
@@ -39,6 +41,13 @@ def load(folder, lowercase=None):
         return Translator.load(folder)
     if kind_of(folder) == LANGUAGE_MODELING:
         return Generator.load(folder)
+    family = family_of(folder)
+    if family is not BERT:
+        saved = SavedBackbone(folder, family)
+        if saved.kind != "finetuning":
+            raise UserError("A model that is finetuned, or of another kind, is needed. Received: "
+                            f"{folder}, a pretrained {family.backbone.__name__}")
+        return Predictor(saved)
     saved = Saved(folder, lowercase)
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
              "reading": Answerer}
@@ -67,7 +76,8 @@ class Embedder:
     @property
     def max_length(self):
         """Tokens of the longest text, with [CLS] and [SEP]."""
-        return getattr(self.model, "backbone", self.model).max_length
+        backbone = getattr(self.model, "backbone", self.model)
+        return getattr(backbone, "max_length", None) or self.config["data"]["length"]
 
     def embed(self, texts, pooling="mean", batch_size=64):
         """Turns texts into vectors.
@@ -82,6 +92,9 @@ class Embedder:
         """
         if pooling not in ("mean", "cls"):
             raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
+        if pooling == "cls" and not self.tokenizer.row_layout.before:
+            raise UserError("pooling=mean is needed by a model whose rows begin without a mark. "
+                            "Received: pooling=cls")
         texts = _listed(texts)
 
         def vectors(batch):

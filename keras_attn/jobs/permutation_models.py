@@ -23,7 +23,7 @@ class SavedPermutationModel(SavedRun):
         lowercase: Whether it lower-cases text.
     """
 
-    KIND, NAME = KIND, "a pretrained XLNet"
+    KINDS, NAME = (KIND,), "a pretrained XLNet"
 
     def __init__(self, path):
         super().__init__(path)

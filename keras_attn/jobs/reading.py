@@ -11,6 +11,7 @@ from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import limit, metrics_of
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
+from keras_attn.jobs.families import BERT
 from keras_attn.jobs.finetuning_choices import (
     build_model,
     check_training,
@@ -87,7 +88,8 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             run.assign_pretrained(model, ("span_dense",) if other else ())
 
         results = run.train(
-            lambda: build_model(run, BertQuestionAnswerer, architecture, "bert_question_answerer"),
+            lambda: build_model(run, BERT, BertQuestionAnswerer, architecture,
+                                "bert_question_answerer"),
             first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
         threshold = results.get("threshold", threshold)
         _write_threshold(run, threshold)

@@ -13,10 +13,12 @@ from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
 from keras_attn.jobs.dry_run import measure
+from keras_attn.jobs.families import OTHERS
 from keras_attn.jobs.fields import DEFAULTS, check_fields
 from keras_attn.jobs.language_models import SavedLanguageModel
 from keras_attn.jobs.permutation_models import SavedPermutationModel
 from keras_attn.jobs.saved import Saved
+from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
@@ -30,8 +32,8 @@ class Run:
     """One run: its config checked, its workdir locked, its strategy made.
 
     Args:
-        kind: "pretraining", "language_modeling", "permutation_modeling", "finetuning", "reading" or
-            "translation".
+        kind: "pretraining", "language_modeling", "permutation_modeling", "finetuning",
+            "gpt2_finetuning", "xlnet_finetuning", "reading" or "translation".
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
@@ -75,7 +77,9 @@ class Run:
         if not source:
             return None
         kinds = {"translation": SavedTranslator, "language_modeling": SavedLanguageModel,
-                 "permutation_modeling": SavedPermutationModel}
+                 "permutation_modeling": SavedPermutationModel,
+                 **{family.kind: functools.partial(SavedBackbone, family=family)
+                    for family in OTHERS}}
         if self.kind in kinds:
             return kinds[self.kind](source)
         return Saved(source, self.config.data.lowercase, "data.lowercase")

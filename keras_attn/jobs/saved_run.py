@@ -15,13 +15,14 @@ from keras_attn.workdir import Workdir
 class SavedRun:
     """A trained model to start from.
 
-    Subclasses tell `KIND`, that of their runs, `NAME`, what errors call such a model, and
+    Subclasses tell `KINDS`, those of their runs, `NAME`, what errors call such a model, and
     `make_model()`.
 
     Args:
         path: Its workdir.
 
     Attributes:
+        saved: Its config.json.
         config: Of the run.
         architecture: Arguments of the model.
 
@@ -33,9 +34,10 @@ class SavedRun:
         self.path = path
         workdir = Workdir(path)
         saved = workdir.read_config()
-        if saved is None or saved["kind"] != self.KIND:
+        if saved is None or saved["kind"] not in self.KINDS:
             held = "without config.json" if saved is None else f"of {saved['kind']}"
             raise UserError(f"A workdir of {self.NAME} is needed. Received: {path}, {held}")
+        self.saved = saved
         self.config, self.architecture = saved["config"], saved["architecture"]
         self.checkpoints = Checkpoints(
             workdir / "checkpoints", regular=self.config["checkpoint"]["every"]

@@ -57,7 +57,7 @@ class SavedTranslator(SavedRun):
         subwords: Its `Subwords`.
     """
 
-    KIND, NAME = KIND, "a translator"
+    KINDS, NAME = (KIND,), "a translator"
 
     def __init__(self, path):
         super().__init__(path)
