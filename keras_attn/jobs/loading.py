@@ -45,8 +45,8 @@ def load(folder, lowercase=None):
     if family is not BERT:
         saved = SavedBackbone(folder, family)
         if saved.kind != "finetuning":
-            raise UserError("A model that is finetuned, or of another kind, is needed. Received: "
-                            f"{folder}, a pretrained {family.backbone.__name__}")
+            raise UserError("A model that is finetuned, or another than XLNet, is needed. "
+                            f"Received: {folder}, of {saved.saved['kind']}")
         return Predictor(saved)
     saved = Saved(folder, lowercase)
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,

@@ -14,6 +14,7 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.data.small_corpus import VOCABULARY, run, shard_files, write_files
 
 
+@pytest.mark.slow
 def test_after_a_kill_it_goes_on_and_ends_with_the_same_shards(tmp_path):
     source, _ = write_files(tmp_path / "text", documents=2000)
     run(source, tmp_path / "unbroken", tokens_per_shard=10_000)

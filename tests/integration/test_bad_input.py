@@ -175,6 +175,7 @@ def trained(three_steps, tmp_path):
     return config.copy_and_resolve_references(), tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     config, workdir = trained
     for field, value in (("train.seed", 1), ("model.dropout", 0.3), ("data.length", 30),

@@ -86,6 +86,7 @@ def test_the_output_bias_begins_at_log_frequencies(texts, tmp_path):
     assert np.all(bias[:5] == bias.min()) and np.exp(bias).sum() == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_tokens_begin_near_those_that_are_used_alike(texts, tmp_path):
     tables = {}
     for kind in ("cooccurrences", "random"):
@@ -243,6 +244,7 @@ def test_the_folder_of_a_glue_task_holds_both_splits(texts, tmp_path):
         *(str(tmp_path / name) for name in ("train.tsv", "dev.tsv"))}
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_are_predicted_in_order(finetuned, tmp_path):
     texts = ["bas ben", "tas ten"] * 5000
     (tmp_path / "in.tsv").write_text("text\tnumber\n" + "".join(

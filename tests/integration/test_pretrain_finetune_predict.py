@@ -130,6 +130,7 @@ def _assert_predicted(workdir, source, texts, folder, **options):
                                    list(known["probabilities"].values()), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned, tmp_path):
     texts = ["bas ben", "tas kon ten lun"]
     (tmp_path / "rows.all").write_text("good bas ben\nbad tas kon ten lun\n")
@@ -172,6 +173,7 @@ def test_the_formats_of_the_flag_are_those_of_tables():
     assert f"--format  <{'|'.join(FORMATS)}>" in out
 
 
+@pytest.mark.slow
 def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_path):
     texts = ["Bas ben bin.", "tas \"kon ten", "lun"]
     rows = [f"gj04\t{i % 2}\t{'' if i % 2 else '*'}\t{text}" for i, text in enumerate(texts)]

@@ -72,24 +72,22 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
         assert ("lower train.batch_size" in capsys.readouterr().out) == (size == 14)
 
 
-@pytest.mark.parametrize("rows, warning", [
-    ([("good film", "good"), ("Good  film", "bad"), ("a", "bad")],
-     "1 training texts are there with different labels"),
-    ([(" ", "good"), ("", "bad"), ("a", "bad")], "2 training rows have no text"),
-    ([('"a ""good"" film"', "good"), ("a", "bad")], "1 texts are in quotes"),
-    ([("a", "1"), ("b", "2"), ("c", "3"), ("d", "1")], None),
-    ([("a", "1"), ("b", "2"), ("c", "3")], "3 of 3 rows have a label of their own"),
-    ([("a", "good"), ('a "good" film', "bad")] * 2, None),
+@pytest.mark.parametrize("rows, warnings", [
+    ([("good film", "good"), ("Good  film", "bad"), (" ", "good"), ("", "good"),
+      ('"a ""good"" film"', "good"), ("a", "fair"), ("b", "1"), ("c", "2"), ("d", "3"),
+      ("e", "4"), ("f", "5")],
+     ["7 of 11 rows have a label of their own", "2 training rows have no text",
+      "1 training texts are there with different labels", "1 texts are in quotes"]),
+    ([("a", "good"), ('a "good" film', "bad")] * 2, []),
 ])
-def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warning):
-    config = _config(tmp_path, **{"data.holdout": 0.0})
+def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
+    config = _config(tmp_path, **{"data.holdout": 0.0, "train.steps": 1, "train.batch_size": 2})
     lines = [json.dumps({"text": text, "label": label}) + "\n" for text, label in rows]
     (tmp_path / "rows.jsonl").write_text("".join(lines))
-    finetune(config, workdir=str(tmp_path / "run"), dry_run=True)
-    said = [line for line in capsys.readouterr().out.splitlines()
-            if line.startswith("warning") and "batch" not in line]
-    found = [line for line in said if warning and warning in line]
-    assert found if warning else not said
+    finetune(config, workdir=str(tmp_path / "run"))
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning")]
+    assert len(said) == len(warnings)
+    assert all(warning in line for warning, line in zip(warnings, said, strict=True))
 
 
 def test_rows_in_both_splits_are_told(tmp_path, capsys):
@@ -170,6 +168,7 @@ def test_rare_classes_count_as_much_as_others_if_told_so(tmp_path):
     assert found[True] == pytest.approx(0.5, abs=0.15)
 
 
+@pytest.mark.slow
 def test_lower_layers_are_trained_more_slowly_if_told_so(tmp_path):
     finetune(_config(tmp_path), workdir=str(tmp_path / "start"))
     config = _config(tmp_path, **{"train.layer_decay": 0.01, "train.steps": 2,

@@ -190,6 +190,7 @@ def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
     assert f"diverged, and are left out: {len(lost)}." in page
 
 
+@pytest.mark.slow
 def test_a_run_leaves_no_graph_of_its_model_behind(tmp_path):
     counts = []
     for number in range(3):
