@@ -54,7 +54,9 @@ def _told(found):
             told = (f"{name} {value:.4f}" for name, value in metrics_among(run).items())
             yield f"{run['run']}: {' · '.join(told)}"
         yield from told_over_seeds(found, metrics_among(found), len(runs))
-        yield f"examples {found['examples']:,}"
+        for name in ("examples", "skipped"):
+            if name in found:
+                yield f"{name} {found[name]:,}"
     else:
         for name, value in found.items():
             if isinstance(value, (str, int, float)):

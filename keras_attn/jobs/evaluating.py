@@ -33,9 +33,10 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
             training.
 
     Returns:
-        Dict of the metrics of the task, `loss`, `examples`, `skipped` and `details`;
+        Dict of the metrics of the task, `loss`, `examples`, `skipped` and what `details` tells;
         of a model that reads what `evaluate_answers` returns. Of several seeds what `over_seeds`
-        and `mean_scores` make of these, `examples`, and `runs`: `run`, `seed` and metrics of each.
+        and `mean_scores` make of these, `examples`, `skipped`, and `runs`: `run`, `seed` and
+        metrics of each.
 
     Raises:
         UserError: If there are no rows, or a label is not one of training.
@@ -50,7 +51,8 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     runs = [{"run": run["run"], "seed": run["seed"], **metrics_among(found)}
             for run, found in zip(seeds, each, strict=True)]
     return {**over_seeds(runs, metrics_among(each[0])), **mean_scores(each),
-            "examples": each[0]["examples"], "runs": runs}
+            **{name: each[0][name] for name in ("examples", "skipped") if name in each[0]},
+            "runs": runs}
 
 
 def _evaluate(workdir, data, batch_size, reading):

@@ -107,6 +107,9 @@ def choose_tokenizer(run, family, texts):
 
 def _check(run, family):
     data, model = run.config.data, run.config.model
+    if not (run.resumed or run.pretrained):
+        raise UserError(f"Weights of a {family.backbone.__name__} to start from are needed: "
+                        "--pretrained. Received: none")
     for name, value in {"data.vocab": data.vocab, "model.size": model.size}.items():
         if value is not None:
             raise UserError(f"{name} must be left out: it is that of the pretrained model. "

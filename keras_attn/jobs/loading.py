@@ -75,7 +75,7 @@ class Embedder:
 
     @property
     def max_length(self):
-        """Tokens of the longest text, with [CLS] and [SEP]."""
+        """Tokens of the longest text, with marks."""
         backbone = getattr(self.model, "backbone", self.model)
         return getattr(backbone, "max_length", None) or self.config["data"]["length"]
 

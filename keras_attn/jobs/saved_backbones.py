@@ -25,7 +25,7 @@ class SavedBackbone(SavedRun):
 
     def __init__(self, path, family):
         self.KINDS = (family.kind, family.pretraining)
-        self.NAME = f"{family.backbone.__name__}"
+        self.NAME = family.backbone.__name__
         super().__init__(run_folder(path))
         workdir = Workdir(self.path)
         self.family = family

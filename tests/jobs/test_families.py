@@ -161,6 +161,15 @@ def test_what_it_cannot_do_is_said(folder, tmp_path, name, fields, message):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_run_that_never_began_needs_its_weights_again(folder, tmp_path, name):
+    (tmp_path / "run").mkdir()
+    text = (folder / f"{name}-class" / "config.json").read_text()
+    (tmp_path / "run" / "config.json").write_text(text)
+    with pytest.raises(UserError, match="--pretrained"):
+        finetune(_config(folder, name, pretrained=None), workdir=str(tmp_path / "run"))
+
+
 def test_a_position_table_bounds_the_rows_of_gpt2(folder, tmp_path):
     with pytest.raises(UserError, match="max_length=1024"):
         finetune(_config(folder, "gpt2", **{"data.length": 1025}), workdir=str(tmp_path / "run"))
