@@ -190,7 +190,7 @@ class Workdir:
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
         for name in ("vocab.txt", "labels.json", "reading.json", "subwords.model", "vocab.json",
-                     "merges.txt", "lock"):
+                     "merges.txt", "spiece.model", "lock"):
             if tf.io.gfile.exists(self / name):
                 tf.io.gfile.remove(self / name)
         splits = ("data/validation", "data/train")

@@ -12,7 +12,7 @@ def hold_out(table, share, seed, labels=None):
 
     Args:
         table: `Table`.
-        share: Of the rows to hold out, in (0, 1): no more, and less where equal texts are many.
+        share: Of the rows to hold out, in (0, 1), as nearly as equal texts allow.
         seed: Of the draw.
         labels: Classes `(N,)`, of which each leaves at least one text to train on; of several
             labels a row bool `(N, C)`; None: all rows are alike.
@@ -78,7 +78,19 @@ def _of_each_class(classes, rows, share, seed, kept):
     order = np.argsort(wanted - exact, kind="stable")
     order = order[counts[order] - kept > wanted[order]]
     wanted[order[:missing]] += 1
-    return _fill(classes, rows, wanted, _drawn(len(classes), seed))
+    order = _drawn(len(classes), seed)
+    held = _fill(classes, rows, wanted, order)
+    left = wanted - np.bincount(classes[held], rows[held], len(counts)).astype(np.int64)
+    total = left.sum()
+    for kind in np.argsort(-left, kind="stable"):  # one more, where that is nearer than none
+        others = order[(classes[order] == kind) & ~held[order]] if left[kind] > 0 else []
+        if len(others):
+            text = others[np.argmin(rows[others])]
+            stays = rows[others].sum() - rows[text]
+            if rows[text] <= 2 * min(left[kind], total) and stays >= max(kept, 1):
+                held[text] = True
+                total -= rows[text]
+    return held
 
 
 def _of_each_label(labels, rows, share, seed):

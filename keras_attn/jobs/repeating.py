@@ -75,7 +75,7 @@ class _Runs:
     def __init__(self, run_once, config, workdir, pretrained, strategy, virtual_devices):
         self.config = config.copy_and_resolve_references()
         self.folder = workdir or config.workdir
-        self.run_once, self.pretrained = run_once, pretrained
+        self.run_once, self.pretrained = run_once, pretrained and os.fspath(pretrained)
         self.strategy, self.virtual_devices = strategy, virtual_devices
         self.config.search.update(learning_rates=None, batch_sizes=None)
         self.config.train.seeds = 1

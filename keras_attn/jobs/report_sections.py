@@ -102,8 +102,10 @@ def runs_to_beat(results):
         return ""
     metric = "mean_squared_error" if "mean" in results["to_beat"] else "accuracy"
     half = results.get(f"{metric}_interval")
-    own = figure(results[metric]) + (f" ± {figure(half)}" if half is not None else "")
-    cells = [["this model, mean of its seeds", own], *(
+    own = [["this model, mean of its seeds",
+            figure(results[metric]) + (f" ± {figure(half)}" if half is not None else "")]
+           ] if metric in results else []  # some GLUE tasks are not measured by it
+    cells = [*own, *(
         [told[name], (value, {"class": "text"}) if isinstance(value, str) else figure(value)]
         for name, value in results["to_beat"].items())]
     return section("To beat", table("What it has to beat", ["model", metric.replace("_", " ")],

@@ -291,7 +291,13 @@ class Run:
 def _lowercase(data, pretrained):
     """Whether text is lower-cased: as the pretrained model's or the prepared text was."""
     if pretrained:
-        return pretrained.lowercase  # `Saved` has compared it with data.lowercase
+        # `Saved` has compared it with data.lowercase.
+        if isinstance(pretrained, SavedBackbone) and data.lowercase not in (
+                None, pretrained.lowercase):
+            raise UserError("data.lowercase must be that of the pretrained model, or be left out. "
+                            f"Received: data.lowercase={data.lowercase}, {pretrained.path} has "
+                            f"{pretrained.lowercase}")
+        return pretrained.lowercase
     if not (data.train and is_prepared(data.train)):
         return data.lowercase is not False
     used = read_index(data.train)["lowercase"]

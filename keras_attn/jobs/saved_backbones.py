@@ -6,8 +6,6 @@ from keras_attn.jobs.saved_run import SavedRun
 from keras_attn.training.checkpoints import check_values, variables_by_path
 from keras_attn.workdir import Workdir, run_folder
 
-NEW_HEADS = ("logits_dense", "pooler")
-
 
 class SavedBackbone(SavedRun):
     """A pretrained model, or a classifier made of it; as `Saved` of a BERT.

@@ -125,3 +125,14 @@ def test_the_share_is_of_rows():
         train, held = hold_out(_table(texts, "a" * 300), 0.1, seed)
         assert (len(train), len(held)) == (270, 30)
         assert not set(train.texts) & set(held.texts)
+
+
+@pytest.mark.parametrize("classes, texts, copies, wanted", [
+    (1, 9, 12, 12), (1, 9, 5, 5), (2, 9, 10, 20), (20, 4, 2, 16), (2, 19, 3, 12)])
+def test_texts_of_many_rows_come_as_near_as_they_can(classes, texts, copies, wanted):
+    rows = [(f"text {kind} {n}", str(kind)) for kind in range(classes) for n in range(texts)
+            for _ in range(copies)]
+    table = _table(*zip(*rows, strict=True))
+    train, held = _held(table, 0.1, 0)
+    assert len(held) == wanted and len(train) + len(held) == len(rows)
+    assert not set(train.texts) & set(held.texts) and len(set(train.labels)) == classes

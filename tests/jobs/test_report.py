@@ -234,6 +234,15 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
         ["standard deviation over seeds", "0.071"]]
 
 
+def test_runs_of_a_task_without_its_error_have_a_line_to_beat_alone(tmp_path):
+    run = {"run": "one", "learning_rate": 0.1, "batch_size": 8, "seed": 0, "pearson": 0.5}
+    results = {"runs": [run], "best_run": "one", "pearson": 0.5, "diverged": 0,
+               "to_beat": {"bag_of_bigrams": 2.5, "mean": 3.5}}
+    write_runs_report(Workdir(tmp_path), results, ["pearson"], ["one"])
+    assert _read(tmp_path).tables["What it has to beat"][1:] == [
+        ["bag of bigrams", "2.500"], ["always the mean of training", "3.500"]]
+
+
 def test_of_many_classes_the_most_confused_are_shown(tmp_path):
     labels = tuple(f"class {number:03d}" for number in range(150))
     config = config_of(tmp_path, ("a text",), labels)
