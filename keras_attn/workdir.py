@@ -59,9 +59,14 @@ def run_folder(folder):
     if not isinstance(found, dict) or "best_run" not in found:
         return folder
     name = found["best_run"]
-    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
-        raise UserError(f"{path} must name its best_run, a folder beside it. Received: {name!r}")
+    check_run_name(name, path)
     return posixpath.join(folder, name)
+
+
+def check_run_name(name, path):
+    """Raises UserError unless a name in a results.json is that of a folder beside it."""
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
+        raise UserError(f"{path} must name its runs, folders beside it. Received: {name!r}")
 
 
 class Workdir:

@@ -51,11 +51,16 @@ def shared_rows(first, second):
     return sum(_folded(texts) in known for texts in _texts(second))
 
 
-def differing_labels(table):
-    """How many texts, equal but for case and blanks, have rows with different labels."""
+def differing_labels(table, labels):
+    """How many texts, equal but for case and blanks, have rows with different labels.
+
+    Args:
+        table: `Table`.
+        labels: Of its rows, encoded: `(N,)` or `(N, C)`.
+    """
     found = {}
-    for texts, label in zip(_texts(table), table.labels, strict=True):
-        found.setdefault(_folded(texts), set()).add(label)
+    for texts, label in zip(_texts(table), np.asarray(labels), strict=True):
+        found.setdefault(_folded(texts), set()).add(label.tobytes())
     return sum(len(labels) > 1 for labels in found.values())
 
 

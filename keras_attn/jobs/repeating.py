@@ -12,7 +12,7 @@ from keras_attn.jobs.report import NAME, write_runs_report
 from keras_attn.jobs.report_numbers import mean_scores
 from keras_attn.training.best import score
 from keras_attn.training.metrics import metrics_among, over_seeds, told_over_seeds
-from keras_attn.workdir import Workdir, check_same
+from keras_attn.workdir import Workdir, check_run_name, check_same, run_folder
 
 
 def is_repeated(config):
@@ -165,11 +165,16 @@ def seeds_of(folder):
         Their entries of results.json; [] for the folder of a single run, or of none.
     """
     workdir = Workdir(folder)
-    results = None if workdir.read_json("config.json") else workdir.read_json("results.json")
-    runs = results.get("runs") if isinstance(results, dict) else None
-    best = [run for run in runs or () if run["run"] == results["best_run"]]
-    return [run for run in runs or () if "diverged" not in run and all(
-        run[name] == best[0][name] for name in ("learning_rate", "batch_size"))]
+    if run_folder(folder) == folder:  # which checks the name of the best
+        return []
+    results = workdir.read_json("results.json")
+    runs = {run["run"]: run for run in results.get("runs", ())}
+    best = runs.get(results["best_run"])
+    found = [run for run in runs.values() if best and "diverged" not in run and all(
+        run[name] == best[name] for name in ("learning_rate", "batch_size"))]
+    for run in found:
+        check_run_name(run["run"], workdir / "results.json")
+    return found
 
 
 def _table(runs, names):

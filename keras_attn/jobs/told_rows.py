@@ -29,7 +29,8 @@ def tell_rows(run, tables, targets, examples, validation_examples):
     tell_few_rows(run, examples.num_examples, "rows")
     for count, what in (
             (sum(not text.strip() for text in train.texts), "training rows have no text"),
-            (differing_labels(train), "training texts are there with different labels"),
+            (differing_labels(train, targets.encoded["train"]),
+             "training texts are there with different labels"),
             (sum(map(_quoted, train.texts)), "texts are in quotes, with quotes doubled inside: "
              "that is CSV (data.format=csv), in TSV they are part of the text")):
         if count:
@@ -63,9 +64,9 @@ def warn_of_rare_labels(run, labels):
     counts = collections.Counter(labels)
     alone = sum(count == 1 for count in counts.values())
     if 2 * alone > len(labels):
-        run.say(f"warning: {alone:,} of {len(labels):,} rows have a label of their own: is "
-                f"data.label={run.config.data.label} the column of classes? Numbers that measure "
-                "are for data.task=regression")
+        run.say(f"warning: {alone:,} of {len(labels):,} rows have a label of their own: are "
+                f"they classes (data.label={run.config.data.label}, data.format)? Numbers that "
+                "measure are for data.task=regression")
 
 
 def _warn_of_one_class(run, table, targets, name, then):

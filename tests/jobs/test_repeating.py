@@ -11,7 +11,7 @@ from scipy import stats
 from keras_attn import finetune, load
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import DivergedError, UserError
-from keras_attn.jobs.repeating import repeat
+from keras_attn.jobs.repeating import repeat, seeds_of
 
 
 def _config(folder, **fields):
@@ -132,6 +132,14 @@ def test_a_folder_of_runs_names_a_folder_in_it(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps({"best_run": "../elsewhere"}))
     with pytest.raises(UserError, match="beside it"):
         load(str(tmp_path))
+
+
+def test_no_run_of_a_folder_lies_outside(tmp_path):
+    run = {"learning_rate": 1, "batch_size": 2, "seed": 0}
+    (tmp_path / "results.json").write_text(json.dumps(
+        {"best_run": "one", "runs": [{"run": "one", **run}, {"run": "../elsewhere", **run}]}))
+    with pytest.raises(UserError, match="beside it"):
+        seeds_of(str(tmp_path))
 
 
 def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
