@@ -134,32 +134,34 @@ class ClassificationExamples:
         return first, np.zeros_like(first)
 
     def _token_arrays(self, rows, width):
-        first = self._first[rows][:, None]
-        second = self._second[rows][:, None]
-        column = np.arange(width)[None, :]
-        before, between, after = self._layout[:3]
-        row = np.arange(len(rows))
+        column, row = np.arange(width)[None, :], np.arange(len(rows))
         ids = np.full((len(rows), width), self.pad_id, np.int32)
-        ids[:, :len(before)] = before
-        end = len(before) + first  # of the first text, where the marks after it begin
-        inside = (column >= len(before)) & (column < end)
-        ids[inside] = self._ids[(self._starts[rows][:, None] + column - len(before))[inside]]
-        start = end + len(between)
+        end = np.zeros(len(rows), np.int64)  # of what is in each row already
+
+        def put(marks):
+            for mark in marks:
+                ids[row, end] = mark
+                end[:] += 1
+
+        def put_text(tokens, starts, lengths):
+            begin = end[:, None].copy()
+            end[:] += lengths[rows]
+            inside = (column >= begin) & (column < end[:, None])
+            ids[inside] = tokens[(starts[rows][:, None] + column - begin)[inside]]
+            return begin
+
+        before, between, after = self._layout[:3]
+        put(before)
+        begin = put_text(self._ids, self._starts, self._first)
         if self._paired:
-            for number, mark in enumerate(between):
-                ids[row, end[:, 0] + number] = mark
-            end = start + second
-            inside = (column >= start) & (column < end)
-            ids[inside] = self._pair_ids[
-                (self._pair_starts[rows][:, None] + column - start)[inside]]
-        for number, mark in enumerate(after):
-            ids[row, end[:, 0] + number] = mark
-        last = end + len(after) - 1
-        segments = (self._paired & (column >= start) & (column <= last)).astype(np.int32)
+            put(between)
+            begin = put_text(self._pair_ids, self._pair_starts, self._second)
+        put(after)
+        real = column < end[:, None]
+        segments = (self._paired & real & (column >= begin)).astype(np.int32)
         if self._layout.last_segment is not None:
-            segments[row, last[:, 0]] = self._layout.last_segment
-        return {"token_ids": ids, "segment_ids": segments,
-                "padding_mask": (column <= last).astype(np.int32)}
+            segments[row, end - 1] = self._layout.last_segment
+        return {"token_ids": ids, "segment_ids": segments, "padding_mask": real.astype(np.int32)}
 
     def _epoch_order(self, epoch):
         if not self._shuffle:

@@ -86,8 +86,7 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
                            task.kind) if newest else {}
 
         results = run.train(
-            lambda: build_model(run, family, family.classifier, architecture,
-                                f"{family.name.removesuffix('_encoder')}_classifier", **heads),
+            lambda: build_model(run, family, family.classifier, architecture, **heads),
             lambda model: run.assign_pretrained(model, new),
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),

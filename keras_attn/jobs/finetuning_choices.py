@@ -92,7 +92,7 @@ def choose_best(config, names, validation, compared):
     return Best(metric, config.patience)
 
 
-def build_model(run, family, kind, architecture, name, **heads):
+def build_model(run, family, kind, architecture, **heads):
     """A model of a run, with its lowest layers frozen as `train.freeze` says.
 
     Args:
@@ -100,13 +100,12 @@ def build_model(run, family, kind, architecture, name, **heads):
         family: `Family`.
         kind: Class of the model, which takes a backbone.
         architecture: Arguments of the backbone.
-        name: Of the model.
         heads: Other arguments of the model.
     """
     train = run.config.train
     backbone = family.backbone(**architecture, dtype=train.precision, seed=train.seed,
                                name=family.name)
-    model = kind(backbone, **heads, dtype=train.precision, name=name)
+    model = kind(backbone, **heads, dtype=train.precision)
     model.build()
     # The embeddings are below the lowest layer.
     for part in backbone.variables_by_depth()[:train.freeze + 1 if train.freeze else 0]:

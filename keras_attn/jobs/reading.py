@@ -88,8 +88,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             run.assign_pretrained(model, ("span_dense",) if other else ())
 
         results = run.train(
-            lambda: build_model(run, BERT, BertQuestionAnswerer, architecture,
-                                "bert_question_answerer"),
+            lambda: build_model(run, BERT, BertQuestionAnswerer, architecture),
             first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
         threshold = results.get("threshold", threshold)
         _write_threshold(run, threshold)

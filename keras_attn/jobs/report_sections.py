@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_attn.jobs.report_charts import Chart, interval_bar
 from keras_attn.jobs.report_numbers import (
+    Scores,
     calibration,
     class_scores,
     most_confused,
@@ -80,14 +81,20 @@ def classes(names, actual, predicted, training, every):
         training: Training rows of each class.
     """
     found, macro, micro = class_scores(actual, predicted, every)
-    cells = [[isolated(name), *map(figure, scores), f"{count:,}", f"{learned:,}"]
-             for name, scores, count, learned in zip(names, found, actual.sum(axis=0), training,
-                                                     strict=True)]
-    totals = [f"{actual.sum():,}", f"{training.sum():,}"]
+    return _scores_of_classes("Scores of the classes", names, found, macro, micro,
+                              {"validation": actual.sum(axis=0), "training": training},
+                              [f"{actual.sum():,}", f"{training.sum():,}"])
+
+
+def _scores_of_classes(title, names, each, macro, micro, counts, totals):
+    """Section of a table: `Scores` of each class and their averages, counts by what they are."""
+    cells = [[isolated(name), *map(figure, scores), *(f"{count:,}" for count in of_class)]
+             for name, scores, of_class in zip(names, each, zip(*counts.values(), strict=True),
+                                               strict=True)]
     foot = [["macro average", *map(figure, macro), *totals],
             ["micro average", *map(figure, micro), *totals]]
-    heads = ["class", "precision", "recall", "F1", "validation", "training"]
-    return section("Classes", table("Scores of the classes", heads, cells, foot))
+    return section("Classes", table(title, ["class", "precision", "recall", "F1", *counts], cells,
+                                    foot))
 
 
 def runs_to_beat(results):
@@ -120,14 +127,13 @@ def mean_classes(results):
     """
     if "classes" not in results:
         return ""
-    names = ("precision", "recall", "f1")
-    cells = [[isolated(name), *(figure(scores[kind]) for kind in names), f"{scores['rows']:,}"]
-             for name, scores in results["classes"].items()]
-    foot = [[f"{average} average", *(figure(results[average][kind]) for kind in names), ""]
-            for average in ("macro", "micro")]
-    return section("Classes", table("Mean scores of the classes",
-                                    ["class", "precision", "recall", "F1", "validation"], cells,
-                                    foot))
+    def read(scores):
+        return Scores(*(scores[name] for name in Scores._fields))
+
+    found = results["classes"]
+    return _scores_of_classes("Mean scores of the classes", found, map(read, found.values()),
+                              read(results["macro"]), read(results["micro"]),
+                              {"validation": [scores["rows"] for scores in found.values()]}, [""])
 
 
 def confusion(names, labels, predicted):
