@@ -1,5 +1,5 @@
-"""Finetunes a BERT to classify texts or pairs, to predict a number or to find answers; or trains a
-Transformer to translate.
+"""Finetunes a BERT to classify texts or pairs, to predict a number or to find answers, a GPT-2 or
+an XLNet to do the first two; or trains a Transformer to translate.
 
     python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv

@@ -6,8 +6,8 @@
 
 The file has the columns that the model was trained on; for one of reading comprehension
 it is SQuAD's; a translator takes two aligned files, or a table as --source alone. Prints a line
-for each metric and each class; --output has confusions, too. Of a folder of several seeds each is
-measured: their mean, and how far it can be trusted.
+for each metric and each class; --output of a single run has confusions, too. Of a folder of several
+seeds each is measured: their mean, and how far it can be trusted.
 """
 
 import contextlib

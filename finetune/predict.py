@@ -8,8 +8,9 @@ Files hold the columns that the model was trained on (other columns are
 ignored; a .txt file holds one text a line), or those of GLUE's test files if it
 was trained on a GLUE task. The output has one row for each row of the input, in
 its order: label, then the probability of each class. It is TSV, CSV or JSONL,
-as its name ends; TSV on the terminal. With --on_bad_text=skip rows that cannot be
-read are left out, and each row begins with its file and line.
+as its name ends; TSV on the terminal. With --on_bad_text=skip, or where the
+training skipped, rows that cannot be read are left out, and each row begins with its
+file and line: the number of a record in Parquet, TFDS and a list of JSON.
 
     python -m finetune.predict --workdir=runs/squad --text=QUESTION --text_pair=PASSAGE
     python -m finetune.predict --workdir=runs/squad --input=questions.json --output=answers.json

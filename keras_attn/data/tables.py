@@ -120,7 +120,7 @@ def read_table(source, *, text, text_pair=None, label=None, **options):
 
 
 class iterate_rows:
-    """Reads a source row by row, in order, in constant memory.
+    """Reads a source row by row, in order, in constant memory but for a list of JSON.
 
     Args:
         source: A file, a glob, a list of them or the same separated by commas,

@@ -58,11 +58,11 @@ class Embedder:
     """A BERT that turns texts into vectors.
 
     Args:
-        saved: `Saved`.
+        saved: `Saved`, or for classifiers `SavedBackbone`.
 
     Attributes:
         model: The Keras model.
-        tokenizer: The `WordPieceTokenizer`.
+        tokenizer: That of the model.
         config: Of the run that made it.
     """
 
@@ -200,7 +200,7 @@ class MaskFiller(Embedder):
 
 
 class Predictor(Embedder):
-    """A finetuned BERT, which classifies texts besides.
+    """A finetuned BERT, GPT-2 or XLNet, which classifies texts besides.
 
     Attributes:
         labels: Names of the classes, in the order of the probabilities; empty for regression.

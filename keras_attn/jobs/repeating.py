@@ -152,7 +152,7 @@ class _Runs:
 
 
 def _settings(config, pretrained=None):
-    """The fields that all runs of a folder share, whatever is asked for anew."""
+    """The fields that a folder of runs keeps: all but its place, the search and how many seeds."""
     fields = config.to_dict()
     del fields["workdir"], fields["search"], fields["train"]["seeds"]
     return {**fields, "pretrained": pretrained or config.pretrained}
