@@ -7,15 +7,14 @@ import gzip
 import json
 import random
 import sys
-from collections import Counter
 
 import numpy as np
 import pyarrow as arrow
 import pytest
 from pyarrow import parquet
+from refused_tables import refused
 
 from keras_attn.data import table_formats
-from keras_attn.data.sources import plan_source, read_task
 from keras_attn.data.table_formats import header_names
 from keras_attn.data.tables import iterate_rows, read_table, told_counts
 from keras_attn.errors import UserError
@@ -33,13 +32,6 @@ def _nasty_fields(seed, rows, signs):
         ["".join(source.choices(signs, k=source.randrange(1, 12))) for _ in range(3)]
         for _ in range(rows)
     ]
-
-
-def _refused(match, source, **options):
-    with pytest.raises(UserError, match=match) as caught:
-        read_table(source, **{"text": "text", **options})
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -90,8 +82,8 @@ def test_a_list_of_json_has_the_rows_of_its_objects(tmp_path):
         assert [row[:1] + row[2:3] for row in iterate_rows(path, text="text", label="label",
                                                            on_bad_text="skip")] == [
             ("a [b]", "1"), ("ü\n", "2")]
-        assert "row 3" in _refused("text", path)
-    assert "t.json" in _refused("whole list", _write(tmp_path / "t.json", '[{"text": "a"},'))
+        assert "row 3" in refused("text", path)
+    assert "t.json" in refused("whole list", _write(tmp_path / "t.json", '[{"text": "a"},'))
 
 
 def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):
@@ -129,7 +121,7 @@ def test_what_is_no_parquet_or_has_no_rows_is_said(tmp_path):
     (tmp_path / "none.parquet").write_bytes(b"")
     for name, message in (("empty", "A file with rows is needed"), ("cut", "readable Parquet"),
                           ("none", "readable Parquet")):
-        _refused(f"{message}.*{name}", str(tmp_path / f"{name}.parquet"), label="label")
+        refused(f"{message}.*{name}", str(tmp_path / f"{name}.parquet"), label="label")
     with pytest.raises(UserError, match="did you mean label"):
         read_table(str(tmp_path / "whole.parquet"), text="text", label="lable")
 
@@ -168,10 +160,10 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
 
 def test_a_row_has_the_fields_of_its_header(tmp_path):
     path = _write(tmp_path / "t.tsv", "text\tlabel\na\tx\t\t\nb\ttab in text\ty\n")
-    assert _refused("2 fields of the header", path, label="label").endswith("line 3")
+    assert refused("2 fields of the header", path, label="label").endswith("line 3")
     table = read_table(path, text="text", label="label", on_bad_text="skip")
     assert (table.texts, table.skipped) == (["a"], {"fields": 1})
-    _refused("One column 'text'", _write(tmp_path / "t.csv", "text,text\na,b\n"))
+    refused("One column 'text'", _write(tmp_path / "t.csv", "text,text\na,b\n"))
 
 
 def test_numbered_columns_mean_no_header(tmp_path):
@@ -180,8 +172,8 @@ def test_numbered_columns_mean_no_header(tmp_path):
         table = read_table(path, text=text, label=label)
         assert (table.texts, table.labels) == (["one", "two"], ["1", "0"])
     assert read_table(path, text=2, header=True).texts == ["two"]
-    _refused("numbers in a file without a header", path, text="s", header=False)
-    _refused("at least 4 fields", path, text=3)
+    refused("numbers in a file without a header", path, text="s", header=False)
+    refused("at least 4 fields", path, text=3)
 
 
 def test_the_names_of_a_header_are_those_of_the_first_line(tmp_path):
@@ -207,7 +199,7 @@ def test_given_encodings_are_read(tmp_path, encoding):
 
 def test_undecodable_lines_are_an_error_or_counted(tmp_path):
     path = _write(tmp_path / "t.tsv", b"text\nfine\nna\xefve\nalso fine\n")
-    message = _refused("utf-8", path)
+    message = refused("utf-8", path)
     assert message.endswith(f"{path}, line 3")
     table = read_table(path, text="text", on_bad_text="skip")
     assert (table.texts, table.skipped) == (["fine", "also fine"], {"encoding": 1})
@@ -216,7 +208,7 @@ def test_undecodable_lines_are_an_error_or_counted(tmp_path):
 
 def test_half_a_surrogate_pair_in_json_is_bad_text(tmp_path):
     path = _write(tmp_path / "t.jsonl", '{"text": "a"}\n{"text": "\\ud83d"}\n')
-    assert _refused("utf-8", path).endswith("line 2")
+    assert refused("utf-8", path).endswith("line 2")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +225,7 @@ def test_bad_rows_are_an_error_or_counted(tmp_path, name, bad, reason, need):
     good = {"t.tsv": "x\ta", "t.csv": "x,a", "t.jsonl": '{"text": "a", "label": "x"}'}[name]
     header = {"t.tsv": ["label\ttext"], "t.csv": ["label,text"], "t.jsonl": []}[name]
     path = _write(tmp_path / name, "\n".join([*header, good, bad, good, ""]))
-    assert _refused(need, path, label="label").endswith(f"line {len(header) + 2}")
+    assert refused(need, path, label="label").endswith(f"line {len(header) + 2}")
     table = read_table(path, text="text", label="label", on_bad_text="skip")
     assert (table.texts, table.skipped) == (["a", "a"], {reason: 1})
     assert table.lines.tolist() == [len(header) + 1, len(header) + 3]
@@ -241,7 +233,7 @@ def test_bad_rows_are_an_error_or_counted(tmp_path, name, bad, reason, need):
 
 def test_an_unclosed_quote_is_found_where_it_opens(tmp_path):
     path = _write(tmp_path / "t.csv", 'text\na\n"never closed\nb\nc\n')
-    assert _refused("Well-formed CSV", path).endswith("line 3")
+    assert refused("Well-formed CSV", path).endswith("line 3")
 
 
 def test_long_csv_fields_are_read(tmp_path):
@@ -254,7 +246,7 @@ def test_label_text_lines_are_split_at_the_first_blank(tmp_path):
     table = read_table(path, text="text", label="label", format="label_text", encoding="latin-1")
     assert table.labels == ["5", "0", "3"]
     assert table.texts == ["How far ?", "café  noir", ""]
-    assert "line 2" in _refused("utf-8", path, label="label", format="label_text")
+    assert "line 2" in refused("utf-8", path, label="label", format="label_text")
 
 
 def test_text_lines_need_no_columns(tmp_path):
@@ -291,38 +283,38 @@ def test_iterating_twice_counts_once(tmp_path):
 
 def test_missing_things_are_named(tmp_path):
     path = _write(tmp_path / "t.tsv", "sentence\tlabel\na\tx\nb\t\n")
-    message = _refused("sentence, label", path, text="sentense")
+    message = refused("sentence, label", path, text="sentense")
     assert message.endswith("; did you mean sentence?")
-    assert _refused("label", path, text="sentence", label="label").endswith("line 3")
+    assert refused("label", path, text="sentence", label="label").endswith("line 3")
     records = _write(tmp_path / "t.jsonl", '{"text": "a"}\n{"txt": "b"}\n')
-    assert "line 2" in _refused("txt", records)
-    assert "line 1" in _refused("label", _write(tmp_path / "n.jsonl", '{"text": 1, "label": null}'),
+    assert "line 2" in refused("txt", records)
+    assert "line 1" in refused("label", _write(tmp_path / "n.jsonl", '{"text": 1, "label": null}'),
                                 label="label")  # fmt: skip
-    _refused("does not exist", str(tmp_path / "nope.tsv"))
-    _refused("is a folder", str(tmp_path))
-    _refused("pattern that matches", str(tmp_path / "nope*.tsv"))
-    _refused("file is needed", "")
-    _refused("file is needed", [])
-    _refused("ends in", _write(tmp_path / "t.xlsx", "a"))
-    _refused("text column", path, text=None)
+    refused("does not exist", str(tmp_path / "nope.tsv"))
+    refused("is a folder", str(tmp_path))
+    refused("pattern that matches", str(tmp_path / "nope*.tsv"))
+    refused("file is needed", "")
+    refused("file is needed", [])
+    refused("ends in", _write(tmp_path / "t.xlsx", "a"))
+    refused("text column", path, text=None)
 
 
 def test_unknown_options_are_named(tmp_path):
     path = _write(tmp_path / "t.tsv", "text\na\n")
-    _refused("encoding", path, encoding="utf-9")
-    _refused("on_bad_text", path, on_bad_text="ignore")
-    _refused("format", path, format="xml")
+    refused("encoding", path, encoding="utf-9")
+    refused("on_bad_text", path, on_bad_text="ignore")
+    refused("format", path, format="xml")
 
 
 @pytest.mark.parametrize("name", ["t.tsv", "t.csv", "t.jsonl", "t.txt", "t.tsv.gz"])
 def test_empty_files_are_an_error(tmp_path, name):
     path = _write(tmp_path / name, "")
-    assert "empty file" in _refused("rows", path)
+    assert "empty file" in refused("rows", path)
 
 
 def test_a_header_alone_is_an_error_only_for_a_table(tmp_path):
     path = _write(tmp_path / "t.tsv", "text\n")
-    _refused("At least one row", path)
+    refused("At least one row", path)
     assert list(iterate_rows(path, text="text")) == []
 
 
@@ -330,130 +322,10 @@ def test_broken_gzip_files_are_an_error(tmp_path):
     whole = gzip.compress(b"text\n" + random.Random(0).randbytes(4000).hex().encode())
     cut = tmp_path / "cut.tsv.gz"
     cut.write_bytes(whole[:-1000])
-    _refused("whole .gz", str(cut))
+    refused("whole .gz", str(cut))
     plain = tmp_path / "plain.tsv.gz"
     plain.write_bytes(b"text\na\n")
-    _refused("whole .gz", str(plain))
-
-
-def _store(folder, name, labels_of=lambda labels: labels, **splits):
-    """A TFDS data set of texts and labels; -1 is a hidden label."""
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
-
-    def split(texts, labels):
-        constant = tf.constant if isinstance(labels[0], int) else tf.ragged.constant
-        columns = {"text": texts, "label": constant(labels, tf.int64)}
-        return tf.data.Dataset.from_tensor_slices(columns)
-
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name=name,
-        version="1.0.0",
-        data_dir=folder,
-        features=tfds.features.FeaturesDict({
-            "text": tfds.features.Text(),
-            "label": labels_of(tfds.features.ClassLabel(names=["no", "yes"])),
-        }),
-        split_datasets={key: split(*columns) for key, columns in splits.items()},
-    )
-    tfds.core.add_data_dir(str(folder))
-
-
-def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
-    _store(tmp_path, "toy_reviews", train=(["a", "é\tü", "c"], [0, 1, 1]), test=(["x"], [-1]))
-    columns = {"text": "text", "label": "label"}
-    for source in ("tfds:toy_reviews", "tfds:toy_reviews:1.0.0", "tfds:toy_reviews:1.0.0:train"):
-        table = read_table(source, **columns)
-        assert sorted(zip(table.texts, table.labels, strict=True)) == [
-            ("a", "no"), ("c", "yes"), ("é\tü", "yes")
-        ]  # fmt: skip
-    assert len(read_table("tfds:toy_reviews:train[1:]", **columns)) == 2
-    assert len(read_table("tfds:toy_reviews:train+test", text="text")) == 4
-    assert read_table("tfds:toy_reviews:test", text="text").texts == ["x"]
-    assert "example 1" in _refused("label", "tfds:toy_reviews:test", label="label")
-    _refused("one of train, test.*Received: tran", "tfds:toy_reviews:tran")
-    _refused("one of train, test.*Received: all", "tfds:toy_reviews:all[0:7]")
-    _refused("must hold an example", "tfds:toy_reviews:train[0:0]")
-    _refused("did you mean text", "tfds:toy_reviews", text="texts")
-    _refused("not found", "tfds:toy_revue")
-    _refused("not found", "tfds:toy_reviews:2.0.0")
-    _refused(r"tfds:NAME\[/CONFIG\]", "tfds:")
-
-
-def test_a_tfds_name_without_a_split_is_that_of_the_split_asked_for(tmp_path):
-    _store(tmp_path, "two_splits", train=(["a"], [0]), validation=(["v"], [1]))
-    table = read_table("tfds:two_splits", text="text", split="validation")
-    assert table.texts == ["v"]
-    assert table.where(0) == "tfds:two_splits:validation, example 1"
-    assert read_table("tfds:two_splits:train", text="text", split="validation").texts == ["a"]
-    _refused("one of train, validation, .*Received: test", "tfds:two_splits", split="test")
-
-
-def test_every_split_that_tfds_can_name_is_read_once(tmp_path):
-    texts = [sign * 40 for sign in "abcdxyz"]
-    _store(tmp_path, "split_texts", train=(texts[:4], [0] * 4), test=(texts[4:], [1] * 3))
-    for split, number in (("train+test", 7), ("all", 7), ("train[:2]+test", 5), ("test", 3)):
-        table = read_table(f"tfds:split_texts:{split}", text="text")
-        assert len(table) == len(set(table.texts)) == number
-        plan = plan_source(f"tfds:split_texts:{split}", tokens_per_shard=1)
-        read = [read_task(plan, task, Counter()) for task in range(len(plan["tasks"]))]
-        found = [text for documents in read for (text,) in documents]
-        assert len(found) == len(set(found)) == number and set(found) <= set(texts)
-
-
-def test_undecodable_tfds_text_is_an_error_or_counted(tmp_path):
-    _store(tmp_path, "latin_reviews", train=([b"na\xefve", b"fine"], [0, 1]))
-    assert "example" in _refused("utf-8.*on_bad_text=skip", "tfds:latin_reviews")
-    table = read_table("tfds:latin_reviews", text="text", on_bad_text="skip")
-    assert (table.texts, table.skipped) == (["fine"], {"encoding": 1})
-
-
-def _failures():
-    from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
-    from tensorflow_datasets.core.download.util import DownloadError
-
-    return [
-        DownloadError("Failed to get url http://x. HTTP code: 404."),
-        NonMatchingChecksumError("Artifact http://x has wrong checksum:\n* Expected: 1\n* Got: 2"),
-        ConnectionError("Max retries exceeded"),
-        AssertionError("Manual directory x does not exist or is empty. Create it\nand download"),
-        ModuleNotFoundError("No module named 'mwparserfromhell'"),
-    ]
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_a_download_that_fails_is_an_error_in_one_line(tmp_path, monkeypatch, number):
-    import tensorflow_datasets as tfds
-
-    failure = _failures()[number]
-    name = f"unreachable_reviews{number}"
-
-    def split_generators(self, manager):
-        raise failure
-
-    members = {
-        "VERSION": tfds.core.Version("1.0.0"),
-        "_info": lambda self: tfds.core.DatasetInfo(
-            builder=self, features=tfds.features.FeaturesDict({"text": tfds.features.Text()})
-        ),
-        "_split_generators": split_generators,
-        "_generate_examples": lambda self: iter(()),
-        "__module__": __name__,
-    }
-    type(f"UnreachableReviews{number}", (tfds.core.GeneratorBasedBuilder,), members)
-    monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
-    message = _refused("name local files. Received: tfds:unreachable", f"tfds:{name}")
-    assert str(failure).splitlines()[0] in message
-
-
-def test_several_labels_of_a_tfds_example_are_a_list(tmp_path):
-    import tensorflow_datasets as tfds
-
-    _store(tmp_path, "toy_tags", tfds.features.Sequence, train=(["a", "b", "c"], [[0, 1], [], [1]]))
-    table = read_table("tfds:toy_tags", text="text", label="label")
-    assert sorted(zip(table.texts, table.labels, strict=True)) == [
-        ("a", '["no", "yes"]'), ("b", "[]"), ("c", '["yes"]')
-    ]  # fmt: skip
+    refused("whole .gz", str(plain))
 
 
 @pytest.mark.parametrize("after", ["", '"late",1\n'])  # the quote is closed nowhere, too late
@@ -498,7 +370,7 @@ def test_decimals_and_dates_of_parquet_are_written_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["rot13", "zlib", "undefined"])
-def test_what_is_no_encoding_of_text_is_refused(tmp_path, encoding):
+def test_what_is_no_encoding_of_text_isrefused(tmp_path, encoding):
     (tmp_path / "a.tsv").write_text("text\nx\n")
     with pytest.raises(UserError, match="encoding must be known to Python"):
         read_table(str(tmp_path / "a.tsv"), text="text", encoding=encoding)
