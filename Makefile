@@ -22,7 +22,7 @@ model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 help:
 	@echo 'make install       make $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test          the tests, under 10 minutes on 2 cores'
+	@echo 'make test          the tests, about 12 minutes on 2 cores'
 	@echo 'make test-browser  the report in headless Chromium, which it installs as root if there is none'
 	@echo 'make test-slow     the long tests: kills, workers, backends, the oldest TensorFlow'
 	@echo 'make lint          the linter'
