@@ -41,7 +41,7 @@ _WAYS = {
         "BertForPreTraining.from_pretrained(folder)(torch.arange(128)[None])"),
     "keras-attn, convert to a workdir": (
         "import tensorflow, safetensors, h5py\nfrom keras_attn import convert\n"
-        "from keras_attn.convert import tasks, workdirs, huggingface",
+        "from keras_attn.convert.bert import tasks, workdirs, huggingface",
         "convert(folder, target, lowercase=True)"),
     "transformers, from_ and save_pretrained": (
         "import torch\nfrom transformers import BertForPreTraining",

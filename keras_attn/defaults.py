@@ -248,7 +248,7 @@ _PERMUTATION_MODELING = {
         "task": ("permutation_modeling", "what is learnt"),
         "vocab": (str, "sentencepiece model with XLNet's marks, or a folder with spiece.model; "
                        "without: that of `pretrained`, else trained on data.train"),
-        "lowercase": (False, "whether text is lower-cased"),
+        "lowercase": (bool, "whether text is lower-cased; without: as `pretrained`, or no"),
         "predicted_fraction": (1 / 6, "share of tokens to tell, 1 / K in the paper"),
         "spans": (True, "tell spans of whole words"),
         "bidirectional": (False, "every other row holds its text from the end on"),

@@ -1,4 +1,4 @@
-"""BERT checkpoints of other libraries: read, written, changed into each other."""
+"""Checkpoints of BERT, GPT-2 and XLNet of other libraries: read, written, converted."""
 
 import dataclasses
 import importlib
@@ -11,53 +11,90 @@ import types
 from keras_attn.convert.hub import local_folder
 from keras_attn.errors import UserError
 
-# Name: module.
-FORMATS = {"workdir": "workdirs", "huggingface": "huggingface", "kerashub": "kerashub",
-           "google": "google"}
+# Formats of each family; those of a family have a module each in the package of its name.
+FAMILIES = {
+    "bert": ("workdir", "huggingface", "kerashub", "google"),
+    "gpt2": ("workdir", "huggingface", "kerashub", "openai"),
+    "xlnet": ("workdir", "huggingface", "google"),
+}
+FORMATS = tuple(dict.fromkeys(name for formats in FAMILIES.values() for name in formats))
+# Files that tell what a folder of TensorFlow 1 holds.
+_CONFIGS = {"bert_config.json": ("bert", "google"), "hparams.json": ("gpt2", "openai"),
+            "xlnet_config.json": ("xlnet", "google")}
+_BACKBONES = {"keras_hub>GPT2Backbone": "gpt2"}
 
 
-def _module(format):
-    return importlib.import_module(f"keras_attn.convert.{FORMATS[format]}")
+def _module(family, format):
+    if format != "workdir":
+        name = f"{family}.{format}"
+    else:
+        name = "bert.workdirs" if family == "bert" else "workdirs"
+    return importlib.import_module(f"keras_attn.convert.{name}")
 
 
 def detect(folder):
-    """Returns the name of the format of a folder, or of the checkpoint of that name in it.
+    """Returns names of family and format of a folder, or of the checkpoint of that name in it.
 
     Raises:
-        UserError: If it is none of `FORMATS`.
+        UserError: If it is none of `FAMILIES`.
     """
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
     import tensorflow as tf
 
+    from keras_attn.convert.safetensors_files import PICKLES, refused_pickle
+    from keras_attn.convert.tensorflow_files import folder_and_name
     from keras_attn.json_files import read_json
 
     path = posixpath.join(folder, "config.json")
     if tf.io.gfile.exists(path):
         found = read_json(path)
         found = found if isinstance(found, dict) else {}
-        # Whatever else it is, the reader of workdirs says what is wrong with it.
-        format = "huggingface" if "model_type" in found else \
-            "kerashub" if "registered_name" in found else "workdir"
+        # Whatever else it is, the reader of a BERT says what is wrong with it.
+        if "model_type" in found:
+            family = found["model_type"] if found["model_type"] in ("gpt2", "xlnet") else "bert"
+            format = "huggingface"
+        elif "registered_name" in found:
+            family, format = _BACKBONES.get(str(found["registered_name"]), "bert"), "kerashub"
+        else:
+            family, format = _family_of_run(found.get("kind")), "workdir"
         if format != "workdir":
             _check_local(folder)
-        return format
-    if _module("google").is_folder(folder):
-        return "google"
-    if os.path.isfile(folder) and folder.endswith(_module("huggingface").PICKLES):
-        raise _module("huggingface").refused_pickle(folder)
-    raise UserError("A folder with a model is needed: a checkpoint of google-research/bert with "
-                    "its bert_config.json, or a run, a folder of transformers or a preset of "
+        return family, format
+    for name, found in _CONFIGS.items():
+        if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
+            return found
+    if os.path.isfile(folder) and folder.endswith(PICKLES):
+        raise refused_pickle(folder)
+    raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
+                    f"{', '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
                     f"KerasHub with its config.json. Received: {folder}")
 
 
+def _family_of_run(kind):
+    from keras_attn.families import BERT, family_of_kind
+
+    family = family_of_kind(kind)
+    return "bert" if family is BERT else family.name
+
+
+def family_of(folder):
+    """Name of the family whose model a folder of any format holds; None if it holds none."""
+    from keras_attn.workdir import run_folder
+
+    try:
+        return detect(run_folder(local_folder(folder)))[0]
+    except UserError:
+        return None
+
+
 def read(folder):
-    """Reads a BERT from a folder of any format; its weights when they are used.
+    """Reads a model from a folder of any format; its weights when they are used.
 
     Args:
         folder: A folder, or `hf:NAME[@REVISION]` of the Hugging Face Hub.
 
     Returns:
-        A `StoredBert`.
+        A `StoredBert`, or a `StoredModel` of another family.
     """
     from keras_attn.workdir import run_folder
 
@@ -65,7 +102,10 @@ def read(folder):
 
 
 def _read(folder):
-    stored = _module(detect(folder)).read(folder)
+    family, format = detect(folder)
+    stored = _module(family, format).read(folder)
+    if family != "bert":
+        return stored
     return dataclasses.replace(stored, vocabulary=_fitted(stored, folder))
 
 
@@ -86,13 +126,14 @@ def _check_local(folder):
 
 
 def convert(source, target, format=None, *, task=None, new_heads=False, lowercase=None):
-    """Writes a BERT in another format; no digit of a weight changes.
+    """Writes a model in another format; no digit of a weight changes.
 
     Args:
         source: A folder of any of `FORMATS`, or `hf:NAME[@REVISION]`.
         target: A folder that is new or empty.
-        format: One of `FORMATS`; a workdir if None and the source is none.
-        task: "pretraining", "masked_lm" or "encoder": the heads to write; None: those there are.
+        format: One of `FORMATS` that the family has; a workdir if None and the source is none.
+        task: Of a BERT: "pretraining", "masked_lm" or "encoder": the heads to write; None: those
+            there are.
         new_heads: Whether heads that the source lacks may start at random.
         lowercase: Whether text is lower-cased, where the source does not say.
 
@@ -104,28 +145,27 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     """
     import tensorflow as tf
 
-    from keras_attn.convert.stored import with_text
-    from keras_attn.convert.tasks import in_units_of_labels, with_task
+    from keras_attn.convert.labels import in_units_of_labels
     from keras_attn.workdir import run_folder
 
     source, target = local_folder(source), os.fspath(target)
     _check_local(source)
     _check_local(target)
     source = run_folder(source)
-    found = detect(source)
+    family, found = detect(source)
     format = format or ("workdir" if found != "workdir" else None)
-    if format not in FORMATS:
-        raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
+    if format not in FAMILIES[family]:
+        raise UserError(f"format must be one of {', '.join(FAMILIES[family])} of {family}. "
+                        f"Received: format={format}")
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UserError(f"The target must be a new or an empty folder. Received: {target}")
-    stored, new = with_task(_read(source), task, new_heads)
-    stored = with_text(stored, lowercase, source)
+    stored, new = _chosen(family, source, task, new_heads, lowercase)
     if format != "workdir":
         stored = in_units_of_labels(stored)
     made = not os.path.exists(target)
     try:
         os.makedirs(target, exist_ok=True)
-        _module(format).write(target, stored)
+        _module(family, format).write(target, stored)
     except (OSError, tf.errors.OpError) as error:
         _remove(target, whole=made)
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
@@ -135,6 +175,21 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
         _remove(target, whole=made)
         raise
     return new
+
+
+def _chosen(family, source, task, new_heads, lowercase):
+    """(what the folder holds, as the arguments of `convert` want it; heads at random)."""
+    from keras_attn.convert.bert.stored import with_text
+    from keras_attn.convert.bert.tasks import with_task
+    from keras_attn.convert.stored_model import with_tokenizer
+
+    stored = _read(source)
+    if family == "bert":
+        stored, new = with_task(stored, task, new_heads)
+        return with_text(stored, lowercase, source), new
+    if task is not None:
+        raise UserError(f"task is for a BERT alone. Received: task={task}, {source} is {family}")
+    return with_tokenizer(stored, lowercase, source), []
 
 
 def _remove(folder, whole):

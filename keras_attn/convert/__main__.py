@@ -1,12 +1,13 @@
-"""Changes a BERT checkpoint from one format into another, bit by bit.
+"""Changes a BERT, GPT-2 or XLNet from one format into another, bit by bit.
 
     python -m keras_attn.convert --from=bert-base-uncased --to=runs/base
     python -m keras_attn.convert --from=uncased_L-12_H-768_A-12 --lowercase --to=runs/base
     python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
 Formats: workdir; huggingface, a folder of transformers with safetensors; google, TensorFlow 1's
-checkpoint of google-research/bert; kerashub, a preset of BertBackbone. Other libraries have BERT
-with model.norm_first=False alone, as in configs/bert_base.py.
+checkpoint of google-research/bert or zihangdai/xlnet; openai, that of openai/gpt-2; kerashub, a
+preset of BertBackbone or GPT2Backbone. Other libraries have BERT with model.norm_first=False alone,
+as in configs/bert_base.py.
 """
 
 from absl import flags
@@ -22,7 +23,7 @@ def define_flags():
     flags.DEFINE_enum("format", None, list(FORMATS),
                       "To write; default: workdir, unless --from is one.")
     flags.DEFINE_enum("task", None, ["pretraining", "masked_lm", "encoder"],
-                      "Heads to write; default: those that --from has.")
+                      "Heads of a BERT to write; default: those that --from has.")
     flags.DEFINE_bool("new_heads", False, "Start heads that --from lacks at random.")
     flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, if --from does not say.")
 

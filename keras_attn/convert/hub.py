@@ -6,9 +6,9 @@ from keras_attn.errors import UserError, first_line
 
 PREFIX = "hf:"
 # What is read; no pickle is even downloaded.
-_FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "vocab.txt",
-          "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-          "added_tokens.json"]
+_FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "vocab.txt", "vocab.json",
+          "merges.txt", "spiece.model", "tokenizer.json", "tokenizer_config.json",
+          "special_tokens_map.json", "added_tokens.json"]
 
 
 def local_folder(source):

@@ -22,13 +22,15 @@ class Piece:
         name: Theirs.
         shape: Theirs.
         transposed: Whether theirs has the axes the other way round.
-        own_shape: Ours; theirs if None.
+        own_shape: Ours; theirs, or its transpose, if None.
+        row: Of theirs this row alone is meant; None: all of it.
     """
 
     name: str
     shape: tuple
     transposed: bool = False
     own_shape: tuple | None = None
+    row: int | None = None
 
     @property
     def own(self):
@@ -43,7 +45,9 @@ class Piece:
             theirs: What gives blocks of their array when it is sliced.
         """
         if self.own_shape:
-            ours[...] = theirs[:].reshape(self.own)
+            whole = theirs[:] if self.row is None else theirs[self.row]
+            turned = self.own[::-1] if self.transposed else self.own
+            ours[...] = whole.reshape(turned).T if self.transposed else whole.reshape(turned)
             return
         for rows in _blocks(self.shape):
             if self.transposed:
@@ -52,10 +56,11 @@ class Piece:
                 ours[rows] = theirs[rows]
 
     def to_theirs(self, array):
-        """Our array as theirs."""
+        """Our array as theirs, or as its row."""
+        shape = self.shape if self.row is None else self.shape[1:]
         if self.transposed:
-            return _turned(array)
-        return np.ascontiguousarray(array).reshape(self.shape)
+            return _turned(array).reshape(shape)
+        return np.ascontiguousarray(array).reshape(shape)
 
 
 def _turned(array):
@@ -169,13 +174,19 @@ def split(layout, weights):
     if missing or left:
         raise UserError("Every weight must have its place in the format. Received: "
                         f"missing: {_few(missing)}; without a place: {_few(left)}")
+    rows = {}
     for path, parts in layout.items():
         array = np.asarray(weights[path])
         if array.shape != own_shape(parts):
             raise UserError(f"{path} must have shape {own_shape(parts)}. Received: {array.shape}")
         stops = np.cumsum([part.own[-1] for part in parts])[:-1]
         for part, own in zip(parts, np.split(array, stops, axis=-1), strict=True):
-            yield part.name, part.to_theirs(own)
+            if part.row is None:
+                yield part.name, part.to_theirs(own)
+            else:
+                rows.setdefault(part.name, {})[part.row] = part.to_theirs(own)
+    for name, arrays in rows.items():
+        yield name, np.stack([arrays[number] for number in range(len(arrays))])
 
 
 def _blocks(shape):

@@ -1,176 +1,95 @@
-"""Workdirs: the folders that runs leave behind."""
+"""Workdirs of GPT-2 and XLNet; those of BERT: `keras_attn.convert.bert.workdirs`."""
 
 import collections.abc
-import posixpath
+import functools
 
-from keras_attn.convert.stored import StoredBert, check_numbers, resolved, shapes
+from keras_attn.convert.architectures import MOST_LAYERS, check_numbers, resolved
+from keras_attn.convert.stored_model import StoredModel
 from keras_attn.data.files import file_sha256
-from keras_attn.data.reading import TASK as READING
-from keras_attn.defaults import finetuning_defaults, pretraining_defaults
-from keras_attn.errors import UserError, warn
-from keras_attn.models import (
-    BertClassifier,
-    BertEncoder,
-    BertPretrainer,
-    BertQuestionAnswerer,
-)
-from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
+from keras_attn.families import family_of_kind
+from keras_attn.saved_run import SavedRun
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir
 
-# Names of the task models, with which the paths in a checkpoint begin.
-MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier",
-          "reading": "bert_question_answerer"}
-TASKS = {"pretraining": BertPretrainer, "finetuning": BertClassifier,
-         "reading": BertQuestionAnswerer}
-# So that a wrong config.json is no endless work; the deepest BERT has 24.
-_MOST_LAYERS = 10_000
 
-
-def prefix_of(kind):
-    """What the paths of a model of a kind begin with in a checkpoint."""
-    return f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
-
-
-def read(folder, log=warn):
-    """Reads a workdir; the best or newest whole checkpoint when its weights are used.
+def read(folder):
+    """Reads a workdir; its best or newest whole checkpoint when its weights are used.
 
     Returns:
-        A `StoredBert`.
+        A `StoredModel`.
 
     Raises:
-        UserError: If it is no workdir, or its vocabulary is another than that of training.
+        UserError: If its config.json is that of no run.
     """
     workdir = Workdir(folder)
     saved = workdir.read_config()
-    if saved is None:
-        raise UserError(f"A workdir of a run is needed, with a config.json. Received: {folder}")
-    labels = pairs = threshold = None
+    family = family_of_kind(saved and saved["kind"])
+    path, kind = workdir / "config.json", saved["kind"]
     try:
-        kind, config, heads = saved["kind"], saved["config"], dict(saved.get("heads", {}))
-        if kind == "pretraining":
-            known = {"next_sentence": True, "tie_embeddings": True}
-        elif kind == "finetuning":
-            found = workdir.read_labels()
-            labels, pairs = found["names"], found["pairs"]
-            known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
-                     "pooling": config["model"].get("pooling", "cls"), "multilabel": False,
-                     "label_mean": 0.0, "label_deviation": 1.0}
-        elif kind in ("encoder", "reading"):
-            known = {}
-        else:
-            raise UserError(f"A workdir of a BERT is needed. Received: {folder}, of {kind}")
-        if kind == "reading":
-            threshold = _threshold(workdir)
-        if not heads.keys() <= known.keys():
-            raise ValueError(heads)
-        heads = {**known, **heads}
-        architecture = resolved(saved["architecture"], workdir / "config.json")
-        if kind in TASKS:  # they check their arguments
-            TASKS[kind](BertEncoder(**architecture), **heads)
-        check_numbers(architecture, workdir / "config.json", _MOST_LAYERS)
-        lowercase, sha256 = config["data"]["lowercase"], saved["data_sha256"].get("vocab.txt")
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{workdir / 'config.json'} must be that of a run. "
-                        "Received: something else") from error
-    vocabulary = read_vocabulary(workdir / "vocab.txt")
-    if file_sha256(workdir / "vocab.txt") != sha256:
-        raise UserError("The vocabulary must be the one that the run was made with. "
-                        f"Received: {workdir / 'vocab.txt'}, which has changed")
-    if len(vocabulary) != architecture["vocabulary_size"]:
-        raise UserError("The vocabulary must have a piece for each row of the token table. "
-                        f"Received: {len(vocabulary)} pieces, {architecture['vocabulary_size']} "
-                        f"rows in {workdir / 'config.json'}")
-    weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind,
-                       shapes(architecture, kind, heads), log)
-    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights, pairs,
-                      config, threshold)
+        architecture = resolved(family.backbone, saved["architecture"], path)
+        check_numbers(architecture, path, MOST_LAYERS)
+        lowercase = bool(saved["config"]["data"].get("lowercase"))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} must be that of a run. Received: something else") from error
+    labels = workdir.read_labels() if kind == family.kind else {"names": None, "pairs": None}
+    return StoredModel(
+        family, kind, architecture, saved.get("heads", {}), family.read(folder, lowercase),
+        _Weights(SavedRun(folder, (kind,), family.backbone.__name__)), lowercase,
+        labels["names"], labels["pairs"], saved["config"])
 
 
 def write(folder, stored):
-    """Writes a workdir that no run goes on with, but that runs start from and that predicts.
+    """Writes a workdir that no run goes on with, but that runs start from and that is used.
 
     Args:
         folder: An empty or new one.
-        stored: A `StoredBert`.
+        stored: A `StoredModel`.
     """
-    workdir = Workdir(folder)
+    workdir, family = Workdir(folder), stored.family
     workdir.create()
-    write_vocabulary(workdir / "vocab.txt", stored.vocabulary)
+    stored.tokenizer.write(workdir.path)
     if stored.labels is not None:
         workdir.write_json("labels.json", {"names": stored.labels, "pairs": stored.pairs})
-    if stored.kind == "reading":
-        workdir.write_json("reading.json", {"threshold": stored.threshold})
-    prefix = prefix_of(stored.kind)
+    prefix = family.prefix(stored.kind)
     Checkpoints(workdir / "checkpoints").save(
         0, {prefix + path: weight for path, weight in stored.weights.items()}, {"seconds": 0.0})
-    workdir.start(stored.kind, config_of(stored), stored.architecture,
-                  {"vocab.txt": file_sha256(workdir / "vocab.txt")}, stored.heads, converted=True)
+    hashes = {name: file_sha256(workdir / name) for name in family.files}
+    workdir.start(stored.kind, config_of(stored), stored.architecture, hashes, stored.heads,
+                  converted=True)
 
 
 def config_of(stored):
     """Config of a model that no run of ours made: the defaults, and what the model says."""
     if stored.config is not None:
         return stored.config
-    config = pretraining_defaults() if stored.kind in ("pretraining", "encoder") else \
-        finetuning_defaults()
-    config = config.to_dict()
+    config = (finetuning_defaults() if stored.is_classifier else stored.family.defaults()).to_dict()
     config.pop("workdir")
-    config["data"].update(lowercase=stored.lowercase, length=stored.architecture["max_length"])
-    if stored.kind == "finetuning":
+    length = stored.architecture.get("max_length") or config["data"]["length"]
+    config["data"].update(length=length)
+    if "lowercase" in config["data"]:
+        config["data"].update(lowercase=stored.lowercase)
+    if stored.is_classifier:
         config["data"]["text"] = "text"
-    if stored.kind == "reading":
-        half = stored.architecture["max_length"] // 2
-        config["data"].update(task=READING,
-                              max_question=min(config["data"]["max_question"], max(1, half - 2)))
     return config
 
 
-def _threshold(workdir):
-    """That of the newest evaluation, or the best where a run goes by it; else of reading.json."""
-    threshold = workdir.read_threshold()
-    state = Checkpoints(workdir / "checkpoints", log=lambda *_: None).read_state() or {}
-    found = (state.get("best") or {}).get("found") or state.get("validation") or {}
-    return found.get("threshold", threshold)
-
-
 class _Weights(collections.abc.Mapping):
-    """Weights of the best or newest whole checkpoint, by path below the task model."""
+    """Arrays of a run by path below the task model, read when they are used."""
 
-    def __init__(self, folder, kind, shapes, log):
-        self._folder, self._shapes, self._log = folder, shapes, log
-        self._prefix = prefix_of(kind)
-        self._arrays = None
+    def __init__(self, run):
+        self._run = run
 
-    def _read(self):
-        if self._arrays is None:
-            found = Checkpoints(self._folder, log=self._log).read_best(
-                "model/", self._check)
-            if found is None:
-                raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")
-            self._arrays = {path.removeprefix(self._prefix): array
-                            for path, array in found[0].items()}
-        return self._arrays
-
-    def _check(self, header):
-        found = {path.removeprefix(self._prefix): kind for path, kind in header.items()}
-        wanted = {path: (shape, "float32") for path, shape in self._shapes.items()}
-        for path in sorted(found.keys() | wanted.keys()):
-            if found.get(path) != wanted.get(path):
-                raise UserError(f"{path} must be {_described(wanted.get(path))}. Received: "
-                                f"{_described(found.get(path))} in {self._folder}")
+    @functools.cached_property
+    def _arrays(self):
+        return {path.split("/", 2)[2]: array for path, array in self._run.weights.items()}
 
     def __getitem__(self, path):
-        return self._read()[path]
+        return self._arrays[path]
 
     def __iter__(self):
-        return iter(self._read())
+        return iter(self._arrays)
 
     def __len__(self):
-        return len(self._read())
-
-
-def _described(kind):
-    return f"{kind[1]} {kind[0]}" if kind else "left out"
+        return len(self._arrays)

@@ -1,64 +1,18 @@
-"""The families of pretrained models that texts are classified with."""
+"""Architecture and tokenizer of a classifier, whatever the family of its backbone."""
 
-import dataclasses
-from collections.abc import Callable
-
+from keras_attn import convert
 from keras_attn.errors import UserError
+from keras_attn.families import BERT, OTHERS
 from keras_attn.jobs import choices
-from keras_attn.models import (
-    GPT2,
-    BertClassifier,
-    BertEncoder,
-    GPT2Classifier,
-    XLNet,
-    XLNetClassifier,
-)
-from keras_attn.text import sentence_pieces
-from keras_attn.text.byte_pairs import BytePairTokenizer
 from keras_attn.text.vocabulary import train_vocabulary
-from keras_attn.workdir import kind_of, run_folder
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-    """A backbone, what classifies with it, and how its text is read.
-
-    Attributes:
-        name: Of the backbone in the paths of weights.
-        kind: Of the runs of its classifiers.
-        pretraining: Of the runs that pretrain it.
-        backbone, classifier: Classes.
-        files: Of its tokenizer, in a workdir.
-        read: Function of a folder and whether text is lower-cased, to the tokenizer.
-        poolers: Poolings that take a dense layer of the backbone.
-    """
-
-    name: str
-    kind: str
-    pretraining: str
-    backbone: type
-    classifier: type
-    files: tuple
-    read: Callable
-    poolers: tuple = ()
-
-
-BERT = Family("bert_encoder", "finetuning", "pretraining", BertEncoder, BertClassifier,
-              ("vocab.txt",), None, ("cls",))
-OTHERS = (
-    Family("gpt2", "gpt2_finetuning", "language_modeling", GPT2, GPT2Classifier,
-           ("vocab.json", "merges.txt"), lambda folder, _: BytePairTokenizer.read(folder)),
-    Family("xlnet", "xlnet_finetuning", "permutation_modeling", XLNet, XLNetClassifier,
-           (sentence_pieces.FILE,), sentence_pieces.SentencePieceTokenizer.read, ("cls",)),
-)
 
 
 def family_of(*folders):
-    """The family of the first of some folders that holds a run of one of `OTHERS`; else BERT."""
+    """The family of the first of some folders that holds a model of one of `OTHERS`; else BERT."""
     for folder in folders:
-        kind = folder and kind_of(run_folder(str(folder)))
+        name = folder and convert.family_of(folder)
         for family in OTHERS:
-            if kind in (family.kind, family.pretraining):
+            if family.name == name:
                 return family
     return BERT
 

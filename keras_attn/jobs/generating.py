@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from keras_attn.data.table_formats import Lines, is_text
 from keras_attn.errors import UserError
+from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
-from keras_attn.jobs.language_models import SavedLanguageModel
 from keras_attn.jobs.outputs import opened
+from keras_attn.jobs.saved_backbones import SavedBackbone
 
 CHUNK = 256  # prompts held in memory
 STEP = 16  # prompts worked on together are padded to a multiple of it
@@ -26,7 +27,7 @@ def generate_texts(workdir, prompts, output="-", **options):
         output: File that ends in .jsonl; `-` for standard output.
         **options: Of `Generator.generate`.
     """
-    saved = SavedLanguageModel(workdir)  # before the output is opened
+    saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
     if isinstance(prompts, str):
         prompts = (line.rstrip("\r\n") for line in Lines(prompts, "utf-8"))
     prompts, options = iter(prompts), {**options, "nbest": options.get("nbest") or 1}
@@ -60,8 +61,10 @@ class Generator:
 
     @classmethod
     def load(cls, folder):
-        """That of a workdir, or of a `SavedLanguageModel`."""
-        saved = folder if isinstance(folder, SavedLanguageModel) else SavedLanguageModel(folder)
+        """That of a folder, or of a `SavedBackbone`."""
+        saved = folder
+        if not isinstance(folder, SavedBackbone):
+            saved = SavedBackbone(folder, GPT_2, pretrained=True)
         return cls(saved.make_model(), saved.tokenizer)
 
     def generate(self, prompts, max_tokens=64, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,

@@ -8,15 +8,14 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
-from keras_attn.jobs.families import BERT, family_of
+from keras_attn.families import BERT, GPT_2
+from keras_attn.jobs.families import family_of
 from keras_attn.jobs.generating import Generator
-from keras_attn.jobs.language_models import KIND as LANGUAGE_MODELING
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import Translator, is_translator
 from keras_attn.training.probabilities import mean_by_text, probabilities
 from keras_attn.training.strategies import check_backend
-from keras_attn.workdir import kind_of
 
 MASK = "[MASK]"
 MOST_QUESTIONS = 1024  # whose windows and logits are in memory together
@@ -39,15 +38,15 @@ def load(folder, lowercase=None):
     check_backend()
     if is_translator(folder):
         return Translator.load(folder)
-    if kind_of(folder) == LANGUAGE_MODELING:
-        return Generator.load(folder)
     family = family_of(folder)
     if family is not BERT:
-        saved = SavedBackbone(folder, family)
-        if saved.kind != "finetuning":
-            raise UserError("A model that is finetuned, or another than XLNet, is needed. "
-                            f"Received: {folder}, of {saved.saved['kind']}")
-        return Predictor(saved)
+        saved = SavedBackbone(folder, family, lowercase)
+        if saved.kind == "finetuning":
+            return Predictor(saved)
+        if family is GPT_2:
+            return Generator.load(saved)
+        raise UserError("A model that is finetuned, or another than XLNet, is needed. "
+                        f"Received: {folder}, of {family.pretraining}")
     saved = Saved(folder, lowercase)
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
              "reading": Answerer}

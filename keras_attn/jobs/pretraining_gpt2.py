@@ -11,12 +11,12 @@ from keras_attn.data.files import file_sha256
 from keras_attn.data.next_tokens import NextTokenExamples
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
+from keras_attn.families import GPT_2
 from keras_attn.jobs.language_choices import (
     choose_architecture,
     choose_tokenizer,
     hashes_of_splits,
 )
-from keras_attn.jobs.language_models import KIND, build_language_model
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import GPT2
@@ -41,7 +41,7 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         Dict, as `pretrain`; the metrics are `token_accuracy`, `token_loss`, `perplexity` of a
         token and `word_perplexity`, and `loss_per_character`, by which vocabularies compare.
     """
-    run = Run(KIND, config, {"workdir": workdir, "pretrained": pretrained},
+    run = Run(GPT_2.pretraining, config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, data = run.config, run.config.data
@@ -58,7 +58,7 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         run.start(architecture, {}, tokenizers | hashes_of_splits(run))
 
         def make_model():
-            return build_language_model(architecture, config.train.precision, config.train.seed)
+            return GPT_2.build_pretrainer(architecture, config.train.precision, config.train.seed)
 
         validation = validation and StreamBatches(
             validation, config.eval.batch_size, once=True, limit=config.eval.limit)

@@ -7,12 +7,12 @@ from keras_attn.data.files import file_sha256
 from keras_attn.data.permutations import PermutationExamples
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
+from keras_attn.families import XL_NET
 from keras_attn.jobs.language_choices import (
     choose_architecture,
     choose_tokenizer,
     hashes_of_splits,
 )
-from keras_attn.jobs.permutation_models import KIND, build_permutation_model
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import XLNet
@@ -33,7 +33,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         Dict, as `pretrain`; the metrics are `plm_accuracy`, `plm_loss` of a token, and
         `plm_loss_per_character`, by which vocabularies compare.
     """
-    run = Run(KIND, config, {"workdir": workdir, "pretrained": pretrained},
+    run = Run(XL_NET.pretraining, config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, data = run.config, run.config.data
@@ -69,7 +69,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
             return {**results, "plm_loss_per_character": results["plm_loss"] / characters()}
 
         return run.train(
-            lambda: build_permutation_model(architecture, config.train.precision,
+            lambda: XL_NET.build_pretrainer(architecture, config.train.precision,
                                             config.train.seed),
             run.assign_pretrained, StreamBatches(train, config.train.batch_size), validation,
             metrics=metrics)

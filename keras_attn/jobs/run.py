@@ -12,11 +12,9 @@ import keras
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
+from keras_attn.families import BERT, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
-from keras_attn.jobs.families import OTHERS
 from keras_attn.jobs.fields import DEFAULTS, check_fields
-from keras_attn.jobs.language_models import SavedLanguageModel
-from keras_attn.jobs.permutation_models import SavedPermutationModel
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import SavedTranslator
@@ -76,13 +74,13 @@ class Run:
         source = self.config.pretrained
         if not source:
             return None
-        kinds = {"translation": SavedTranslator, "language_modeling": SavedLanguageModel,
-                 "permutation_modeling": SavedPermutationModel,
-                 **{family.kind: functools.partial(SavedBackbone, family=family)
-                    for family in OTHERS}}
-        if self.kind in kinds:
-            return kinds[self.kind](source)
-        return Saved(source, self.config.data.lowercase, "data.lowercase")
+        if self.kind == "translation":
+            return SavedTranslator(source)
+        family = family_of_kind(self.kind)
+        lowercase = self.config.data.get("lowercase"), "data.lowercase"
+        if family is BERT:
+            return Saved(source, *lowercase)
+        return SavedBackbone(source, family, *lowercase, pretrained=self.kind != family.kind)
 
     def assign_pretrained(self, model, *options):
         """Gives a model the weights to start from, if any; options as `pretrained.assign` takes."""
@@ -121,7 +119,7 @@ class Run:
         if "lowercase" not in data:
             pass
         elif not self.resumed:
-            data.lowercase = _lowercase(data, self.pretrained)
+            data.lowercase = _lowercase(data, self.pretrained, self.kind != XL_NET.pretraining)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
         self.resolved = self.config.to_dict()
@@ -288,18 +286,13 @@ class Run:
         meet(self.strategy)
 
 
-def _lowercase(data, pretrained):
+def _lowercase(data, pretrained, usual):
     """Whether text is lower-cased: as the pretrained model's or the prepared text was."""
     if pretrained:
-        # `Saved` has compared it with data.lowercase.
-        if isinstance(pretrained, SavedBackbone) and data.lowercase not in (
-                None, pretrained.lowercase):
-            raise UserError("data.lowercase must be that of the pretrained model, or be left out. "
-                            f"Received: data.lowercase={data.lowercase}, {pretrained.path} has "
-                            f"{pretrained.lowercase}")
+        # With which data.lowercase was compared.
         return pretrained.lowercase
     if not (data.train and is_prepared(data.train)):
-        return data.lowercase is not False
+        return usual if data.lowercase is None else data.lowercase
     used = read_index(data.train)["lowercase"]
     if data.lowercase not in (None, used):
         raise UserError("data.lowercase must be that of the prepared text, or be left out. "

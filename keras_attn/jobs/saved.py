@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn import convert
-from keras_attn.convert.stored import head_of, with_text
-from keras_attn.convert.workdirs import MODELS, TASKS, config_of
+from keras_attn.convert.bert.stored import StoredBert, head_of, with_text
+from keras_attn.convert.bert.workdirs import MODELS, TASKS, config_of
 from keras_attn.errors import UserError
 from keras_attn.layers.seeds import initialized_by
 from keras_attn.models import BertEncoder
@@ -36,7 +36,11 @@ class Saved:
 
     def __init__(self, path, lowercase=None, name="lowercase"):
         self.path = path
-        stored = with_text(convert.read(path), lowercase, path, name)
+        stored = convert.read(path)
+        if not isinstance(stored, StoredBert):
+            raise UserError("A model of BERT is needed. "
+                            f"Received: {path}, of {stored.family.backbone.__name__}")
+        stored = with_text(stored, lowercase, path, name)
         self.kind, self.config = stored.kind, config_of(stored)
         self.architecture, self.heads = stored.architecture, stored.heads
         self.labels, self.pairs, self.weights = stored.labels, stored.pairs, stored.weights

@@ -1,74 +1,83 @@
-"""GPT-2 and XLNet to finetune from, and their classifiers."""
+"""GPT-2 and XLNet to start from or to use, and their classifiers."""
 
-import functools
+from keras_attn import convert
+from keras_attn.convert.stored_model import StoredModel, with_tokenizer
+from keras_attn.convert.workdirs import config_of
+from keras_attn.errors import UserError
+from keras_attn.training.checkpoints import check_values, digest, variables_by_path
 
-from keras_attn.jobs.saved_run import SavedRun
-from keras_attn.training.checkpoints import check_values, variables_by_path
-from keras_attn.workdir import Workdir, run_folder
 
-
-class SavedBackbone(SavedRun):
+class SavedBackbone:
     """A pretrained model, or a classifier made of it; as `Saved` of a BERT.
 
     Args:
-        path: Its workdir, or a folder of several runs.
+        path: A workdir, a folder of several runs, or a folder of another library; see
+            `keras_attn.convert`.
         family: `Family`.
+        lowercase: Whether text is lower-cased, for a folder that does not say.
+        name: What messages call `lowercase`.
+        pretrained: Whether a classifier is refused.
 
     Attributes:
         kind: "finetuning" of a classifier, else "pretraining".
         labels, pairs: Of a classifier: names of its classes, and whether it takes pairs.
-        heads: Further arguments of the classifier.
+        config: Of the run, or what a run would have.
+        architecture, heads: Arguments of the backbone, and further ones of the classifier.
         tokenizer, lowercase: How text is read.
+        weights: Arrays by path below the task model.
+
+    Raises:
+        UserError: If it is none of the family.
     """
 
-    def __init__(self, path, family):
-        self.KINDS = (family.kind, family.pretraining)
-        self.NAME = family.backbone.__name__
-        super().__init__(run_folder(path))
-        workdir = Workdir(self.path)
-        self.family = family
-        self.kind = "finetuning" if self.saved["kind"] == family.kind else "pretraining"
-        self.heads = self.saved.get("heads", {})
-        self.labels = self.pairs = None
-        if self.kind == "finetuning":
-            found = workdir.read_labels()
-            self.labels, self.pairs = found["names"], found["pairs"]
-        self.lowercase = bool(self.config["data"].get("lowercase"))
-        self.tokenizer = family.read(self.path, self.lowercase)
+    def __init__(self, path, family, lowercase=None, name="lowercase", pretrained=False):
+        stored = convert.read(path)
+        if not isinstance(stored, StoredModel) or stored.family is not family or \
+                pretrained and stored.is_classifier:
+            wanted = family.backbone.__name__
+            raise UserError(f"A {'pretrained ' * pretrained}model of {wanted} is needed. "
+                            f"Received: {path}, of {stored.kind}")
+        stored = with_tokenizer(stored, lowercase, path, name)
+        self.path, self.family = path, family
+        self.kind = "finetuning" if stored.is_classifier else "pretraining"
+        self.config = config_of(stored)
+        self.architecture, self.heads = stored.architecture, stored.heads
+        self.labels, self.pairs = stored.labels, stored.pairs
+        self.lowercase, self.tokenizer = stored.lowercase, stored.tokenizer
+        self.weights = stored.weights
 
-    @functools.cached_property
-    def by_part(self):
-        """Arrays by path below the task model."""
-        return {_part(path): array for path, array in self.weights.items()}
+    @property
+    def sha256(self):
+        """Of all weights."""
+        return digest(self.weights)
 
     def match_heads(self, wanted, new):
         """The wanted heads that start at random: no pretraining has them."""
-        here = {part for path in self.by_part for part in path.split("/")}
+        here = {part for path in self.weights for part in path.split("/")}
         return sorted(set(wanted) - here), []
 
     def assign(self, model, new=()):
-        """Sets the weights of a classifier.
+        """Sets the weights of a model.
 
         Args:
-            model: The classifier.
+            model: One of the family's task models.
             new: Names of the heads that keep the weights they have.
         """
-        wanted = {_part(path): variable for path, variable in variables_by_path(model).items()
+        wanted = {path.split("/", 2)[2]: variable  # model/TASK/
+                  for path, variable in variables_by_path(model).items()
                   if not set(new).intersection(path.split("/"))}
-        values = {path: self.by_part[path] for path in wanted if path in self.by_part}
+        values = {path: self.weights[path] for path in wanted if path in self.weights}
         check_values(wanted, values, f"The checkpoint of {self.path}")
         for path, value in values.items():
             wanted[path].assign(value)
 
     def make_model(self, dtype="float32"):
-        """The trained classifier."""
+        """The trained model."""
         backbone = self.family.backbone(**self.architecture, dtype=dtype, name=self.family.name)
-        model = self.family.classifier(backbone, **self.heads, dtype=dtype)
+        if self.kind == "finetuning":
+            model = self.family.classifier(backbone, **self.heads, dtype=dtype)
+        else:
+            model = self.family.pretrainer(backbone, dtype=dtype)
         model.build()
         self.assign(model)
         return model
-
-
-def _part(path):
-    """model/TASK/backbone/… without the first two."""
-    return path.split("/", 2)[2]

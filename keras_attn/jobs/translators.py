@@ -9,8 +9,8 @@ from keras_attn.data.table_formats import is_text
 from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError
 from keras_attn.generation import beam_search
-from keras_attn.jobs.saved_run import SavedRun
 from keras_attn.models import Transformer
+from keras_attn.saved_run import SavedRun
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
 from keras_attn.workdir import Workdir, kind_of
 
@@ -57,10 +57,8 @@ class SavedTranslator(SavedRun):
         subwords: Its `Subwords`.
     """
 
-    KINDS, NAME = (KIND,), "a translator"
-
     def __init__(self, path):
-        super().__init__(path)
+        super().__init__(path, (KIND,), "a translator")
         self.subwords = Subwords.from_file(Workdir(path) / SUBWORDS)
 
     def make_model(self):

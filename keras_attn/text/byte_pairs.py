@@ -15,7 +15,7 @@ from keras_attn.whole_files import write_whole
 END_OF_TEXT = "<|endoftext|>"
 # The vocabulary and the merges: of transformers and of openai/gpt-2.
 FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
-_VERSION = "#version: 0.2"
+_TITLE = "#version: 0.2"
 _CHUNK = 10_000  # texts
 
 
@@ -82,18 +82,22 @@ class BytePairTokenizer:
         return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
-    def read(cls, folder):
+    def read(cls, folder, files=FILES):
         """Reads vocab.json and merges.txt of a folder, or encoder.json and vocab.bpe.
+
+        Args:
+            folder: Where they are.
+            files: Pairs of names to look for.
 
         Raises:
             UserError: If they are not there, or are something else.
         """
-        for names in FILES:
+        for names in files:
             vocabulary, merges = (posixpath.join(str(folder), name) for name in names)
             if tf.io.gfile.exists(vocabulary) and tf.io.gfile.exists(merges):
                 break
         else:
-            raise UserError(f"A folder with {' and '.join(FILES[0])} is needed. "
+            raise UserError(f"A folder with {' and '.join(files[0])} is needed. "
                             f"Received: {folder}")
         try:
             ids = json.loads(_read(vocabulary))
@@ -114,11 +118,21 @@ class BytePairTokenizer:
                             ) from error
         return cls(pieces, pairs)
 
-    def write(self, folder):
-        """Writes vocab.json and merges.txt, each whole or not at all."""
+    def to_json(self):
+        """What the library `tokenizers` reads."""
+        return self._tokenizer.to_str()
+
+    def write(self, folder, names=FILES[0], title=_TITLE):
+        """Writes vocabulary and merges, each whole or not at all.
+
+        Args:
+            folder: Where to.
+            names: Of both.
+            title: First line of the merges; "" for none.
+        """
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
-        lines = [_VERSION, *map(" ".join, self.merges), ""]
-        for name, text in zip(FILES[0], (json.dumps(ids, ensure_ascii=False), "\n".join(lines)),
+        lines = [*filter(None, [title]), *map(" ".join, self.merges), ""]
+        for name, text in zip(names, (json.dumps(ids, ensure_ascii=False), "\n".join(lines)),
                               strict=True):
             write_whole(posixpath.join(str(folder), name), text.encode())
 

@@ -8,7 +8,7 @@ from environments import ROOT, TRANSFORMERS, environment, run
 from safetensors.numpy import load_file
 
 from keras_attn import convert
-from keras_attn.convert.huggingface import layout_of
+from keras_attn.convert.bert.huggingface import layout_of
 from keras_attn.convert.pieces import Tensors
 from keras_attn.jobs.saved import Saved
 

@@ -150,11 +150,11 @@ def test_several_seeds_and_what_a_folder_of_them_predicts(folder, tmp_path, name
 @pytest.mark.parametrize("fields, message", [
     ({"data.pack": 2}, "data.pack must be 1"),
     ({"model.size": "tiny"}, "model.size must be left out"),
-    ({"data.lowercase": True}, "data.lowercase must be that of the pretrained model"),
+    ({"data.lowercase": True}, "data.lowercase must be that of the model"),
     ({"train.freeze": 9}, "train.freeze must be in"),
     ({"data.vocab": "vocab.txt"}, "data.vocab must be left out"),
     ({"data.task": "reading_comprehension", "data.text": None, "data.label": None},
-     "workdir of a BERT"),
+     "model of BERT is needed"),
 ])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_it_cannot_do_is_said(folder, tmp_path, name, fields, message):

@@ -11,7 +11,7 @@ import sklearn.metrics
 
 from keras_attn import finetune, load
 from keras_attn.convert import read
-from keras_attn.convert.tasks import in_units_of_labels
+from keras_attn.convert.labels import in_units_of_labels
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate

@@ -2,16 +2,8 @@
 
 import dataclasses
 from collections.abc import Mapping
-from reprlib import repr as shorten
-
-import keras
 
 from keras_attn.errors import UserError
-from keras_attn.models import BertEncoder
-
-SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim",
-         "max_length", "num_segments")
-_NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_epsilon")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,50 +145,6 @@ def _norm(path, name, width):
 def head_of(path):
     """The part of the model that a path names: a head, or `pooler`."""
     return path.removeprefix("bert_encoder/").split("/")[0]
-
-
-def check_architecture(architecture, source, most_layers):
-    """Returns arguments of `BertEncoder` that came from a file, checked.
-
-    Args:
-        architecture: The arguments.
-        source: What the message calls the file.
-        most_layers: So many layers can the weights hold.
-
-    Raises:
-        UserError: Names the first that is wrong.
-    """
-    check_numbers(architecture, source, most_layers)
-    return resolved(architecture, source)
-
-
-def check_numbers(architecture, source, most_layers):
-    """Raises UserError for numbers that no BERT has; see `check_architecture`."""
-    for name in (*SIZES, *_NUMBERS):
-        value, whole = architecture[name], name in SIZES
-        if value is None and name == "attention_dropout":  # that of the rest
-            continue
-        kind = int if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**31:
-            raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
-                            f"Received: {shorten(value)} in {source}")
-    if architecture["num_layers"] > most_layers:
-        raise UserError("num_layers must be as many as there are weights for. Received: "
-                        f"{architecture['num_layers']} in {source}")
-
-
-def resolved(architecture, source):
-    """All arguments of `BertEncoder`, also those left to their defaults.
-
-    Raises:
-        UserError: If they describe none; `source` is what the message calls the file.
-    """
-    try:
-        encoder = BertEncoder(**architecture)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{source} must describe a BERT. {error}") from error
-    names = keras.Model().get_config().keys() | {"name", "seed"}
-    return {name: value for name, value in encoder.get_config().items() if name not in names}
 
 
 def check_is_bert(stored, format, **needed):

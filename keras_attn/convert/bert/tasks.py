@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from keras_attn.convert.stored import head_of, shapes
-from keras_attn.convert.workdirs import MODELS, prefix_of
+from keras_attn.convert.bert.stored import head_of, shapes
+from keras_attn.convert.bert.workdirs import MODELS, prefix_of
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.training.checkpoints import variables_by_path
@@ -52,19 +52,6 @@ def with_task(stored, task, new_heads):
     return dataclasses.replace(
         stored, kind=kind, architecture=architecture, heads=heads, weights=weights,
         labels=None, pairs=None, config=stored.config if stored.kind == kind else None), names
-
-
-def in_units_of_labels(stored):
-    """The `StoredBert` whose head itself tells a regression's labels, as in other libraries."""
-    heads = dict(stored.heads)
-    mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
-    if (mean, deviation) == (0.0, 1.0):
-        return stored
-    kernel, bias = (np.asarray(stored.weights[f"logits_dense/{name}"]) for name in (
-        "kernel", "bias"))
-    return dataclasses.replace(stored, heads=heads, weights={
-        **stored.weights, "logits_dense/kernel": kernel * np.float32(deviation),
-        "logits_dense/bias": bias * np.float32(deviation) + np.float32(mean)})
 
 
 def _initial(kind, architecture, heads):

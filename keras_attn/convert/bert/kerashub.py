@@ -1,22 +1,31 @@
 """Presets of KerasHub: a `BertBackbone` and its tokenizer."""
 
-import contextlib
 import os
 
-from keras_attn.convert.pieces import Piece, Tensors, split
-from keras_attn.convert.stored import StoredBert, check_architecture, check_is_bert, parts
+from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.bert.stored import StoredBert, check_is_bert, parts
+from keras_attn.convert.kerashub_files import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    class_of,
+    object_of,
+    read_tensors,
+    write_metadata,
+    write_tensors,
+)
+from keras_attn.convert.pieces import Piece, split
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object, write_json
+from keras_attn.models import BertEncoder
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
-CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
-TOKENIZER, VOCABULARY = "tokenizer.json", "assets/tokenizer/vocabulary.txt"
+VOCABULARY = "assets/tokenizer/vocabulary.txt"
 _FIELDS = {
     "vocabulary_size": "vocabulary_size", "num_layers": "num_layers", "num_heads": "num_heads",
     "hidden_dim": "hidden_dim", "intermediate_dim": "intermediate_dim", "dropout": "dropout",
     "max_length": "max_sequence_length", "num_segments": "num_segments",
 }
-_LAYERS_OF_KERAS_2 = "_layer_checkpoint_dependencies/"
 # What BertBackbone has and does not write down.
 _FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "use_pooler": True}
 _LAYER = {
@@ -51,17 +60,18 @@ def read(folder):
     """
     path = os.path.join(folder, CONFIG)
     found = read_object(path)
-    if _class_of(found) != "keras_hub>BertBackbone":
+    if class_of(found) != "keras_hub>BertBackbone":
         raise UserError("A BertBackbone is needed. "
-                        f"Received: {_class_of(found)} in {path}")
+                        f"Received: {class_of(found)} in {path}")
     config = found.get("config")
     missing = [name for name in _FIELDS.values() if not isinstance(config, dict)
                or name not in config]
     if missing:
         raise UserError(f"{missing[0]} must be there. Received: {path} without it")
-    tensors = _tensors(os.path.join(folder, WEIGHTS))
+    tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
     architecture = check_architecture(
+        BertEncoder,
         {**architecture, "attention_dropout": architecture["dropout"], "initializer_range": 0.02,
          "layer_norm_epsilon": _FIXED["layer_norm_epsilon"], "activation": _FIXED["activation"]},
         path, len(tensors.header))
@@ -81,8 +91,6 @@ def write(folder, stored):
     Raises:
         UserError: If the model is none that KerasHub has.
     """
-    import h5py
-
     check_is_bert(stored, "KerasHub", multilabel=False)
     for name, value in _FIXED.items():
         if stored.architecture[name] != value:
@@ -92,30 +100,20 @@ def write(folder, stored):
         raise UserError("KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
                         f"Received: a model of {stored.kind}")
     os.makedirs(os.path.join(folder, os.path.dirname(VOCABULARY)), exist_ok=True)
-    with h5py.File(os.path.join(folder, WEIGHTS), "w") as file:
-        for name, array in split(_layout(stored.architecture), stored.weights):
-            file[name] = array
+    write_tensors(os.path.join(folder, WEIGHTS),
+                  split(_layout(stored.architecture), stored.weights))
     write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
-    write_json(os.path.join(folder, TOKENIZER), _object(
+    write_json(os.path.join(folder, TOKENIZER), object_of(
         "models.bert.bert_tokenizer", "BertTokenizer",
         {"name": "bert_tokenizer", "trainable": True, "dtype": "int32",
          "config_file": TOKENIZER, "vocabulary": None, "sequence_length": None,
          "lowercase": stored.lowercase, "strip_accents": stored.lowercase, "split": True,
          "suffix_indicator": "##", "oov_token": "[UNK]"}))
-    write_json(os.path.join(folder, METADATA), {"keras_version": "3.12.0"})
-    write_json(os.path.join(folder, CONFIG), _object(
+    write_metadata(folder)
+    write_json(os.path.join(folder, CONFIG), object_of(
         "models.bert.bert_backbone", "BertBackbone",
         {"name": "bert_backbone", "trainable": True, "dtype": "float32",
          **{theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()}}))
-
-
-def _object(module, name, config):
-    return {"module": f"keras_hub.src.{module}", "class_name": name, "config": config,
-            "registered_name": f"keras_hub>{name}"}
-
-
-def _class_of(found):
-    return str(found.get("registered_name") or "")
 
 
 def _layout(architecture):
@@ -141,52 +139,13 @@ def _piece(name, own, architecture):
     return Piece(f"layers/{place}/vars/{variable}", shape, own_shape=own)
 
 
-def _tensors(path):
-    header, names = {}, {}
-
-    def note(name, entry):
-        if hasattr(entry, "shape"):
-            # A compressed or an unwritten one can be of any size, whatever the file's.
-            plain = entry.chunks is None and entry.id.get_storage_size() == entry.nbytes
-            if entry.external or entry.is_virtual or not plain:
-                raise UserError("All tensors must be in the file itself, as they are. "
-                                f"Received: {name} in {path}")
-            new = name.replace(_LAYERS_OF_KERAS_2, "layers/", 1)
-            names[new], header[new] = name, (tuple(entry.shape), entry.dtype.name)
-
-    with _opened(path) as file:
-        file.visititems(note)  # follows no link to other files
-
-    def read_tensor(name):
-        with _opened(path) as file:
-            return file[names[name]][()]
-
-    return Tensors(path, header, read_tensor)
-
-
-@contextlib.contextmanager
-def _opened(path):
-    import h5py
-
-    if not os.path.isfile(path):
-        raise UserError(f"The weights of a preset must be there. Received: no {path}")
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except UserError:
-        raise
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise UserError("A whole HDF5 file is needed. "
-                        f"Received: {path} ({str(error).splitlines()[0]})") from error
-
-
 def _tokenizer(folder):
     path = os.path.join(folder, TOKENIZER)
     if not os.path.isfile(path):
         return None, None
     found = read_object(path)
     config = found.get("config")
-    if _class_of(found) != "keras_hub>BertTokenizer" or not isinstance(config, dict) or \
+    if class_of(found) != "keras_hub>BertTokenizer" or not isinstance(config, dict) or \
             not isinstance(config.get("lowercase"), bool) or \
             config.get("suffix_indicator", "##") != "##" or \
             config.get("oov_token", "[UNK]") != "[UNK]":

@@ -1,27 +1,23 @@
 """Folders of Hugging Face's `transformers`: config.json, safetensors, the tokenizer's files."""
 
-import contextlib
 import functools
-import importlib
 import os
-import re
 from reprlib import repr as shorten
 
-from keras_attn.convert.bert_config import (
-    numbered,
+from keras_attn.convert.bert.fields import (
     read_architecture,
-    read_labels,
     read_threshold,
     write_architecture,
     written_threshold,
 )
-from keras_attn.convert.huggingface_tokenizer import read_tokenizer, write_tokenizer
-from keras_attn.convert.pieces import Piece, Tensors, split
-from keras_attn.convert.stored import StoredBert, check_is_bert, parts
+from keras_attn.convert.bert.stored import StoredBert, check_is_bert, parts
+from keras_attn.convert.bert.tokenizer import read_tokenizer, write_tokenizer
+from keras_attn.convert.labels import numbered, read_labels
+from keras_attn.convert.pieces import Piece, split
+from keras_attn.convert.safetensors_files import read_tensors, write_tensors
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object, write_json
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _KINDS = {
     "BertForPreTraining": "pretraining",
     "BertForMaskedLM": "pretraining",
@@ -43,8 +39,6 @@ _DEFAULTS = {
 # Of these we have one; another changes the numbers.
 _NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
            "add_cross_attention": False}
-_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _NEXT = "cls.seq_relationship.weight"
 _BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
 _NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
@@ -67,7 +61,7 @@ def read(folder):
             raise UserError(f"{name} must be {needed}. "
                             f"Received: {name}={shorten(config.get(name))} in {path}")
     model = _model(config, path)
-    kind, tensors = _KINDS[model], _tensors(folder)
+    kind, tensors = _KINDS[model], read_tensors(folder)
     architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
     # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
     whole = model in ("BertForPreTraining", "BertForSequenceClassification")
@@ -113,33 +107,16 @@ def write(folder, stored):
         UserError: If the model is none that `transformers` has.
     """
     check_is_bert(stored, "transformers")
-    save_file = _safetensors("safetensors.numpy").save_file
     config = _config(stored)
     tensors = dict(split(layout_of(stored), stored.weights))
     if not stored.heads.get("tie_embeddings", True):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
     if stored.kind == "encoder":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
-    try:
-        save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
-    except _safetensors("safetensors").SafetensorError as error:
-        raise OSError(str(error)) from error
+    write_tensors(folder, tensors)
     write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
-
-
-def refused_pickle(path):
-    """The error for a file that can run code when it is read, with a safe way to change it."""
-    name = os.path.basename(path)
-    # A part of several stands for all. No other name goes into a line to be pasted.
-    files = re.sub(r"-\d+-of-\d+", "-*", name) if re.fullmatch(r"[\w.-]+", name) else "FILE"
-    return UserError(
-        f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
-        "safely, in its folder: python -c \"import glob, torch, safetensors.torch as s; "
-        f"s.save_file({{k: v.clone() for f in glob.glob('{files}') or ['{files}'] for k, v in "
-        f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". "
-        f"Received: {path}")
 
 
 def layout_of(stored):
@@ -233,72 +210,3 @@ def _copies(header, layout, untied):
     table = next(name for name in used if name.endswith("word_embeddings.weight"))
     twins = {_DECODER + "bias": _BIAS, _DECODER + "weight": table}
     return {name: twin for name, twin in twins.items() if name in header and twin in used}
-
-
-def _tensors(folder):
-    """The tensors of model.safetensors, or of the parts that its index names."""
-    whole, index = os.path.join(folder, WEIGHTS), os.path.join(folder, INDEX)
-    if os.path.isfile(whole):
-        files = [WEIGHTS]
-    elif os.path.isfile(index):
-        files = _parts_of(index)
-    else:
-        pickles = sorted((name for name in os.listdir(folder) if name.endswith(PICKLES)),
-                         key=lambda name: (not name.startswith("pytorch_model"), name))
-        if pickles:
-            raise refused_pickle(os.path.join(folder, pickles[0]))
-        raise UserError(f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
-                        f"Received: {folder} without it")
-    header, place = {}, {}
-    for name in files:
-        path = os.path.join(folder, name)
-        with _opened(path) as file:
-            for key in file.keys():  # noqa: SIM118 - it is no dict
-                part = file.get_slice(key)
-                if key in header:
-                    raise UserError(f"Each tensor is there once. Received: {key} again in {path}")
-                dtype = part.get_dtype()
-                header[key] = (tuple(part.get_shape()), _DTYPES.get(dtype, dtype))
-                place[key] = path
-
-    def read_tensor(name):
-        with _opened(place[name]) as file:
-            return file.get_slice(name)
-
-    return Tensors(folder, header, read_tensor)
-
-
-def _parts_of(index):
-    found = read_object(index).get("weight_map")
-    if not isinstance(found, dict) or not found:
-        raise UserError(f"{INDEX} must have a weight_map. Received: none in {index}")
-    files = sorted({str(name) for name in found.values()})
-    for name in files:
-        if os.path.basename(name) != name or not name.endswith(".safetensors"):
-            raise UserError("The parts must be .safetensors files beside their index. "
-                            f"Received: {shorten(name)} in {index}")
-    return files
-
-
-def _safetensors(module):
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UserError("Folders of transformers need safetensors: pip install "
-                        "'keras-attn[convert]'. Received: not installed") from error
-
-
-@contextlib.contextmanager
-def _opened(path):
-    safetensors = _safetensors("safetensors")
-    try:
-        with safetensors.safe_open(path, "np") as file:
-            yield file
-    except UserError:
-        raise
-    except FileNotFoundError as error:
-        raise UserError(f"The part must be there. Received: {path}") from error
-    except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"A whole safetensors file is needed. Received: {path} "
-                        f"({reason})") from error

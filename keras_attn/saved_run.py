@@ -13,13 +13,12 @@ from keras_attn.workdir import Workdir
 
 
 class SavedRun:
-    """A trained model to start from.
-
-    Subclasses tell `KINDS`, those of their runs, `NAME`, what errors call such a model, and
-    `make_model()`.
+    """A trained model in a workdir.
 
     Args:
-        path: Its workdir.
+        path: The workdir.
+        kinds: Those of its run.
+        name: What errors call such a model.
 
     Attributes:
         saved: Its config.json.
@@ -30,13 +29,13 @@ class SavedRun:
         UserError: If it is none.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, kinds, name):
         self.path = path
         workdir = Workdir(path)
         saved = workdir.read_config()
-        if saved is None or saved["kind"] not in self.KINDS:
+        if saved is None or saved["kind"] not in kinds:
             held = "without config.json" if saved is None else f"of {saved['kind']}"
-            raise UserError(f"A workdir of {self.NAME} is needed. Received: {path}, {held}")
+            raise UserError(f"A workdir of {name} is needed. Received: {path}, {held}")
         self.saved = saved
         self.config, self.architecture = saved["config"], saved["architecture"]
         self.checkpoints = Checkpoints(

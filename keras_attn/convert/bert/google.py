@@ -1,34 +1,31 @@
 """Checkpoints of google-research/bert: TensorFlow 1's files, bert_config.json, vocab.txt."""
 
-import glob
-import math
 import os
 import re
 from reprlib import repr as shorten
 
-import tensorflow as tf
-
-from keras_attn.convert.bert_config import (
-    numbered,
+from keras_attn.convert.bert.fields import (
     read_architecture,
-    read_labels,
     read_threshold,
     write_architecture,
     written_threshold,
 )
-from keras_attn.convert.pieces import Piece, Tensors, split
-from keras_attn.convert.stored import StoredBert, check_is_bert, parts
-from keras_attn.errors import UserError, first_line
+from keras_attn.convert.bert.stored import StoredBert, check_is_bert, parts
+from keras_attn.convert.labels import numbered, read_labels
+from keras_attn.convert.pieces import Piece, split
+from keras_attn.convert.tensorflow_files import (
+    folder_and_name,
+    read_tensors,
+    slots,
+    write_tensors,
+)
+from keras_attn.errors import UserError
 from keras_attn.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
 # Its "gelu" is the one with tanh; Hugging Face's is not.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
-# Of a damaged checkpoint; for one cut off TensorFlow raises an IndexError.
-_DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, KeyError, TypeError)
-# Of the optimizer, not of the model.
-_SLOTS = re.compile(r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_1)?)|global_step|beta[12]_power")
 _NAMES = (
     (r"LayerNorm\.weight$", "LayerNorm/gamma"), (r"LayerNorm\.bias$", "LayerNorm/beta"),
     (r"_embeddings\.weight$", "_embeddings"),
@@ -44,7 +41,7 @@ _NAMES = (
 
 def is_folder(folder):
     """Whether the folder has a bert_config.json."""
-    return os.path.isfile(os.path.join(_split(folder)[0], CONFIG))
+    return os.path.isfile(os.path.join(folder_and_name(folder)[0], CONFIG))
 
 
 def read(folder):
@@ -56,17 +53,16 @@ def read(folder):
     Raises:
         UserError: If a file is missing, damaged or not of a BERT.
     """
-    folder, prefix = _split(folder)
+    folder, name = folder_and_name(folder)
     path = os.path.join(folder, CONFIG)
     config = {"layer_norm_eps": 1e-12, **read_object(path)}
-    tensors = _tensors(os.path.join(folder, prefix or _only_prefix(folder)))
+    tensors = read_tensors(folder, name)
     architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
     architecture["use_pooler"] = True
     kind, heads, labels = _task(config, tensors.header, path)
     if kind == "finetuning":
         heads["dropout"] = 0.1  # fixed in run_classifier.py
-    slots = [name for name in tensors.header if _SLOTS.fullmatch(name)]
-    weights = tensors.take(_layout(architecture, kind, heads), slots)
+    weights = tensors.take(_layout(architecture, kind, heads), slots(tensors.header))
     lowercase = config.get("do_lower_case")
     if lowercase not in (None, True, False):
         raise UserError("do_lower_case must be true or false. "
@@ -102,55 +98,9 @@ def write(folder, stored):
         config["id2label"] = numbered(stored.labels)
     config |= written_threshold(stored)
     layout = _layout(stored.architecture, stored.kind, stored.heads)
-    names, arrays = zip(*split(layout, stored.weights), strict=True)
-    tf.raw_ops.SaveV2(prefix=os.path.join(folder, PREFIX), tensor_names=names,
-                      shape_and_slices=[""] * len(names), tensors=arrays)
+    write_tensors(os.path.join(folder, PREFIX), split(layout, stored.weights))
     write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
     write_json(os.path.join(folder, CONFIG), config)
-
-
-def _split(folder):
-    """(folder, name of the checkpoint in it or None)."""
-    folder = os.fspath(folder)
-    if not os.path.isdir(folder) and os.path.isfile(f"{folder}.index"):
-        return os.path.split(folder)
-    return folder, None
-
-
-def _only_prefix(folder):
-    found = sorted(name.removesuffix(".index") for name in os.listdir(folder)
-                   if name.endswith(".index"))
-    if len(found) != 1:
-        raise UserError("One checkpoint is needed; of several give the name without .index. "
-                        f"Received: {folder} with {', '.join(found) or 'none'}")
-    return found[0]
-
-
-def _tensors(prefix):
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-        sizes = {name: math.prod(shapes[name]) * dtypes[name].size for name in shapes}
-        there = sum(os.path.getsize(path) for path in glob.glob(f"{glob.escape(prefix)}.data-*"))
-        if sum(sizes.values()) > there:
-            raise ValueError(f"{there:,} of {sum(sizes.values()):,} bytes")
-    except _DAMAGE as error:
-        raise _damaged(prefix, error) from error
-
-    def read_tensor(name):
-        try:
-            return reader.get_tensor(name)
-        except _DAMAGE as error:
-            raise _damaged(prefix, error) from error
-
-    header = {name: (tuple(shapes[name]), dtypes[name].name) for name in shapes}
-    return Tensors(prefix, header, read_tensor)
-
-
-def _damaged(prefix, error):
-    reason = first_line(error)
-    return UserError("A whole checkpoint of TensorFlow is needed. "
-                     f"Received: {prefix} ({reason})")
 
 
 def _task(config, header, path):

@@ -2,8 +2,9 @@
 
 from reprlib import repr as shorten
 
-from keras_attn.convert.stored import check_architecture
+from keras_attn.convert.architectures import check_architecture
 from keras_attn.errors import UserError
+from keras_attn.models import BertEncoder
 
 FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "num_hidden_layers",
@@ -35,7 +36,8 @@ def read_architecture(config, activations, path, most_layers):
         raise UserError(f"hidden_act must be one of {', '.join(activations)}. "
                         f"Received: {shorten(activation)} in {path}")
     fields = {ours: config[theirs] for ours, theirs in FIELDS.items()}
-    return check_architecture({**fields, "activation": activations[activation]}, path, most_layers)
+    return check_architecture(BertEncoder, {**fields, "activation": activations[activation]}, path,
+                              most_layers)
 
 
 def write_architecture(architecture, activations, format):
@@ -50,31 +52,6 @@ def write_architecture(architecture, activations, format):
                         f"Received: activation={architecture['activation']}")
     return {**{theirs: architecture[ours] for ours, theirs in FIELDS.items()},
             "hidden_act": names[0]}
-
-
-def read_labels(config, path):
-    """Names of the classes in `id2label`.
-
-    Raises:
-        UserError: If they are not numbered 0, 1, …, or two have one name.
-    """
-    names = config["id2label"]
-    try:
-        labels = [names[str(number)] for number in range(len(names))]
-    except (KeyError, TypeError):
-        labels = None
-    if not labels or not all(isinstance(label, str) for label in labels):
-        raise UserError("id2label must name the classes 0, 1, …. "
-                        f"Received: {shorten(names)} in {path}")
-    if len(set(labels)) < len(labels):
-        raise UserError("id2label must give each class a name of its own. "
-                        f"Received: {shorten(names)} in {path}")
-    return labels
-
-
-def numbered(labels):
-    """`id2label` of some labels."""
-    return {str(number): label for number, label in enumerate(labels)}
 
 
 def written_threshold(stored):

@@ -1,0 +1,71 @@
+"""Arguments of models that come from files of unknown origin."""
+
+from reprlib import repr as shorten
+
+import keras
+
+from keras_attn.errors import UserError
+
+# So that a wrong config.json is no endless work; the deepest models have 48.
+MOST_LAYERS = 10_000
+_SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim",
+          "max_length", "num_segments", "memory_length", "reuse_length", "max_distance")
+_NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_epsilon")
+_OPTIONAL = ("intermediate_dim", "attention_dropout", "reuse_length", "max_distance")
+
+
+def check_architecture(model, architecture, source, most_layers):
+    """Returns arguments of a model that came from a file, checked; see `resolved`.
+
+    Raises:
+        UserError: Names the first that is wrong.
+    """
+    check_numbers(architecture, source, most_layers)
+    return resolved(model, architecture, source)
+
+
+def check_numbers(architecture, source, most_layers):
+    """Checks that sizes are whole and shares are numbers.
+
+    Args:
+        architecture: Arguments of a model.
+        source: What the message calls the file.
+        most_layers: So many layers can the weights hold.
+
+    Raises:
+        UserError: Names the first that is not.
+    """
+    for name in (*_SIZES, *_NUMBERS):
+        value, whole = architecture.get(name), name in _SIZES
+        if value is None and (name in _OPTIONAL or name not in architecture):
+            continue
+        kind = int if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**31:
+            raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
+                            f"Received: {shorten(value)} in {source}")
+    if architecture["num_layers"] > most_layers:
+        raise UserError("num_layers must be as many as there are weights for. Received: "
+                        f"{architecture['num_layers']} in {source}")
+
+
+def resolved(model, architecture, source):
+    """All arguments of a model, also those left to their defaults.
+
+    Args:
+        model: Class of a backbone.
+        architecture: Arguments.
+        source: What the message calls the file.
+
+    Raises:
+        UserError: If they describe none.
+    """
+    try:
+        made = model(**architecture)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{source} must describe {_NAMES.get(model.__name__, model.__name__)}. "
+                        f"{error}") from error
+    names = keras.Model().get_config().keys() | {"name", "seed"}
+    return {name: value for name, value in made.get_config().items() if name not in names}
+
+
+_NAMES = {"BertEncoder": "a BERT", "GPT2": "a GPT-2", "XLNet": "an XLNet"}

@@ -1,0 +1,1 @@
+"""BERT in the formats of other libraries."""

@@ -1,0 +1,107 @@
+"""Folders of Hugging Face's `transformers` with a GPT-2."""
+
+import os
+import re
+from reprlib import repr as shorten
+
+from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.gpt2.parts import check_writable, parts
+from keras_attn.convert.gpt2.tokenizer import read_tokenizer, write_tokenizer
+from keras_attn.convert.pieces import Piece, split
+from keras_attn.convert.safetensors_files import read_tensors, write_tensors
+from keras_attn.convert.stored_model import StoredModel
+from keras_attn.errors import UserError
+from keras_attn.families import GPT_2
+from keras_attn.json_files import read_object, write_json
+from keras_attn.models import GPT2
+
+MODELS = "GPT2LMHeadModel", "GPT2Model"
+_FIELDS = {
+    "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "n_embd",
+    "num_heads": "n_head", "intermediate_dim": "n_inner", "max_length": "n_positions",
+    "dropout": "resid_pdrop", "attention_dropout": "attn_pdrop",
+    "initializer_range": "initializer_range", "layer_norm_epsilon": "layer_norm_epsilon",
+}
+_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_erf",
+                "relu": "relu", "tanh": "tanh", "silu": "silu"}
+# What `transformers` takes where config.json is silent.
+_DEFAULTS = {
+    "vocab_size": 50257, "n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": None,
+    "n_positions": 1024, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
+    "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
+    "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False, "tie_word_embeddings": True,
+}
+# Of these we have one; another changes the numbers.
+_NEEDED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+           "add_cross_attention": False, "tie_word_embeddings": True}
+_HEAD = "lm_head.weight"
+_MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # no weights
+
+
+def read(folder):
+    """Reads a folder of `transformers`; its weights when they are used.
+
+    Returns:
+        A `StoredModel`.
+
+    Raises:
+        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
+            tensors that are not those of the model.
+    """
+    path = os.path.join(folder, "config.json")
+    config = {**_DEFAULTS, **read_object(path)}
+    if config.get("architectures") not in [[name] for name in MODELS]:
+        raise UserError(f"architectures must name one of {', '.join(MODELS)}. "
+                        f"Received: {shorten(config.get('architectures'))} in {path}")
+    for name, needed in {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}.items():
+        if config[name] != needed:
+            raise UserError(f"{name} must be {shorten(needed)}. "
+                            f"Received: {name}={shorten(config[name])} in {path}")
+    activation = config["activation_function"]
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise UserError(f"activation_function must be one of {', '.join(_ACTIVATIONS)}. "
+                        f"Received: {shorten(activation)} in {path}")
+    tensors = read_tensors(folder)
+    architecture = check_architecture(
+        GPT2, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
+               "activation": _ACTIVATIONS[activation]}, path, len(tensors.header))
+    prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
+    unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
+    weights = tensors.take(_layout(architecture, prefix), unused | {_HEAD})
+    if _HEAD in tensors.header and not tensors.equal(_HEAD, f"{prefix}wte.weight"):
+        raise UserError(f"{_HEAD} must be the same as {prefix}wte.weight. "
+                        f"Received: another in {tensors.source}")
+    return StoredModel(GPT_2, GPT_2.pretraining, architecture, {},
+                       read_tokenizer(folder, architecture["vocabulary_size"]), weights)
+
+
+def write(folder, stored):
+    """Writes a folder that `transformers` loads.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredModel`.
+
+    Raises:
+        UserError: If the model is none that `transformers` has.
+    """
+    check_writable(stored, "transformers")
+    architecture, end = stored.architecture, stored.tokenizer.end_id
+    names = [theirs for theirs, ours in _ACTIVATIONS.items() if ours == architecture["activation"]]
+    if not names:
+        raise UserError(f"transformers needs one of {', '.join(_ACTIVATIONS.values())}. "
+                        f"Received: activation={architecture['activation']}")
+    write_tensors(folder, dict(split(_layout(architecture, "transformer."), stored.weights)))
+    write_tokenizer(folder, stored.tokenizer, architecture["max_length"])
+    # Last: without it the folder is none of `transformers`.
+    write_json(os.path.join(folder, "config.json"), {
+        "model_type": "gpt2", "architectures": [MODELS[0]],
+        **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
+        "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
+        "activation_function": names[0], "bos_token_id": end, "eos_token_id": end,
+        "dtype": "float32"})
+
+
+def _layout(architecture, prefix):
+    return {path: [Piece(prefix + name, shape)] for path, name, shape in parts(architecture)}

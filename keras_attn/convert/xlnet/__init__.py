@@ -1,0 +1,1 @@
+"""XLNet in the formats of other libraries."""

@@ -1,0 +1,93 @@
+"""The variables of an XLNet and the tensors that make them up elsewhere."""
+
+import os
+
+from keras_attn.errors import UserError
+from keras_attn.families import XL_NET
+from keras_attn.text.sentence_pieces import FILE, SentencePieceTokenizer
+
+
+def parts(architecture, kind, heads):
+    """Yields every variable of an XLNet with the tensors of Hugging Face that it is made of.
+
+    Args:
+        architecture: Arguments of `XLNet`.
+        kind: Of a run of `XL_NET`.
+        heads: Arguments of the classifier.
+
+    Yields:
+        (our path, names, shape of our part that each name fills, shape of theirs where it is no
+        matrix of ours).
+    """
+    width, inner, heads_of = (architecture[name] for name in (
+        "hidden_dim", "intermediate_dim", "num_heads"))
+    by_head = width, heads_of, width // heads_of
+    yield ("xlnet/token_embedding", ["transformer.word_embedding.weight"],
+           (architecture["vocabulary_size"], width), None)
+    yield "xlnet/query_embedding", ["transformer.mask_emb"], (width,), (1, 1, width)
+    for number in range(architecture["num_layers"]):
+        ours, theirs = f"xlnet/layer_{number}", f"transformer.layer.{number}"
+        attention = f"{theirs}.rel_attn"
+        for path, names in (("query_key_value_kernel", "qkv"), ("output_kernel", "o"),
+                            ("position_kernel", "r")):
+            yield (f"{ours}/attention/{path}", [f"{attention}.{name}" for name in names],
+                   (width, width), by_head)
+        yield (f"{ours}/attention/segment_table", [f"{attention}.seg_embed"], (2, *by_head[1:]),
+               None)
+        for path, name in (("content", "r_w"), ("position", "r_r"), ("segment", "r_s")):
+            yield (f"{ours}/attention/{path}_bias", [f"{attention}.{name}_bias"], by_head[1:],
+                   None)
+        yield from _norm(f"{ours}/attention_norm", f"{attention}.layer_norm", width)
+        yield from _dense(f"{ours}/feed_forward/intermediate", f"{theirs}.ff.layer_1",
+                          (width, inner))
+        yield from _dense(f"{ours}/feed_forward/output", f"{theirs}.ff.layer_2", (inner, width))
+        yield from _norm(f"{ours}/feed_forward_norm", f"{theirs}.ff.layer_norm", width)
+    if architecture["use_pooler"]:
+        yield from _dense("xlnet/pooler", "sequence_summary.summary", (width, width))
+    if kind == XL_NET.kind:
+        yield from _dense("logits_dense", "logits_proj", (width, heads["num_classes"]))
+    else:
+        yield "output_bias", ["lm_loss.bias"], (architecture["vocabulary_size"],), None
+
+
+def _dense(path, name, shape):
+    yield f"{path}/kernel", [f"{name}.weight"], shape, None
+    yield f"{path}/bias", [f"{name}.bias"], shape[-1:], None
+
+
+def _norm(path, name, width):
+    yield f"{path}/gamma", [f"{name}.weight"], (width,), None
+    yield f"{path}/beta", [f"{name}.bias"], (width,), None
+
+
+def is_dense(name):
+    """Whether a tensor is a kernel that Hugging Face turns."""
+    return name.endswith(("layer_1.weight", "layer_2.weight", "summary.weight",
+                          "logits_proj.weight"))
+
+
+def is_output(name):
+    """Whether a tensor is that of the attention's output, which is turned everywhere."""
+    return name.endswith(".rel_attn.o")
+
+
+def check_writable(stored, format):
+    """Raises UserError for an XLNet that other libraries do not have."""
+    if stored.is_classifier and not stored.architecture["use_pooler"]:
+        raise UserError(f"A classifier for {format} must be trained with model.pooling=cls. "
+                        f"Received: pooling={stored.heads.get('pooling')}")
+
+
+def read_tokenizer(folder, rows, lowercase):
+    """The `SentencePieceTokenizer` of spiece.model; None if the folder has none.
+
+    Raises:
+        UserError: If it has not a piece for each row of the token table.
+    """
+    if not os.path.isfile(os.path.join(folder, FILE)):
+        return None
+    tokenizer = SentencePieceTokenizer.read(folder, bool(lowercase))
+    if tokenizer.vocabulary_size != rows:
+        raise UserError("The vocabulary must have a piece for each row of the token table. "
+                        f"Received: {tokenizer.vocabulary_size} pieces, {rows} rows in {folder}")
+    return tokenizer
