@@ -247,5 +247,5 @@ def test_commands_of_other_models_refuse_it(trained, tmp_path):
         load_predictor(str(trained[0]))
     with pytest.raises(UserError, match="A model of BERT is needed"):
         embed_texts(str(trained[0]), ["a"], str(tmp_path / "out.npy"))
-    with pytest.raises(UserError, match="A workdir of a language model is needed"):
+    with pytest.raises(UserError, match="A folder with a model is needed"):
         generate_texts(str(tmp_path), ["a"])

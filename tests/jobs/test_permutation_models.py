@@ -156,7 +156,7 @@ def test_a_run_starts_from_another_and_may_add_memory(trained, corpus, tmp_path)
     ({"data.vocab_size": 12}, "data.vocab_size=12"),
     ({"data.vocab": "nowhere"}, "readable file. Received: nowhere"),
     ({"data.train": "nowhere.txt"}, "nowhere.txt"),
-    ({"pretrained": "nowhere"}, "A workdir of a pretrained XLNet is needed. Received: nowhere"),
+    ({"pretrained": "nowhere"}, "A folder with a model is needed"),
 ])
 def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
