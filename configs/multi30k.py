@@ -16,7 +16,7 @@ from keras_attn.defaults import translation_defaults
 def get_config():
     config = translation_defaults()
     config.model.update(size="tiny", dropout=0.3)
-    config.train.update(learning_rate=0.005, warmup_fraction=0.1, epochs=60.0, clip_norm=0.0,
+    config.train.update(learning_rate=0.003, warmup_fraction=0.1, epochs=60.0, clip_norm=0.0,
                         weight_decay=0.0)
     config.eval.update(every=600)
     config.checkpoint.update(every=120, average=10)

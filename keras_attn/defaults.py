@@ -178,7 +178,8 @@ _TRANSFORMER = {
     "num_heads": (int, "attention heads of a layer"),
     "intermediate_dim": (int, "width inside the feed-forward part"),
     "positions": ("sinusoidal", "sinusoidal or learned"),
-    "norm_first": (False, "norm before each part, not after"),
+    "norm_first": (True, "norm before each part; False: after it, as in the paper: then a small "
+                         "model on little text may not learn to attend"),
     "tie_embeddings": (True, "whether the output's kernel is the table of tokens"),
     "dropout": (0.1, "share of values set to 0 in training"),
     "attention_dropout": (0.0, "share of attention weights set to 0 in training"),
