@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy"]
+# The last two for the tokenizer of XLNet.
+TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy", "sentencepiece", "protobuf"]
 
 
 def environment(name, requirements):

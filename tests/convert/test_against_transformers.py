@@ -15,7 +15,8 @@ from keras_attn.jobs.saved import Saved
 pytestmark = pytest.mark.slow
 
 SIDE = pathlib.Path(__file__).with_name("transformers_side.py")
-HUGGING_FACE = pathlib.Path(__file__).parents[1] / "golden" / "hugging_face"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+HUGGING_FACE, LANGUAGE_MODELS = GOLDEN / "hugging_face", GOLDEN / "language_models"
 
 
 def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
@@ -57,7 +58,7 @@ def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
         assert back.keys() == there.keys()
         for key, value in there.items():
             assert back[key].tobytes() == value.tobytes(), key
-    for source in HUGGING_FACE.iterdir():
+    for source in (*HUGGING_FACE.iterdir(), *LANGUAGE_MODELS.iterdir()):
         if source.is_dir():
             convert.convert(source, tmp_path / "runs" / source.name)
             convert.convert(tmp_path / "runs" / source.name, tmp_path / "golden" / source.name,
