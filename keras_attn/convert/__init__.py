@@ -21,7 +21,7 @@ FORMATS = tuple(dict.fromkeys(name for formats in FAMILIES.values() for name in 
 # Files that tell what a folder of TensorFlow 1 holds.
 _CONFIGS = {"bert_config.json": ("bert", "google"), "hparams.json": ("gpt2", "openai"),
             "xlnet_config.json": ("xlnet", "google")}
-_BACKBONES = {"keras_hub>GPT2Backbone": "gpt2"}
+_BACKBONES = {"keras_hub>BertBackbone": "bert", "keras_hub>GPT2Backbone": "gpt2"}
 
 
 def _module(family, format):
@@ -49,25 +49,30 @@ def detect(folder):
     if tf.io.gfile.exists(path):
         found = read_json(path)
         found = found if isinstance(found, dict) else {}
-        # Whatever else it is, the reader of a BERT says what is wrong with it.
         if "model_type" in found:
-            family = found["model_type"] if found["model_type"] in ("gpt2", "xlnet") else "bert"
-            format = "huggingface"
-        elif "registered_name" in found:
-            family, format = _BACKBONES.get(str(found["registered_name"]), "bert"), "kerashub"
-        else:
-            family, format = _family_of_run(found.get("kind")), "workdir"
-        if format != "workdir":
-            _check_local(folder)
-        return family, format
+            return _known("model_type", found, {name: name for name in FAMILIES}, path), \
+                "huggingface"
+        if "registered_name" in found:
+            return _known("registered_name", found, _BACKBONES, path), "kerashub"
+        # Whatever else it is, the reader of a BERT says what is wrong with it.
+        return _family_of_run(found.get("kind")), "workdir"
     for name, found in _CONFIGS.items():
         if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
             return found
     if os.path.isfile(folder) and folder.endswith(PICKLES):
         raise refused_pickle(folder)
     raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
-                    f"{', '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
+                    f"{' or '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
                     f"KerasHub with its config.json. Received: {folder}")
+
+
+def _known(field, found, names, path):
+    """The family that a field of a config.json of another library names."""
+    _check_local(posixpath.dirname(path))
+    if str(found[field]) not in names:
+        raise UserError(f"{field} must be one of {', '.join(names)}. "
+                        f"Received: {str(found[field])[:50]!r} in {path}")
+    return names[str(found[field])]
 
 
 def _family_of_run(kind):
@@ -187,8 +192,9 @@ def _chosen(family, source, task, new_heads, lowercase):
     if family == "bert":
         stored, new = with_task(stored, task, new_heads)
         return with_text(stored, lowercase, source), new
-    if task is not None:
-        raise UserError(f"task is for a BERT alone. Received: task={task}, {source} is {family}")
+    if task is not None or new_heads:
+        raise UserError("task and new_heads are for a BERT alone. "
+                        f"Received: task={task}, new_heads={new_heads}, {source} is {family}")
     return with_tokenizer(stored, lowercase, source), []
 
 

@@ -14,6 +14,41 @@ _NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_eps
 _OPTIONAL = ("intermediate_dim", "attention_dropout", "reuse_length", "max_distance")
 
 
+def need_fields(config, names, path):
+    """Raises UserError if a dict, or what should be one, lacks a field; `path` is its file."""
+    missing = [name for name in names if not isinstance(config, dict) or name not in config]
+    if missing:
+        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
+
+
+def read_activation(config, field, activations, path):
+    """Our name of an activation.
+
+    Args:
+        config: The dict in a file.
+        field: Of it.
+        activations: `{theirs: ours}`.
+        path: Of the file.
+
+    Raises:
+        UserError: If it is another.
+    """
+    found = config[field]
+    if not isinstance(found, str) or found not in activations:
+        raise UserError(f"{field} must be one of {', '.join(activations)}. "
+                        f"Received: {shorten(found)} in {path}")
+    return activations[found]
+
+
+def written_activation(architecture, activations, format):
+    """The first name that a format has for an activation; raises UserError if it has none."""
+    names = [theirs for theirs, ours in activations.items() if ours == architecture["activation"]]
+    if not names:
+        raise UserError(f"{format} needs one of {', '.join(dict.fromkeys(activations.values()))}. "
+                        f"Received: activation={architecture['activation']}")
+    return names[0]
+
+
 def check_architecture(model, architecture, source, most_layers):
     """Returns arguments of a model that came from a file, checked; see `resolved`.
 

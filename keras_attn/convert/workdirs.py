@@ -13,6 +13,8 @@ from keras_attn.saved_run import SavedRun
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir
 
+_LENGTH = 512  # tokens of a text for an XLNet that says none: those of its authors
+
 
 def read(folder):
     """Reads a workdir; its best or newest whole checkpoint when its weights are used.
@@ -25,19 +27,33 @@ def read(folder):
     """
     workdir = Workdir(folder)
     saved = workdir.read_config()
-    family = family_of_kind(saved and saved["kind"])
     path, kind = workdir / "config.json", saved["kind"]
+    family = family_of_kind(kind)
+    labels = {"names": None, "pairs": None}
+    heads = saved.get("heads") or {}
     try:
         architecture = resolved(family.backbone, saved["architecture"], path)
         check_numbers(architecture, path, MOST_LAYERS)
         lowercase = bool(saved["config"]["data"].get("lowercase"))
-    except (KeyError, TypeError, AttributeError) as error:
+        if kind == family.kind:
+            labels = workdir.read_labels()
+            # It checks its arguments.
+            made = family.classifier(family.backbone(**architecture), **heads)
+            if made.num_classes != (len(labels["names"]) or 1):
+                raise ValueError(f"num_classes={made.num_classes}")
+        hashes = {name: saved["data_sha256"][name] for name in family.files}
+        run = SavedRun(folder, (kind,), family.backbone.__name__)
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} must be that of a run. Received: something else") from error
-    labels = workdir.read_labels() if kind == family.kind else {"names": None, "pairs": None}
-    return StoredModel(
-        family, kind, architecture, saved.get("heads", {}), family.read(folder, lowercase),
-        _Weights(SavedRun(folder, (kind,), family.backbone.__name__)), lowercase,
-        labels["names"], labels["pairs"], saved["config"])
+    tokenizer = family.read(folder, lowercase)
+    for name, sha256 in hashes.items():
+        if file_sha256(workdir / name) != sha256:
+            raise UserError("The tokenizer must be the one that the run was made with. "
+                            f"Received: {workdir / name}, which has changed")
+    return StoredModel(family, kind, architecture, heads, tokenizer, _Weights(run), lowercase,
+                       labels["names"], labels["pairs"], saved["config"])
 
 
 def write(folder, stored):
@@ -66,8 +82,7 @@ def config_of(stored):
         return stored.config
     config = (finetuning_defaults() if stored.is_classifier else stored.family.defaults()).to_dict()
     config.pop("workdir")
-    length = stored.architecture.get("max_length") or config["data"]["length"]
-    config["data"].update(length=length)
+    config["data"].update(length=stored.architecture.get("max_length", _LENGTH))
     if "lowercase" in config["data"]:
         config["data"].update(lowercase=stored.lowercase)
     if stored.is_classifier:

@@ -1,14 +1,14 @@
 """GPT-2's tokenizer: pairs of bytes, joined again and again."""
 
 import hashlib
-import itertools
 import json
 import posixpath
 
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
+from keras_attn.json_files import read_object
 from keras_attn.text.row_layout import RowLayout
 from keras_attn.whole_files import write_whole
 
@@ -28,6 +28,7 @@ class BytePairTokenizer:
         vocabulary: List of str; a piece's id is its place. Bytes are written as the printable
             characters that stand for them.
         merges: List of pairs of pieces, the first to be joined first.
+        name: What messages call them.
 
     Attributes:
         vocabulary, vocabulary_size, merges: As given.
@@ -47,14 +48,16 @@ class BytePairTokenizer:
 
     unk_id, lowercase, separator = None, False, " "
 
-    def __init__(self, vocabulary, merges):
+    def __init__(self, vocabulary, merges, name="the vocabulary"):
         import tokenizers
 
         self.vocabulary = list(vocabulary)
         self.merges = [tuple(pair) for pair in merges]
         self.vocabulary_size = len(self.vocabulary)
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
-        self._check(ids)
+        if fault := self._fault(ids):
+            raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
+                            f"{END_OF_TEXT} and what merges join. Received: {fault} in {name}")
         self.end_id = ids[END_OF_TEXT]
         content = "\n".join([*self.vocabulary, "", *map(" ".join, self.merges)])
         self.sha256 = hashlib.sha256(content.encode()).hexdigest()
@@ -62,14 +65,25 @@ class BytePairTokenizer:
         self._tokenizer.pre_tokenizer = _byte_level()
         self._tokenizer.decoder = tokenizers.decoders.ByteLevel()
 
-    def _check(self, ids):
+    def _fault(self, ids):
+        """What is wrong with pieces and merges; None if nothing is."""
         needed = [END_OF_TEXT, *_alphabet()]
-        needed += itertools.chain.from_iterable((*pair, "".join(pair)) for pair in self.merges)
+        for pair in self.merges:
+            needed += (*pair, "".join(pair))
         missing = [piece for piece in needed if piece not in ids]
-        if missing or len(ids) < len(self.vocabulary):
-            fault = f"without {missing[0]!r}" if missing else "a piece twice"
-            raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
-                            f"{END_OF_TEXT} and what merges join. Received: {fault}")
+        if missing:
+            return f"no {missing[0]!r}"
+        if len(ids) < len(self.vocabulary):
+            return "a piece twice"
+        # A file of merges has a blank between the two.
+        blanks = [piece for pair in self.merges for piece in pair if " " in piece]
+        if blanks:
+            return f"a merge of {blanks[0]!r}, with a blank,"
+        try:
+            "".join(ids).encode()
+        except UnicodeEncodeError:
+            return "half a surrogate pair"
+        return None
 
     @property
     def row_layout(self):
@@ -82,41 +96,9 @@ class BytePairTokenizer:
         return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
-    def read(cls, folder, files=FILES):
-        """Reads vocab.json and merges.txt of a folder, or encoder.json and vocab.bpe.
-
-        Args:
-            folder: Where they are.
-            files: Pairs of names to look for.
-
-        Raises:
-            UserError: If they are not there, or are something else.
-        """
-        for names in files:
-            vocabulary, merges = (posixpath.join(str(folder), name) for name in names)
-            if tf.io.gfile.exists(vocabulary) and tf.io.gfile.exists(merges):
-                break
-        else:
-            raise UserError(f"A folder with {' and '.join(files[0])} is needed. "
-                            f"Received: {folder}")
-        try:
-            ids = json.loads(_read(vocabulary))
-            pieces = sorted(ids, key=ids.get)
-            if [ids[piece] for piece in pieces] != list(range(len(pieces))):
-                raise ValueError("ids are not 0, 1, 2, …")
-        except (ValueError, TypeError, AttributeError) as error:
-            raise UserError("A JSON object of pieces and their ids is needed. "
-                            f"Received: {vocabulary} ({error})") from error
-        try:
-            lines = _read(merges).split("\n")
-            lines = lines[1:] if lines[0].startswith("#version") else lines
-            pairs = [tuple(line.rstrip("\r").split(" ")) for line in lines if line.strip()]
-            if any(len(pair) != 2 for pair in pairs):
-                raise ValueError("a line is no pair")
-        except ValueError as error:
-            raise UserError(f"Lines of two pieces are needed. Received: {merges} ({error})"
-                            ) from error
-        return cls(pieces, pairs)
+    def read(cls, folder):
+        """That of a folder; see `read_files`."""
+        return cls(*read_files(folder), folder)
 
     def to_json(self):
         """What the library `tokenizers` reads."""
@@ -166,6 +148,45 @@ class BytePairTokenizer:
                                             skip_special_tokens=False)
 
 
+def read_files(folder, files=FILES):
+    """Reads vocab.json and merges.txt of a folder, or encoder.json and vocab.bpe.
+
+    Args:
+        folder: Where they are.
+        files: Pairs of names to look for.
+
+    Returns:
+        (pieces, pairs), the first two arguments of `BytePairTokenizer`.
+
+    Raises:
+        UserError: If they are not there, or are something else.
+    """
+    for names in files:
+        vocabulary, merges = (posixpath.join(str(folder), name) for name in names)
+        if tf.io.gfile.exists(vocabulary) and tf.io.gfile.exists(merges):
+            break
+    else:
+        raise UserError(f"A folder with {' and '.join(files[0])} is needed. "
+                        f"Received: {folder}")
+    ids = read_object(vocabulary)
+    pieces = sorted(ids, key=lambda piece: ids[piece] if type(ids[piece]) is int else -1)
+    if [ids[piece] for piece in pieces] != list(range(len(pieces))):
+        raise UserError("A JSON object of pieces and their ids, 0, 1, 2, …, is needed. "
+                        f"Received: others in {vocabulary}")
+    try:
+        with tf.io.gfile.GFile(merges, "rb") as file:
+            lines = file.read().decode("utf-8-sig").split("\n")
+    except (ValueError, tf.errors.OpError) as error:
+        raise UserError("Lines of two pieces are needed. "
+                        f"Received: {merges} ({first_line(error)})") from error
+    lines = lines[1:] if lines[0].startswith("#version") else lines
+    pairs = [tuple(line.rstrip("\r").split(" ")) for line in lines if line.strip()]
+    if any(len(pair) != 2 for pair in pairs):
+        raise UserError("Lines of two pieces are needed. "
+                        f"Received: {merges} (a line is no pair)")
+    return pieces, pairs
+
+
 def train_byte_pairs(texts, size):
     """Trains a tokenizer.
 
@@ -205,8 +226,3 @@ def _alphabet():
     import tokenizers
 
     return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-
-
-def _read(path):
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return file.read().decode("utf-8-sig")

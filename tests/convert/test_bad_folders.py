@@ -48,7 +48,7 @@ def header_of(path):
 
 
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"model_type": "roberta"}, "model_type must be bert. Received: model_type='roberta'"),
+    ({"model_type": "roberta"}, "model_type must be one of bert, gpt2, xlnet. Received: 'roberta'"),
     ({"architectures": ["GPT2LMHeadModel"]}, "architectures must name one of BertForPreTraining"),
     ({"architectures": None}, "architectures must name one"),
     ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*'swish'"),

@@ -292,6 +292,12 @@ def test_what_is_no_model_of_ours_is_said(name, fields, message, tmp_path):
     ("gpt2", "tokenizer.json", lambda found: found["added_tokens"].append(
         {"id": 999, "content": "new"}), "ids of the vocabulary"),
     ("gpt2", "tokenizer.json", lambda found: found["model"]["merges"].append(["a"]), "pairs of"),
+    ("gpt2", "tokenizer.json", lambda found: found["model"]["merges"].append(1), "pairs of"),
+    ("gpt2", "tokenizer.json", lambda found: found["added_tokens"].extend(
+        [{"id": {"x": 1}, "content": "a1"}, {"id": {"y": 1}, "content": "a2"}]), "ids of the voc"),
+    ("gpt2", "tokenizer.json", lambda found: found["model"].update(ignore_merges=True), "level"),
+    ("gpt2", "tokenizer.json", lambda found: found["added_tokens"].append(
+        {"id": 283, "content": "\ud800"}), "surrogate"),
     ("gpt2", "tokenizer_config.json", lambda found: found.update(add_prefix_space=True),
      "as GPT-2's does"),
 ])
@@ -336,14 +342,64 @@ def test_pickles_and_missing_files_are_said(openai, tmp_path):
     ("xlnet", "kerashub", "format must be one of workdir, huggingface, google of xlnet"),
     ("gpt2", "openai", "intermediate_dim / hidden_dim=4.0"),
     ("xlnet", "google", "one of gelu_tanh, relu"),
+    ("xlnet_memory", "google", "must have max_distance=None"),
     ("xlnet_classifier", "google", "only pretrained models are written"),
 ])
 def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
     with pytest.raises(UserError, match=message):
         convert.convert(MODELS / name, tmp_path / "out", format)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(UserError, match="task is for a BERT alone"):
+    with pytest.raises(UserError, match="task and new_heads are for a BERT alone"):
         convert.convert(MODELS / name, tmp_path / "out", task="encoder")
+
+
+@pytest.mark.parametrize("file, change, message", [
+    ("vocab.json", lambda ids: ids.update(a=ids["b"], b=ids["a"]), "which has changed"),
+    ("vocab.json", lambda ids: ids.update(new=len(ids)), "which has changed"),
+    ("config.json", lambda found: found["config"].update(checkpoint=None), "that of a run"),
+    ("config.json", lambda found: found["architecture"].update(num_heads=7), "multiple of"),
+])
+def test_a_workdir_that_was_changed_is_said(file, change, message, tmp_path):
+    convert.convert(MODELS / "gpt2", tmp_path / "run")
+    path = tmp_path / "run" / file
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+    with pytest.raises(UserError, match=message):
+        convert.read(tmp_path / "run")
+
+
+@pytest.mark.parametrize("heads", [{"num_classes": 0}, {"num_classes": "x"}, {"num_classes": 2},
+                                   {"dropout": 1.5}, {"pooling": "x"}, {"other": 1}])
+def test_a_classifier_that_was_changed_is_said(heads, tmp_path):
+    convert.convert(MODELS / "xlnet_classifier", tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    found = json.loads(path.read_text())
+    found["heads"].update(heads)
+    path.write_text(json.dumps(found))
+    with pytest.raises(UserError, match="that of a run"):
+        convert.read(tmp_path / "run")
+
+
+def test_half_precision_becomes_float32(tmp_path):
+    folder = copied("gpt2", tmp_path)
+    halves = {name: value.astype("float16") for name, value in tensors(folder).items()}
+    save_file(halves, folder / "model.safetensors")
+    for path, value in convert.read(folder).weights.items():
+        assert np.asarray(value).dtype == np.float32, path
+    np.testing.assert_array_equal(convert.read(folder).weights["gpt2/token_embedding"],
+                                  halves["transformer.wte.weight"].astype("float32"))
+
+
+def test_the_mark_of_the_end_may_be_an_added_token(tmp_path):
+    folder = copied("gpt2", tmp_path)
+    tokenizer = convert.read(folder).tokenizer
+    (folder / "tokenizer.json").unlink()
+    ids = {piece: number for number, piece in enumerate(tokenizer.vocabulary[:282])}
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    (folder / "merges.txt").write_text("\n".join(map(" ".join, tokenizer.merges)))
+    (folder / "added_tokens.json").write_text('{"<|endoftext|>": 282}')
+    assert convert.read(folder).tokenizer.sha256 == tokenizer.sha256
 
 
 def test_the_wrong_family_is_said():

@@ -62,11 +62,12 @@ def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize(("vocabulary", "merges", "message"), [
-    ("[1, 2]", "", "object of pieces and their ids"),
-    ("{", "", "object of pieces and their ids"),
-    ('{"a": 0, "b": 7}', "", "ids are not 0, 1, 2"),
+    ("[1, 2]", "", "must be a JSON object"),
+    ("{", "", "must be JSON"),
+        ('{"a": "x"}', "", "object of pieces and their ids"),
+    ('{"a": 0, "b": 7}', "", "their ids, 0, 1, 2"),
     (None, "a b c\n", "Lines of two pieces"),
-    (None, "a zzz\n", "without 'zzz'"),
+    (None, "a zzz\n", "no 'zzz' in"),
     ('{"a": 0}', "", "all bytes"),
 ])
 def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message):

@@ -2,7 +2,12 @@
 
 from reprlib import repr as shorten
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import (
+    check_architecture,
+    need_fields,
+    read_activation,
+    written_activation,
+)
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder
 
@@ -28,16 +33,10 @@ def read_architecture(config, activations, path, most_layers):
     Raises:
         UserError: Names the field that is missing or wrong.
     """
-    missing = [name for name in (*FIELDS.values(), "hidden_act") if name not in config]
-    if missing:
-        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
-    activation = config["hidden_act"]
-    if not isinstance(activation, str) or activation not in activations:
-        raise UserError(f"hidden_act must be one of {', '.join(activations)}. "
-                        f"Received: {shorten(activation)} in {path}")
+    need_fields(config, (*FIELDS.values(), "hidden_act"), path)
     fields = {ours: config[theirs] for ours, theirs in FIELDS.items()}
-    return check_architecture(BertEncoder, {**fields, "activation": activations[activation]}, path,
-                              most_layers)
+    fields["activation"] = read_activation(config, "hidden_act", activations, path)
+    return check_architecture(BertEncoder, fields, path, most_layers)
 
 
 def write_architecture(architecture, activations, format):
@@ -46,12 +45,8 @@ def write_architecture(architecture, activations, format):
     Raises:
         UserError: If the format does not know its activation.
     """
-    names = [theirs for theirs, ours in activations.items() if ours == architecture["activation"]]
-    if not names:
-        raise UserError(f"{format} needs one of {', '.join(dict.fromkeys(activations.values()))}. "
-                        f"Received: activation={architecture['activation']}")
     return {**{theirs: architecture[ours] for ours, theirs in FIELDS.items()},
-            "hidden_act": names[0]}
+            "hidden_act": written_activation(architecture, activations, format)}
 
 
 def written_threshold(stored):

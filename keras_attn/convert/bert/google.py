@@ -39,11 +39,6 @@ _NAMES = (
 )
 
 
-def is_folder(folder):
-    """Whether the folder has a bert_config.json."""
-    return os.path.isfile(os.path.join(folder_and_name(folder)[0], CONFIG))
-
-
 def read(folder):
     """Reads a folder, or one of several checkpoints in it by its name without `.index`.
 

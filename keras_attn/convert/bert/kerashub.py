@@ -2,7 +2,7 @@
 
 import os
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import check_architecture, need_fields
 from keras_attn.convert.bert.stored import StoredBert, check_is_bert, parts
 from keras_attn.convert.kerashub_files import (
     CONFIG,
@@ -64,10 +64,7 @@ def read(folder):
         raise UserError("A BertBackbone is needed. "
                         f"Received: {class_of(found)} in {path}")
     config = found.get("config")
-    missing = [name for name in _FIELDS.values() if not isinstance(config, dict)
-               or name not in config]
-    if missing:
-        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
+    need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
     architecture = check_architecture(

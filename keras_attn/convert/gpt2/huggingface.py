@@ -4,7 +4,7 @@ import os
 import re
 from reprlib import repr as shorten
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import check_architecture, read_activation, written_activation
 from keras_attn.convert.gpt2.parts import check_writable, parts
 from keras_attn.convert.gpt2.tokenizer import read_tokenizer, write_tokenizer
 from keras_attn.convert.pieces import Piece, split
@@ -58,14 +58,11 @@ def read(folder):
         if config[name] != needed:
             raise UserError(f"{name} must be {shorten(needed)}. "
                             f"Received: {name}={shorten(config[name])} in {path}")
-    activation = config["activation_function"]
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise UserError(f"activation_function must be one of {', '.join(_ACTIVATIONS)}. "
-                        f"Received: {shorten(activation)} in {path}")
+    activation = read_activation(config, "activation_function", _ACTIVATIONS, path)
     tensors = read_tensors(folder)
     architecture = check_architecture(
         GPT2, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
-               "activation": _ACTIVATIONS[activation]}, path, len(tensors.header))
+               "activation": activation}, path, len(tensors.header))
     prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
     unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
     weights = tensors.take(_layout(architecture, prefix), unused | {_HEAD})
@@ -88,10 +85,7 @@ def write(folder, stored):
     """
     check_writable(stored, "transformers")
     architecture, end = stored.architecture, stored.tokenizer.end_id
-    names = [theirs for theirs, ours in _ACTIVATIONS.items() if ours == architecture["activation"]]
-    if not names:
-        raise UserError(f"transformers needs one of {', '.join(_ACTIVATIONS.values())}. "
-                        f"Received: activation={architecture['activation']}")
+    activation = written_activation(architecture, _ACTIVATIONS, "transformers")
     write_tensors(folder, dict(split(_layout(architecture, "transformer."), stored.weights)))
     write_tokenizer(folder, stored.tokenizer, architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
@@ -99,7 +93,7 @@ def write(folder, stored):
         "model_type": "gpt2", "architectures": [MODELS[0]],
         **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
         "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
-        "activation_function": names[0], "bos_token_id": end, "eos_token_id": end,
+        "activation_function": activation, "bos_token_id": end, "eos_token_id": end,
         "dtype": "float32"})
 
 

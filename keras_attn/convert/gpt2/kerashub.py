@@ -2,7 +2,7 @@
 
 import os
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import check_architecture, need_fields
 from keras_attn.convert.gpt2.parts import check_writable, parts
 from keras_attn.convert.gpt2.tokenizer import fitted
 from keras_attn.convert.kerashub_files import (
@@ -21,7 +21,7 @@ from keras_attn.errors import UserError
 from keras_attn.families import GPT_2
 from keras_attn.json_files import read_object, write_json
 from keras_attn.models import GPT2
-from keras_attn.text.byte_pairs import END_OF_TEXT, BytePairTokenizer
+from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 
 _FILES = "assets/tokenizer/vocabulary.json", "assets/tokenizer/merges.txt"
 _FIELDS = {
@@ -52,17 +52,15 @@ def read(folder):
     """
     path = os.path.join(folder, CONFIG)
     config = read_object(path).get("config")
-    missing = [name for name in _FIELDS.values() if not isinstance(config, dict)
-               or name not in config]
-    if missing:
-        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
+    need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = check_architecture(
         GPT2, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
         len(tensors.header))
+    # First: the table tells whether there are as many rows as the config says.
+    weights = tensors.take(_layout(architecture))
     return StoredModel(GPT_2, GPT_2.pretraining, architecture, {},
-                       _tokenizer(folder, architecture["vocabulary_size"]),
-                       tensors.take(_layout(architecture)))
+                       _tokenizer(folder, architecture["vocabulary_size"]), weights)
 
 
 def write(folder, stored):
@@ -102,8 +100,7 @@ def _tokenizer(folder, rows):
             config.get("add_prefix_space"):
         raise UserError("A GPT2Tokenizer without add_prefix_space is needed. "
                         f"Received: another in {path}")
-    tokenizer = BytePairTokenizer.read(folder, [_FILES])
-    return fitted(tokenizer.vocabulary, tokenizer.merges, rows, folder)
+    return fitted(*read_files(folder, [_FILES]), rows, folder)
 
 
 def _layout(architecture):

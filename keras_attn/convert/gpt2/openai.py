@@ -3,7 +3,7 @@
 import os
 import re
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import check_architecture, need_fields
 from keras_attn.convert.gpt2.parts import check_writable, parts
 from keras_attn.convert.gpt2.tokenizer import fitted
 from keras_attn.convert.pieces import Piece, split
@@ -14,11 +14,10 @@ from keras_attn.convert.tensorflow_files import (
     slots,
     write_tensors,
 )
-from keras_attn.errors import UserError
 from keras_attn.families import GPT_2
 from keras_attn.json_files import read_object, write_json
 from keras_attn.models import GPT2
-from keras_attn.text.byte_pairs import FILES, BytePairTokenizer
+from keras_attn.text.byte_pairs import FILES, read_files
 from keras_attn.whole_files import write_whole
 
 CONFIG, PREFIX = "hparams.json", "model.ckpt"
@@ -42,17 +41,13 @@ def read(folder):
     folder, name = folder_and_name(folder)
     path = os.path.join(folder, CONFIG)
     config = read_object(path)
-    missing = [name for name in _FIELDS.values() if name not in config]
-    if missing:
-        raise UserError(f"{missing[0]} must be there. Received: {path} without it")
+    need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
         GPT2, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
         len(tensors.header))
     weights = tensors.take(_layout(architecture), slots(tensors.header))
-    tokenizer = BytePairTokenizer.read(folder)
-    tokenizer = fitted(tokenizer.vocabulary, tokenizer.merges, architecture["vocabulary_size"],
-                       folder)
+    tokenizer = fitted(*read_files(folder), architecture["vocabulary_size"], folder)
     return StoredModel(GPT_2, GPT_2.pretraining, architecture, {}, tokenizer, weights)
 
 

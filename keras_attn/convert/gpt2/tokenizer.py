@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object, write_json
-from keras_attn.text.byte_pairs import END_OF_TEXT, FILES, BytePairTokenizer
+from keras_attn.text.byte_pairs import END_OF_TEXT, FILES, BytePairTokenizer, read_files
 
 TOKENIZER, CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
 
@@ -34,8 +34,7 @@ def read_tokenizer(folder, rows):
                             f"{name}={shorten(config[name])} in {folder}")
     if any(all(tf.io.gfile.exists(os.path.join(folder, name)) for name in names)
            for names in FILES):
-        found = BytePairTokenizer.read(folder)
-        pieces, merges = found.vocabulary, found.merges
+        pieces, merges = read_files(folder)
     elif tokenizer:
         pieces, merges = _model_of(tokenizer, os.path.join(folder, TOKENIZER))
     else:
@@ -53,7 +52,7 @@ def fitted(pieces, merges, rows, folder):
         raise UserError("The vocabulary must not be larger than the token table. Received: "
                         f"{len(pieces)} pieces, {rows} rows in {folder}")
     names = [f"[row {number}]" for number in range(len(pieces), rows)]
-    return BytePairTokenizer([*pieces, *names], merges)
+    return BytePairTokenizer([*pieces, *names], merges, folder)
 
 
 def write_tokenizer(folder, tokenizer, length):
@@ -87,12 +86,14 @@ def _model_of(tokenizer, path):
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or \
             not isinstance(model.get("vocab"), dict) or not isinstance(model.get("merges"), list) \
             or not isinstance(before, dict) or before.get("type") != "ByteLevel" or \
-            before.get("add_prefix_space") is not False or tokenizer.get("normalizer"):
+            before.get("add_prefix_space") is not False or tokenizer.get("normalizer") or \
+            any(model.get(name) for name in ("ignore_merges", "end_of_word_suffix", "dropout",
+                                             "continuing_subword_prefix")):
         raise UserError("A byte-level BPE model without prefix_space is needed. "
                         f"Received: another in {path}")
     pieces = _in_order(model["vocab"].items(), 0, path)
-    merges = [tuple(pair.split(" ") if isinstance(pair, str) else pair)
-              for pair in model["merges"]]
+    merges = [tuple(pair.split(" ")) if isinstance(pair, str) else
+              tuple(pair) if isinstance(pair, list) else () for pair in model["merges"]]
     if any(len(pair) != 2 or not all(isinstance(piece, str) for piece in pair) for pair in merges):
         raise UserError(f"Merges must be pairs of pieces. Received: others in {path}")
     return pieces, merges
@@ -113,7 +114,9 @@ def _added(folder, tokenizer, pieces):
 
 def _in_order(items, first, source):
     """Pieces in the order of their ids, which must go on from the first."""
-    found = sorted(items, key=lambda item: (str(type(item[1])), item[1]))
-    if [number for _, number in found] != list(range(first, first + len(found))):
+    found = [item for item in items if type(item[1]) is int]
+    found = sorted(found, key=lambda item: item[1]) if len(found) == len(items) else []
+    if len(found) < len(items) or \
+            [number for _, number in found] != list(range(first, first + len(found))):
         raise UserError(f"The ids of the vocabulary must be 0, 1, …. Received: others in {source}")
     return [piece for piece, _ in found]

@@ -4,7 +4,12 @@ import os
 import re
 from reprlib import repr as shorten
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import (
+    check_architecture,
+    need_fields,
+    read_activation,
+    written_activation,
+)
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.stored_model import StoredModel
 from keras_attn.convert.tensorflow_files import (
@@ -48,13 +53,8 @@ def read(folder):
     folder, name = folder_and_name(folder)
     path = os.path.join(folder, CONFIG)
     config = read_object(path)
-    for field in (*_FIELDS.values(), "ff_activation", "untie_r"):
-        if field not in config:
-            raise UserError(f"{field} must be there. Received: {path} without it")
-    activation = config["ff_activation"]
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise UserError(f"ff_activation must be one of {', '.join(_ACTIVATIONS)}. "
-                        f"Received: {shorten(activation)} in {path}")
+    need_fields(config, (*_FIELDS.values(), "ff_activation", "untie_r"), path)
+    activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
     if config["untie_r"] is not True:
         raise UserError("untie_r must be true. "
                         f"Received: {shorten(config['untie_r'])} in {path}")
@@ -65,7 +65,7 @@ def read(folder):
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
         XLNet, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
-                "activation": _ACTIVATIONS[activation], "layer_norm_epsilon": _EPSILON},
+                "activation": activation, "layer_norm_epsilon": _EPSILON},
         path, len(tensors.header))
     weights = tensors.take(_layout(architecture), slots(tensors.header))
     tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
@@ -90,19 +90,18 @@ def write(folder, stored):
         raise UserError("For zihangdai/xlnet only pretrained models are written. "
                         "Received: a classifier")
     architecture = stored.architecture
-    names = [theirs for theirs, ours in _ACTIVATIONS.items() if ours == architecture["activation"]]
-    if not names or architecture["layer_norm_epsilon"] != _EPSILON:
-        raise UserError(
-            f"An XLNet for zihangdai/xlnet must have layer_norm_epsilon={_EPSILON} and one of "
-            f"{', '.join(_ACTIVATIONS.values())}. Received: "
-            f"layer_norm_epsilon={architecture['layer_norm_epsilon']}, "
-            f"activation={architecture['activation']}")
+    activation = written_activation(architecture, _ACTIVATIONS, "zihangdai/xlnet")
+    # Distances are clamped by a flag there, which its folders do not hold.
+    for name, needed in {"layer_norm_epsilon": _EPSILON, "max_distance": None}.items():
+        if architecture[name] != needed:
+            raise UserError(f"An XLNet for zihangdai/xlnet must have {name}={needed}. "
+                            f"Received: {name}={architecture[name]}")
     write_tensors(os.path.join(folder, PREFIX), split(_layout(architecture), stored.weights))
     stored.tokenizer.write(folder)
     write_json(os.path.join(folder, CONFIG), {
         **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
         "d_head": architecture["hidden_dim"] // architecture["num_heads"],
-        "ff_activation": names[0], "untie_r": True, "do_lower_case": stored.lowercase})
+        "ff_activation": activation, "untie_r": True, "do_lower_case": stored.lowercase})
 
 
 def _layout(architecture):

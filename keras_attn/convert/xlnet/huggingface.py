@@ -3,7 +3,7 @@
 import os
 from reprlib import repr as shorten
 
-from keras_attn.convert.architectures import check_architecture
+from keras_attn.convert.architectures import check_architecture, read_activation, written_activation
 from keras_attn.convert.labels import numbered, read_labels
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.safetensors_files import read_tensors, write_tensors
@@ -103,16 +103,13 @@ def write(folder, stored):
     """
     check_writable(stored, "transformers")
     architecture, tokenizer = stored.architecture, stored.tokenizer
-    names = [theirs for theirs, ours in _ACTIVATIONS.items() if ours == architecture["activation"]]
-    if not names:
-        raise UserError(f"transformers needs one of {', '.join(_ACTIVATIONS.values())}. "
-                        f"Received: activation={architecture['activation']}")
     config = {
         "model_type": "xlnet",
         "architectures": [name for name, kind in _KINDS.items() if kind == stored.kind],
         **{theirs: architecture[ours] for ours, theirs in reversed(_FIELDS.items())},
         "mem_len": architecture["memory_length"] or None,
-        "clamp_len": architecture["max_distance"] or -1, "ff_activation": names[0],
+        "clamp_len": architecture["max_distance"] or -1,
+        "ff_activation": written_activation(architecture, _ACTIVATIONS, "transformers"),
         "d_head": architecture["hidden_dim"] // architecture["num_heads"],
         **_NEEDED, **_SUMMARY, "bos_token_id": 1, "eos_token_id": 2,
         "pad_token_id": tokenizer.pad_id, "dtype": "float32",
@@ -135,15 +132,13 @@ def write(folder, stored):
 
 
 def _architecture(config, path, most_layers):
-    activation, farthest = config["ff_activation"], config["clamp_len"]
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise UserError(f"ff_activation must be one of {', '.join(_ACTIVATIONS)}. "
-                        f"Received: {shorten(activation)} in {path}")
+    activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
+    farthest = config["clamp_len"]
     if isinstance(farthest, bool) or not isinstance(farthest, int):
         raise UserError(f"clamp_len must be a whole number. "
                         f"Received: {shorten(farthest)} in {path}")
     given = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
-    given.update(activation=_ACTIVATIONS[activation], memory_length=given["memory_length"] or 0,
+    given.update(activation=activation, memory_length=given["memory_length"] or 0,
                  reuse_length=given["reuse_length"] or None,
                  max_distance=farthest if farthest > 0 else None)
     return check_architecture(XLNet, given, path, most_layers)
