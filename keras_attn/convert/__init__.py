@@ -82,7 +82,7 @@ def _family_of_run(kind):
     return "bert" if family is BERT else family.name
 
 
-def family_of(folder):
+def family_name(folder):
     """Name of the family whose model a folder of any format holds; None if it holds none."""
     from keras_attn.workdir import run_folder
 

@@ -1,4 +1,4 @@
-"""Labels of classifiers in other libraries."""
+"""Classifiers in other libraries: their labels, and how transformers tells of them."""
 
 import dataclasses
 from reprlib import repr as shorten
@@ -31,6 +31,42 @@ def read_labels(config, path):
 def numbered(labels):
     """`id2label` of some labels."""
     return {str(number): label for number, label in enumerate(labels)}
+
+
+def read_classifier(config, field, path, usual=None):
+    """What a config.json says of a classifier.
+
+    Args:
+        config: Dictionary.
+        field: Its name for the share that is dropped before the classes.
+        path: Of the file, for messages.
+        usual: That share where the file has None.
+
+    Returns:
+        (labels, heads): names of the classes, [] for regression; `num_classes`, `dropout` and
+        `multilabel`.
+
+    Raises:
+        UserError: If labels or share are none.
+    """
+    labels, problem = read_labels(config, path), config.get("problem_type")
+    multilabel = problem == "multi_label_classification"
+    if not multilabel and (len(labels) == 1 or problem == "regression"):
+        labels = []
+    dropout = usual if config[field] is None else config[field]
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+        raise UserError(f"{field} must be in [0, 1). Received: {shorten(dropout)} in {path}")
+    return labels, {"num_classes": len(labels) or 1, "dropout": dropout, "multilabel": multilabel}
+
+
+def written_classifier(stored, field):
+    """The fields of a config.json that tell of a classifier; see `read_classifier`."""
+    labels = stored.labels or ["LABEL_0"]
+    return {
+        field: stored.heads["dropout"], "id2label": numbered(labels),
+        "label2id": {label: number for number, label in enumerate(labels)},
+        "problem_type": "multi_label_classification" if stored.heads.get("multilabel") else
+        "single_label_classification" if stored.labels else "regression"}
 
 
 def in_units_of_labels(stored):

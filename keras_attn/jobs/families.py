@@ -10,7 +10,7 @@ from keras_attn.text.vocabulary import train_vocabulary
 def family_of(*folders):
     """The family of the first of some folders that holds a model of one of `OTHERS`; else BERT."""
     for folder in folders:
-        name = folder and convert.family_of(folder)
+        name = folder and convert.family_name(folder)
         for family in OTHERS:
             if family.name == name:
                 return family

@@ -12,7 +12,7 @@ from keras_attn.convert.bert.fields import (
 )
 from keras_attn.convert.bert.stored import StoredBert, check_is_bert, parts
 from keras_attn.convert.bert.tokenizer import read_tokenizer, write_tokenizer
-from keras_attn.convert.labels import numbered, read_labels
+from keras_attn.convert.labels import read_classifier, written_classifier
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.safetensors_files import read_tensors, write_tensors
 from keras_attn.errors import UserError
@@ -73,14 +73,8 @@ def read(folder):
         heads = {"next_sentence": next_sentence,
                  "tie_embeddings": config["tie_word_embeddings"] is not False}
     elif kind == "finetuning":
-        labels, multilabel = _labels(config, path)
-        dropout = config["classifier_dropout"]
-        dropout = architecture["dropout"] if dropout is None else dropout
-        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or \
-                not 0 <= dropout < 1:
-            raise UserError("classifier_dropout must be in [0, 1). "
-                            f"Received: {shorten(dropout)} in {path}")
-        heads = {"num_classes": len(labels) or 1, "dropout": dropout, "multilabel": multilabel}
+        labels, heads = read_classifier(config, "classifier_dropout", path,
+                                        architecture["dropout"])
     untied = not heads.get("tie_embeddings", True)
     names = functools.partial(_name_in, tensors.header, untied)
     layout = _layout(architecture, kind, heads, names)
@@ -142,13 +136,7 @@ def _config(stored):
         "pad_token_id": stored.vocabulary.index("[PAD]"), "dtype": "float32",
     }
     if stored.kind == "finetuning":
-        labels = stored.labels or ["LABEL_0"]
-        config |= {
-            "classifier_dropout": stored.heads["dropout"],
-            "id2label": numbered(labels),
-            "label2id": {label: number for number, label in enumerate(labels)},
-            "problem_type": _problem(stored),
-        }
+        config |= written_classifier(stored, "classifier_dropout")
     return config | written_threshold(stored)
 
 
@@ -161,21 +149,6 @@ def _model_of(stored):
         raise UserError("transformers has no masked-LM with a pooler and without next sentences. "
                         "Received: next_sentence=False, use_pooler=True")
     return "BertForMaskedLM"
-
-
-def _problem(stored):
-    if stored.heads.get("multilabel"):
-        return "multi_label_classification"
-    return "single_label_classification" if stored.labels else "regression"
-
-
-def _labels(config, path):
-    """(names of the classes, [] for regression; whether a row has any number of them)."""
-    labels = read_labels(config, path)
-    problem = config.get("problem_type")
-    if problem == "multi_label_classification":
-        return labels, True
-    return [] if len(labels) == 1 or problem == "regression" else labels, False
 
 
 def _layout(architecture, kind, heads, name_in):

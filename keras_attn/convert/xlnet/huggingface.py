@@ -4,7 +4,7 @@ import os
 from reprlib import repr as shorten
 
 from keras_attn.convert.architectures import check_architecture, read_activation, written_activation
-from keras_attn.convert.labels import numbered, read_labels
+from keras_attn.convert.labels import read_classifier, written_classifier
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.safetensors_files import read_tensors, write_tensors
 from keras_attn.convert.stored_model import StoredModel
@@ -71,7 +71,8 @@ def read(folder):
     architecture = {**_architecture(config, path, len(tensors.header)), "use_pooler": classifies}
     labels, heads = None, {}
     if classifies:
-        labels, heads = _task(config, path)
+        labels, heads = read_classifier(config, "summary_last_dropout", path)
+        heads["pooling"] = "last"
     unused = set()
     if not classifies and _HEAD in tensors.header and _TABLE in tensors.header:
         unused = {_HEAD}
@@ -115,12 +116,7 @@ def write(folder, stored):
         "pad_token_id": tokenizer.pad_id, "dtype": "float32",
     }
     if stored.is_classifier:
-        labels = stored.labels or ["LABEL_0"]
-        config |= {
-            "summary_last_dropout": stored.heads["dropout"], "id2label": numbered(labels),
-            "label2id": {label: number for number, label in enumerate(labels)},
-            "problem_type": "multi_label_classification" if stored.heads.get("multilabel") else
-            "single_label_classification" if stored.labels else "regression"}
+        config |= written_classifier(stored, "summary_last_dropout")
     layout = _layout(architecture, stored.kind, stored.heads, _TABLE)
     write_tensors(folder, dict(split(layout, stored.weights)))
     tokenizer.write(folder)
@@ -142,20 +138,6 @@ def _architecture(config, path, most_layers):
                  reuse_length=given["reuse_length"] or None,
                  max_distance=farthest if farthest > 0 else None)
     return check_architecture(XLNet, given, path, most_layers)
-
-
-def _task(config, path):
-    """(labels, heads) of a classifier."""
-    labels, problem = read_labels(config, path), config.get("problem_type")
-    multilabel = problem == "multi_label_classification"
-    if not multilabel and (len(labels) == 1 or problem == "regression"):
-        labels = []
-    dropout = config["summary_last_dropout"]
-    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
-        raise UserError("summary_last_dropout must be in [0, 1). "
-                        f"Received: {shorten(dropout)} in {path}")
-    return labels, {"num_classes": len(labels) or 1, "dropout": dropout, "pooling": "last",
-                    "multilabel": multilabel}
 
 
 def _settings(folder):
