@@ -24,6 +24,9 @@ def define_flags():
                         "tfds:NAME[:SPLIT], its validation without a split.")
     flags.DEFINE_string("source", None, "Of a translator, in place of --data.")
     flags.DEFINE_string("target", None, "Of a translator: the translations, line by line.")
+    flags.DEFINE_integer("beam", None, "Of a translator; without: eval.beam of its run.",
+                         lower_bound=1)
+    flags.DEFINE_float("length_penalty", None, "Of a translator; without: that of its run.")
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text"])
@@ -75,7 +78,8 @@ def _evaluate(values):
 
     translates = is_translator(values.workdir)
     needed = "source" if translates else "data"
-    others = ("data", "label_column") if translates else ("source", "target")
+    others = ("data", "label_column") if translates else (
+        "source", "target", "beam", "length_penalty")
     given = {name: values[name].value for name in (needed, *others)}
     if given[needed] is None or any(given[name] is not None for name in others):
         kind = "a translator" if translates else "a model that translates nothing"
@@ -85,7 +89,8 @@ def _evaluate(values):
             + ", ".join(f"{name}={value}" for name, value in given.items()))
     if translates:
         return evaluate_translations(
-            values.workdir, values.source, values.target, values.batch_size, format=values.format,
+            values.workdir, values.source, values.target, values.batch_size, beam=values.beam,
+            length_penalty=values.length_penalty, format=values.format,
             source_column=values.text_column, target_column=values.text_pair_column,
             on_bad_text=values.on_bad_text, encoding=values.encoding)
     return evaluate(values.workdir, values.data, values.batch_size, format=values.format,

@@ -76,6 +76,10 @@ def test_it_learns_to_translate(translator, corpus):
     for name in ("bleu", "chrf", "bleu_signature", "chrf_signature"):
         assert measured[name] == results[name]
     assert measured["examples"] == len(sources) and measured["skipped"] == 0
+    short = evaluate_translations(str(workdir), str(corpus / "valid.en"),
+                                  str(corpus / "valid.de"), beam=1, length_penalty=0.0)
+    greedy = load(str(workdir)).translate(sources, beam=1)
+    assert short["bleu"] == pytest.approx(corpus_bleu(greedy, [targets]).score, abs=1e-6)
 
 
 def test_the_same_call_goes_on_and_finds_the_same(translator):
