@@ -1,0 +1,61 @@
+"""GPT-2 of keras-attn: a step of `python -m pretrain`, or texts as `generate` makes them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
+from benchmarks.turns import serve
+from keras_attn.freed_memory import keep_freed_memory
+from keras_attn.jobs.generating import Generator
+from keras_attn.models import GPT2, GPT2LanguageModel
+from keras_attn.training.optimizers import make_optimizer
+from keras_attn.training.step import TrainingStep
+
+
+def prepare(options):
+    policy = "mixed_bfloat16" if options["bf16"] else "float32"
+    model = GPT2LanguageModel(
+        GPT2(VOCABULARY, options["layers"], options["width"], options["heads"], dropout=0.0,
+             max_length=POSITIONS, dtype=policy), dtype=policy)
+    model.build()
+    ids = random_ids(options["rows"], options["length"])
+    return (_texts if options["tokens"] else _steps)(model, ids, options)
+
+
+def _steps(model, ids, options):
+    step = TrainingStep(model, make_optimizer("adamw", model),
+                        tf.distribute.OneDeviceStrategy("/cpu:0"), jit=options["xla"])
+    batch = {"token_ids": ids[None], "padding_mask": np.ones_like(ids)[None]}
+    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
+
+    def work(count):
+        records = step.run(batches, 0, np.full(count, 1e-4))
+        return {"loss": records[-1]["loss"]}
+
+    return work
+
+
+def _texts(model, ids, options):
+    rows, tokens = len(ids), options["tokens"]
+    generator = Generator(model, SimpleNamespace(end_id=END))
+    search = tf.function(generator.search, autograph=False, jit_compile=options["xla"])
+    how = ({"beams": options["beams"]} if options["beams"] > 1 else
+           {"temperature": 1.0, "top_k": options["top_k"]} if options["top_k"] else
+           {"temperature": 0})
+    ids, numbers = tf.constant(ids), tf.range(rows)
+    real = tf.ones((rows, ids.shape[1] + tokens), tf.int32)
+
+    def work(count):
+        for _ in range(count):
+            found = search(ids, real, numbers, np.int32(0), tokens, min_length=tokens, **how)
+            lengths = found["lengths"].numpy()
+        return {"tokens": int(lengths.min()) if count else 0}
+
+    return work
+
+
+if __name__ == "__main__":
+    keep_freed_memory()  # as the commands do
+    serve(prepare)
