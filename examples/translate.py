@@ -26,9 +26,8 @@ def main():
     from keras_attn import finetune, load
 
     config = load_config(find_config("multi30k"))
-    for side in ("source", "target"):
-        for split, path in zip(("train", "validation"), split_lines(side), strict=True):
-            config.data[split][side] = path
+    for split, paths in split_pairs().items():
+        config.data[split].update(paths)
     config.train.update(minutes=FLAGS.minutes, epochs=None)
     finetune(config, workdir=f"{FLAGS.workdir}/run")
     translator = load(f"{FLAGS.workdir}/run")
@@ -36,19 +35,22 @@ def main():
         print(f"\n{text}\n{translation}")
 
 
-def split_lines(side):
-    """Writes the lines of a side to two files, the last of them for validation."""
-    with open(FLAGS[side].value, encoding="utf-8", newline="\n") as file:
-        lines = file.readlines()
-    if len(lines) < 10:
+def split_pairs():
+    """Writes the pairs to files, the last of them for validation: `{split: {side: path}}`."""
+    from keras_attn.data.parallel import read_parallel
+
+    texts = read_parallel(FLAGS.source, FLAGS.target)
+    if len(texts) < 10:
         raise UserError("At least 10 lines are needed. "
-                        f"Received: {len(lines)} in {FLAGS[side].value}")
-    first = len(lines) - min(500, len(lines) // 10)
+                        f"Received: {len(texts)} in {FLAGS.source}")
+    first = len(texts) - min(500, len(texts) // 10)
     os.makedirs(FLAGS.workdir, exist_ok=True)
-    paths = [f"{FLAGS.workdir}/{name}.{side}" for name in ("train", "validation")]
-    for path, own in zip(paths, (lines[:first], lines[first:]), strict=True):
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(own)
+    paths = {split: {side: f"{FLAGS.workdir}/{split}.{side}" for side in ("source", "target")}
+             for split in ("train", "validation")}
+    for side, lines in (("source", texts.sources), ("target", texts.targets)):
+        for split, own in (("train", lines[:first]), ("validation", lines[first:])):
+            with open(paths[split][side], "w", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{line}\n" for line in own)
     return paths
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 
 from keras_attn.data.files import find_files
-from keras_attn.data.table_formats import Lines, is_text
+from keras_attn.data.table_formats import Lines, is_text, told_format
 from keras_attn.data.tables import iterate_rows, place
 from keras_attn.errors import UserError
 
@@ -66,6 +66,12 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
             the line; or no sentence at all.
     """
     skipped = collections.Counter()
+    if target is None and not (format or source.startswith("tfds:") or told_format(source)):
+        raise UserError("A source of lines needs a target: a file with their translations. "
+                        f"Received: {source!r}, target=None")
+    if target is not None and source.startswith("tfds:"):
+        raise UserError("A set of TFDS has both sides and takes no target. "
+                        f"Received: {source!r}, target={target!r}")
     if target is None:
         rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
                             header=header, encoding=encoding, on_bad_text=on_bad_text, split=split)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_prefix
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
@@ -65,7 +65,8 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     rows = begin_ids.shape[0] if begin_ids.shape[0] is not None else ops.shape(begin_ids)[0]
     limits = ops.full((rows,), max_length, "int32")
     if max_lengths is not None:
-        limits = ops.minimum(ops.cast(max_lengths, "int32"), limits)
+        limits = ops.clip(ops.cast(max_lengths, "int32"), 1, max_length)
+    prefix = read_prefix(prefix, rows)
     limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat,
                "prefix": None if prefix is None else ops.repeat(prefix, beams, axis=0)}
     search = _Search(step, reorder, rows, beams, max_length, limits, limited, length_penalty,

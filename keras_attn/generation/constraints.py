@@ -29,12 +29,28 @@ def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=N
     if no_repeat:
         limited = limited + _repeated(ids[:, 1:], index, no_repeat, size)
     if prefix is not None and prefix.shape[1]:
-        prefix, length = ops.cast(prefix, "int32"), prefix.shape[1]
+        length = prefix.shape[1]
         place = ops.minimum(index, length - 1)
         wanted = ops.where(index < length, ops.take(prefix, place, axis=1), -1)[:, None]
         forced = ops.where(vocabulary[None] == wanted, logits, IMPOSSIBLE)
         limited = ops.where(wanted < 0, limited, forced)
     return limited
+
+
+def read_prefix(prefix, rows):
+    """The prefix as a tensor; None stays so.
+
+    Raises:
+        ValueError: If it has not the rows, where they are known, or another shape.
+    """
+    if prefix is None:
+        return None
+    prefix = ops.cast(prefix, "int32")
+    known = isinstance(rows, int) and prefix.shape and prefix.shape[0] is not None
+    if len(prefix.shape) != 2 or (known and prefix.shape[0] != rows):
+        raise ValueError("prefix must be integers (B, P), with a row for each to decode. "
+                         f"Received: {tuple(prefix.shape)} for {rows} rows")
+    return prefix
 
 
 def _repeated(ids, index, size, vocabulary_size):

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_prefix
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
@@ -57,6 +57,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             raise ValueError(f"{name} is out of range. Received: {name}={value}")
     begin_ids = ops.cast(begin_ids, "int32")
     count = ops.shape(begin_ids)[0]
+    prefix = read_prefix(prefix, begin_ids.shape[0])
     if numbers is None:
         numbers = ops.arange(count, dtype="int32")
     ids = ops.concatenate(

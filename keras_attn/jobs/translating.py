@@ -43,7 +43,8 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
         average = config.checkpoint.average
         best = choose_best(config.eval, METRICS, data.validation.source, compared)
         if average > 1 and config.eval.metric:
-            raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1. "
+            raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
+                            "eval.patience alone, by BLEU, goes with any. "
                             f"Received: checkpoint.average={average}")
         if average > 1 and not config.checkpoint.every:
             raise UserError("checkpoint.average needs checkpoint.every, so that the mean does not "

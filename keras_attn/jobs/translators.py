@@ -116,6 +116,7 @@ class Translator:
         """
         if isinstance(texts, str):
             raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        texts = list(texts)
         self.choose(beam, nbest, length_penalty, batch_size)
         if alignments and nbest is None:
             raise UserError("Alignments are told with nbest. Received: nbest=None")
@@ -150,8 +151,9 @@ class Translator:
         """
         beam = self.beam if beam is None else beam
         length_penalty = self.length_penalty if length_penalty is None else length_penalty
-        if beam < 1 or not 0 <= length_penalty < float("inf") or batch_size < 1:
-            raise UserError("beam and batch_size must be at least 1, length_penalty at least 0. "
+        whole = isinstance(beam, (int, np.integer))
+        if not whole or beam < 1 or not 0 <= length_penalty < float("inf") or batch_size < 1:
+            raise UserError("beam and batch_size must be 1, 2, …, length_penalty at least 0. "
                             f"Received: beam={beam}, batch_size={batch_size}, "
                             f"length_penalty={length_penalty}")
         if nbest is not None and not 1 <= nbest <= beam:

@@ -44,8 +44,9 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
             max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
+        said = first_line(error).rpartition("] ")[2]  # without the line of C++ that failed
         raise UserError("data.vocab_size must suit the text. Received: data.vocab_size="
-                        f"{vocabulary_size} ({first_line(error)})") from error
+                        f"{vocabulary_size} ({said})") from error
     return written.getvalue()
 
 

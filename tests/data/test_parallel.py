@@ -62,3 +62,11 @@ def test_files_come_in_pairs(tmp_path):
     paths = _files(tmp_path, [b"a"], [b"x"])
     with pytest.raises(UserError, match="2 and 1"):
         read_parallel(",".join([paths[0], paths[1]]), paths[1])
+
+
+def test_a_missing_and_a_needless_target_are_named(tmp_path):
+    paths = _files(tmp_path, [b"a"], [b"x"])
+    with pytest.raises(UserError, match="needs a target.*a.en"):
+        read_parallel(paths[0])
+    with pytest.raises(UserError, match="takes no target.*tfds:wmt"):
+        read_parallel("tfds:wmt", paths[1])

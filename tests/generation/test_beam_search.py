@@ -217,7 +217,31 @@ def test_a_cache_of_other_hypotheses_is_refused():
                     ops.zeros((2, 3)), np.full(2, BEGIN), 3, 4, END)
 
 
+def test_padding_of_the_source_needs_no_coverage():
+    random = np.random.default_rng(0)
+    attention = random.dirichlet(np.ones(3), size=VOCABULARY).astype("float32")
+
+    def scores(attention, mask):
+        table = ops.convert_to_tensor(attention)
+
+        def step(token_ids, index, cache):
+            logits, cache = model.step(token_ids, index, cache)
+            return logits, cache, ops.take(table, token_ids, axis=0)
+
+        model = Markov(2)
+        found = beam_search(step, model.cache(4), np.full(1, BEGIN), 4, 6, END,
+                            coverage_penalty=0.4, source_length=attention.shape[1],
+                            source_mask=mask)
+        return ops.convert_to_numpy(found["scores"])
+
+    padded = np.pad(attention, [(0, 0), (0, 2)])
+    mask = ops.convert_to_tensor(np.arange(5)[None] < 3)
+    np.testing.assert_allclose(scores(padded, mask), scores(attention, None), rtol=1e-6)
+    assert not np.allclose(scores(padded, None), scores(attention, None))
+
+
 @pytest.mark.parametrize("options, message", [
+    ({"prefix": [[1], [2]]}, "prefix must be.*for 1 rows"), ({"prefix": [1]}, "prefix must be"),
     ({"beams": 0}, "beams=0"), ({"max_length": 0}, "max_length=0"),
     ({"no_repeat": -1}, "no_repeat=-1"),
     ({"coverage_penalty": 0.1}, "source_length"), ({"coverage_penalty": -1}, "coverage_penalty=-1"),

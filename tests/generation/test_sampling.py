@@ -160,3 +160,10 @@ def test_wrong_arguments_are_named(options):
     name = "max_length" if name == "length" else name
     with pytest.raises(ValueError, match=f"{name}={value}"):
         _sample(Markov(), **options)
+
+
+def test_a_prefix_may_be_a_list_with_a_row_for_each():
+    found = _sample(Markov(3), 2, 4, prefix=[[2, -1], [3, 2]])
+    assert found["token_ids"][0, 0] == 2 and tuple(found["token_ids"][1, :2]) == (3, 2)
+    with pytest.raises(ValueError, match="prefix must be.*for 2 rows"):
+        _sample(Markov(3), 2, 4, prefix=[[2]])

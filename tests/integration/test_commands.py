@@ -121,3 +121,6 @@ print(model.serve(tf.constant(["red cat"]))["translation"].numpy()[0].decode())
                f"--target={tmp_path / 'a.de'}", f"--workdir={tmp_path / 'example'}",
                "--minutes=0.1", "--text=red cat"]
     assert re.search(r"^red cat\n\S+", run_program(example, ROOT), re.M)
+    (tmp_path / "a.de").write_bytes(b"\xff\n" * 200)
+    done = subprocess.run(example, cwd=ROOT, capture_output=True)
+    assert done.returncode == 2 and b"a.de, line 1" in done.stderr.splitlines()[-1]

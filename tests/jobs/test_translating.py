@@ -163,6 +163,16 @@ def test_a_run_ends_when_bleu_grows_no_more(patient):
     assert (results["steps"], results["best_step"]) == (12, 4)
 
 
+def test_patience_goes_with_a_mean_of_checkpoints(corpus, tmp_path):
+    config = _config(corpus, **{
+        "train.steps": 60, "eval.every": 4, "eval.patience": 2, "train.learning_rate": 1e-9,
+        "checkpoint.every": 4, "checkpoint.average": 2})
+    results = finetune(config, workdir=str(tmp_path / "run"))
+    assert results["steps"] == 12
+    again = finetune(config, workdir=str(tmp_path / "run"))
+    assert again["weights_sha256"] == results["weights_sha256"]
+
+
 def test_a_saved_model_searches_as_far_as_its_longest_text_needs(patient, tmp_path):
     export(str(patient[0]), str(tmp_path / "served"), beam=3, length_penalty=0.2)
     saved = tf.saved_model.load(str(tmp_path / "served"))

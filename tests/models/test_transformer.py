@@ -54,6 +54,31 @@ def test_decoding_step_by_step_gives_the_logits_of_one_pass(options):
         str(ops.zeros((), model.compute_dtype).dtype)}
 
 
+def test_decoding_in_parts_gives_the_logits_of_one_pass():
+    model, batch = _model(), _batch()
+    wanted = ops.convert_to_numpy(model(batch)["logits"])
+    cache, memory = model.start_decoding(
+        {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}, 6)
+    for begin, end in ((0, 4), (4, 5), (5, 6)):
+        logits, cache = model.decode(batch["target_ids"][:, begin:end], begin, cache, memory,
+                                     batch["padding_mask"])
+        np.testing.assert_allclose(ops.convert_to_numpy(logits), wanted[:, begin:end], 1e-4, 1e-4)
+
+
+def test_greedy_tokens_with_a_cache_are_those_without():
+    model, batch = _model(), _batch()
+    inputs = {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}
+    step, cache = _step(model, inputs, 8)
+    found = sample(step, cache, np.full(3, BEGIN), 8, END, temperature=0, min_length=8)
+    tokens = np.full((3, 9), PAD)
+    tokens[:, 0] = BEGIN
+    for i in range(8):
+        logits = ops.convert_to_numpy(model({**inputs, "target_ids": tokens[:, :i + 1]})["logits"])
+        logits[:, i, END] = -np.inf
+        tokens[:, i + 1] = logits[:, i].argmax(-1)
+    np.testing.assert_array_equal(ops.convert_to_numpy(found["token_ids"]), tokens[:, 1:])
+
+
 def test_a_token_changes_no_logits_at_or_before_it_and_padding_none():
     model, batch = _model(), _batch()
     wanted = ops.convert_to_numpy(model(batch)["logits"])
