@@ -67,3 +67,28 @@ def test_finetuning_is_the_same_on_each(pretrained, labelled, tmp_path):
         np.testing.assert_allclose(losses(one), losses(other), rtol=1e-4, atol=1e-6)
         assert results(one)["accuracy"] == results(other)["accuracy"]
         assert results(one)["loss"] == pytest.approx(results(other)["loss"], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_translators_are_the_same_on_each(tmp_path):
+    random = np.random.default_rng(0)
+    rows = ["".join(random.choice(list("abcde "), random.integers(3, 20))).strip() or "a"
+            for _ in range(200)]
+    (tmp_path / "a.txt").write_text("".join(f"{row}\n" for row in rows))
+    (tmp_path / "b.txt").write_text("".join(f"{row[::-1]}\n" for row in rows))
+    flags = ["--config=configs/multi30k.py", *config_flags(**{
+        **{f"data.{split}.{side}": tmp_path / name for split in ("train", "validation")
+           for side, name in (("source", "a.txt"), ("target", "b.txt"))},
+        "data.vocab_size": 30, "data.length": 32, "model.num_layers": 1, "model.hidden_dim": 16,
+        "model.num_heads": 2, "model.intermediate_dim": 32, "model.dropout": 0.0,
+        "train.batch_tokens": 256, "train.epochs": 2.0, "checkpoint.average": 2,
+        "checkpoint.every": 5, "eval.every": 0})]
+    one, two, workers = (tmp_path / name for name in ("one", "two", "workers"))
+    run("finetune", f"--workdir={one}", *flags)
+    run("finetune", f"--workdir={two}", *flags, "--strategy=mirrored", "--virtual_devices=2")
+    statuses, errors = finish(start_workers(2, "finetune", f"--workdir={workers}", *flags))
+    assert statuses == [0, 0], errors
+    for other in (two, workers):
+        np.testing.assert_allclose(losses(one), losses(other), rtol=1e-5)
+        for name in ("token_loss", "bleu", "chrf"):
+            assert results(one)[name] == pytest.approx(results(other)[name], abs=1e-3), name
