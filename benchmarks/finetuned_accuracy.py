@@ -1,5 +1,7 @@
 """Accuracy after finetuning: pretrained, from random weights, and a bag of bigrams.
 
+Of BERT, and with --kinds=pretrained of GPT-2 and XLNet.
+
     python -m benchmarks.finetuned_accuracy --pretrained=runs/mini --output=runs/accuracy \
         --sets='SST-2=glue/SST-2/train.tsv,glue/SST-2/dev.tsv;TREC=TREC.train.all,TREC.test.all;MR=rt-polarity.all'
 
@@ -20,6 +22,7 @@ from absl import flags
 
 from benchmarks.kept import kept, told
 from benchmarks.labelled_sets import read
+from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
@@ -34,6 +37,7 @@ flags.DEFINE_list("rows", ["1000", "5000", "all"], "Training rows.")
 flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Of these.")
 flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
+flags.DEFINE_string("pooling", "mean", "How tokens become one vector, see model.pooling.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak, of all.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"],
                   "The latter where the processor has it.")
@@ -59,11 +63,12 @@ def main():
 def scores(name, splits, count, kind):
     """Of each seed, which is the number of its split, in percent."""
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"))
-    run = bag_of_bigrams if kind == "bag of bigrams" else bert
+    run = bag_of_bigrams if kind == "bag of bigrams" else classifier
     found = []
     for seed, tables in enumerate(splits):
         settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "precision": FLAGS.precision,
-                    "pretrained": weights_of_pretrained(), "rows": sha256_of(tables)}
+                    "pooling": FLAGS.pooling, "pretrained": weights_of_pretrained(),
+                    "rows": sha256_of(tables)}
         path = f"{folder}/seed-{seed}"
         found.append(100 * kept(f"{path}/accuracy.json", settings, partial(
             run, path, tables, count, kind, seed)))
@@ -89,17 +94,25 @@ def bag_of_bigrams(folder, tables, count, kind, seed):
     return bag_of_bigrams_accuracy(train.texts, train.labels, tables[1].texts, tables[1].labels)
 
 
-def bert(folder, tables, count, kind, seed):
+def classifier(folder, tables, count, kind, seed):
     from keras_attn import finetune
     from keras_attn.defaults import finetuning_defaults
+    from keras_attn.families import BERT
+    from keras_attn.jobs.families import family_of
 
+    is_bert = family_of(FLAGS.pretrained) is BERT
+    if not is_bert and kind != "pretrained":
+        raise UserError("Random weights are for BERT: --kinds=pretrained for another family. "
+                        f"Received: {FLAGS.pretrained}")
     train, test = written(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
     config = finetuning_defaults()
     config.data.update(train=train, validation=test, text="text", label="label", limit=count,
-                       seed=seed, length=64, pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
-    config.model.update(
-        architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})
-    config.model.pooling = "mean"
+                       seed=seed, length=64)
+    if is_bert:
+        config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
+        config.model.update(
+            architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})
+    config.model.pooling = FLAGS.pooling
     config.eval.report = False
     config.train.update(epochs=max(SEEN / count, 2.0), batch_size=32,
                         learning_rate=FLAGS.learning_rate, seed=seed, precision=FLAGS.precision,
