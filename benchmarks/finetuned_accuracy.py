@@ -1,6 +1,6 @@
 """Accuracy after finetuning: pretrained, from random weights, and a bag of bigrams.
 
-Of BERT, and with --kinds=pretrained of GPT-2 and XLNet.
+Of BERT, and with --kinds=pretrained --pooling=cls (the last token) of GPT-2 and XLNet.
 
     python -m benchmarks.finetuned_accuracy --pretrained=runs/mini --output=runs/accuracy \
         --sets='SST-2=glue/SST-2/train.tsv,glue/SST-2/dev.tsv;TREC=TREC.train.all,TREC.test.all;MR=rt-polarity.all'
@@ -37,13 +37,16 @@ flags.DEFINE_list("rows", ["1000", "5000", "all"], "Training rows.")
 flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Of these.")
 flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
-flags.DEFINE_string("pooling", "mean", "How tokens become one vector, see model.pooling.")
+flags.DEFINE_enum("pooling", "mean", ["mean", "cls"], "See model.pooling.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak, of all.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"],
                   "The latter where the processor has it.")
 
 
 def main():
+    if "random weights" in FLAGS.kinds and not pretrained_is_bert():
+        raise UserError("Only of BERT are there random weights: --kinds=pretrained. "
+                        f"Received: {FLAGS.pretrained}")
     heads = [*FLAGS.kinds, *(f"ahead of {kind}" for kind in FLAGS.kinds[1:])]
     print(f"| | rows | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     for given in FLAGS.sets.split(";"):
@@ -75,6 +78,13 @@ def scores(name, splits, count, kind):
     return found
 
 
+def pretrained_is_bert():
+    from keras_attn.families import BERT
+    from keras_attn.jobs.families import family_of
+
+    return family_of(FLAGS.pretrained) is BERT
+
+
 def weights_of_pretrained():
     """SHA-256 of the weights that the pretrained ones start from."""
     with open(os.path.join(FLAGS.pretrained, "results.json")) as file:
@@ -97,18 +107,12 @@ def bag_of_bigrams(folder, tables, count, kind, seed):
 def classifier(folder, tables, count, kind, seed):
     from keras_attn import finetune
     from keras_attn.defaults import finetuning_defaults
-    from keras_attn.families import BERT
-    from keras_attn.jobs.families import family_of
 
-    is_bert = family_of(FLAGS.pretrained) is BERT
-    if not is_bert and kind != "pretrained":
-        raise UserError("Random weights are for BERT: --kinds=pretrained for another family. "
-                        f"Received: {FLAGS.pretrained}")
     train, test = written(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
     config = finetuning_defaults()
     config.data.update(train=train, validation=test, text="text", label="label", limit=count,
                        seed=seed, length=64)
-    if is_bert:
+    if pretrained_is_bert():
         config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
         config.model.update(
             architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})

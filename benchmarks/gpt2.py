@@ -27,10 +27,12 @@ SIZES = {"tiny": (2, 128, 2, 32, 128), "mini": (4, 256, 4, 16, 128),
 HOW = {"greedy": {}, "sampling": {"top_k": 50}, "beams": {"beams": 4}}
 PROMPT = 32
 OURS = "keras-attn"
-LIBRARIES = {  # folder of the environment, module, modes
-    OURS: (None, "ours", ("", "xla", "bf16", "xla+bf16")),
-    "transformers": ("transformers", "hugging_face", ("", "bf16", "compile", "compile+bf16")),
-    "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "bf16", "xla+bf16")),
+XLA, COMPILE = ("", "xla", "bf16", "xla+bf16"), ("", "bf16", "compile", "compile+bf16")
+LIBRARIES = {  # folder of the environment, module, modes of a step, of texts
+    OURS: (None, "ours", XLA, ("",)),  # `generate` has no other
+    "transformers": ("transformers", "hugging_face", COMPILE,
+                     (*COMPILE, "static", "static+compile", "static+compile+bf16")),
+    "KerasHub": ("keras-hub", "keras_hub", XLA, XLA),
 }
 TARGETS = {"step": 1.3, "texts": 2.0}
 
@@ -40,7 +42,7 @@ flags.DEFINE_list("sizes", ["mini", "small"], "Of tiny, mini, small.")
 flags.DEFINE_list("how", list(HOW), "Texts are made: of greedy, sampling, beams.")
 flags.DEFINE_integer("rows", 16, "Texts made at a time.")
 flags.DEFINE_integer("tokens", 64, "Added to each.")
-flags.DEFINE_list("modes", None, "Try only these, of '', xla, bf16, xla+bf16, compile, …")
+flags.DEFINE_list("modes", None, "Try only these, of plain, xla, bf16, xla+bf16, compile, …")
 flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
 flags.DEFINE_integer("turns", 7, "How often each is timed.")
 flags.DEFINE_float("seconds", 4.0, "Of one timing, about.")
@@ -65,6 +67,7 @@ def main(_):
                 {**shape, **HOW[how], "rows": FLAGS.rows, "length": PROMPT,
                  "tokens": FLAGS.tokens}, FLAGS.rows * FLAGS.tokens)
     if FLAGS.check:
+        missed += ["--modes leaves out some"] if FLAGS.modes else []
         missed += left_out(FLAGS, sizes=["mini", "small"], work=list(TARGETS), how=list(HOW))
     if missed:
         print("below the target:", "; ".join(missed))
@@ -95,18 +98,18 @@ def compare(said, work, options, tokens):
 
 def best_mode(name, options):
     """The fastest mode of a library, or None if it is not installed or none works."""
-    folder, _, modes = LIBRARIES[name]
+    folder, _, *modes = LIBRARIES[name]
     if not python_of(name, FLAGS.environments, folder):
         return None
-    modes = [mode for mode in modes if FLAGS.modes is None or mode in FLAGS.modes]
-    if options["tokens"]:  # `generate` of transformers does not compile
-        modes = [mode for mode in modes if "compile" not in mode]
+    modes = [mode for mode in modes[bool(options["tokens"])]
+             if FLAGS.modes is None or (mode or "plain") in FLAGS.modes]
     return fastest_mode(modes, lambda mode: start(name, mode, options), FLAGS.seconds)
 
 
 def start(name, mode, options):
-    folder, module, _ = LIBRARIES[name]
-    switches = {switch: switch in mode.split("+") for switch in ("xla", "bf16", "compile")}
+    folder, module, *_ = LIBRARIES[name]
+    switches = {switch: switch in mode.split("+")
+                for switch in ("xla", "bf16", "compile", "static")}
     return Contender(name, python_of(name, FLAGS.environments, folder),
                      f"benchmarks.contenders.gpt2.{module}", {**options, **switches})
 

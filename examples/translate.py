@@ -18,6 +18,7 @@ flags.DEFINE_string("source", None, "Sentences, one a line.", required=True)
 flags.DEFINE_string("target", None, "Their translations, line by line.", required=True)
 flags.DEFINE_string("workdir", "runs/translate", "Folder for all results.")
 flags.DEFINE_float("minutes", 10.0, "Minutes of training.")
+flags.DEFINE_integer("vocab_size", 4000, "Subwords; fewer for a few thousand sentences.")
 flags.DEFINE_multi_string("text", ["A man in a red shirt is standing on a ladder."],
                           "What to translate.")
 
@@ -29,6 +30,8 @@ def main():
     for split, paths in split_pairs().items():
         config.data[split].update(paths)
     config.train.update(minutes=FLAGS.minutes, epochs=None)
+    config.data.vocab_size = FLAGS.vocab_size
+    config.checkpoint.every = 20  # the end is a mean of some: of a short run near ones
     finetune(config, workdir=f"{FLAGS.workdir}/run")
     translator = load(f"{FLAGS.workdir}/run")
     for text, translation in zip(FLAGS.text, translator.translate(FLAGS.text), strict=True):
@@ -49,9 +52,19 @@ def split_pairs():
              for split in ("train", "validation")}
     for side, lines in (("source", texts.sources), ("target", texts.targets)):
         for split, own in (("train", lines[:first]), ("validation", lines[first:])):
-            with open(paths[split][side], "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{line}\n" for line in own)
+            write_once(paths[split][side], "".join(f"{line}\n" for line in own))
     return paths
+
+
+def write_once(path, text):
+    """Writes a file, or finds that it holds this already: a run resumes with the same data."""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", newline="\n") as file:
+            if file.read() != text:
+                raise UserError("Other sentences need another --workdir. "
+                                f"Received: {FLAGS.workdir}, with {path}")
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The error that the command line prints as one line."""
 
 import difflib
+import numbers
 import sys
 
 
@@ -24,6 +25,13 @@ def warn(line):
 def first_line(error):
     """First line of what an exception says, or its kind."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def check_counts(**counts):
+    """Raises a `UserError` for what is no whole number of at least 1."""
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
+            raise UserError(f"{name} must be 1, 2, …. Received: {name}={count}")
 
 
 def nearest(name, names, prefix=""):

@@ -1,8 +1,9 @@
 """What the examples in this folder share: how models are compared, and text that is always there.
 
-Each example trains a model with attention and the like without, at one rate, and prints a line of
-each: the mean over seeds, with the lowest and highest, on rows that were not trained on. Data is
-made up as told, or text of the Python that runs, so numbers differ a little between versions.
+Each example trains a model with attention and the like without, or variants, at one rate, and
+prints a line of each: the mean over seeds, with the lowest and highest, on rows that were not
+trained on. Data is made up as told, or text of the Python that runs, so numbers differ a little
+between versions.
 """
 
 import argparse

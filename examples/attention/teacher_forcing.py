@@ -3,8 +3,8 @@
     python examples/attention/teacher_forcing.py [--seeds=2] [--steps=600]
 
 A decoder that is always told the right character before never learns to go on after one of its
-own. Here it is told its own with a share that grows from 0 to a half, drawn for whole names or for
-each character. All are tested on their own characters.
+own. Here it is told its own with a share that grows from 0 to a half in 600 steps, drawn for whole
+names or for each character. All are tested on their own characters.
 """
 
 from compare import compare, split

@@ -66,7 +66,8 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
             the line; or no sentence at all.
     """
     skipped = collections.Counter()
-    if target is None and not (format or source.startswith("tfds:") or told_format(source)):
+    lines = (format or told_format(source)) in (None, "lines")
+    if target is None and lines and not source.startswith("tfds:"):
         raise UserError("A source of lines needs a target: a file with their translations. "
                         f"Received: {source!r}, target=None")
     if target is not None and source.startswith("tfds:"):

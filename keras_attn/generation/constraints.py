@@ -48,7 +48,7 @@ def read_prefix(prefix, rows):
     prefix = ops.cast(prefix, "int32")
     known = isinstance(rows, int) and prefix.shape and prefix.shape[0] is not None
     if len(prefix.shape) != 2 or (known and prefix.shape[0] != rows):
-        raise ValueError("prefix must be integers (B, P), with a row for each to decode. "
+        raise ValueError("prefix must be (B, P), a row for each that is decoded. "
                          f"Received: {tuple(prefix.shape)} for {rows} rows")
     return prefix
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.table_formats import Lines, is_text
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_counts
 from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
 from keras_attn.jobs.outputs import opened
@@ -52,12 +52,13 @@ class Generator:
 
     Attributes:
         max_length: Tokens of a prompt and of what follows together.
+        found: `search`, as a graph.
     """
 
     def __init__(self, model, tokenizer):
         self.model, self.tokenizer = model, tokenizer
         self.max_length = model.backbone.max_length
-        self._found = tf.function(self.search, autograph=False)
+        self.found = tf.function(self.search, autograph=False)
 
     @classmethod
     def load(cls, folder):
@@ -122,10 +123,8 @@ class Generator:
         return kept if nbest else [some[0]["text"] for some in kept]
 
     def _check(self, max_tokens, beam, nbest, batch_size):
-        for name, value in (("max_tokens", max_tokens), ("beam", beam), ("nbest", nbest),
-                            ("batch_size", batch_size)):
-            if value is not None and value < 1:
-                raise UserError(f"{name} must be at least 1. Received: {name}={value}")
+        given = {"max_tokens": max_tokens, "beam": beam, "nbest": nbest, "batch_size": batch_size}
+        check_counts(**{name: value for name, value in given.items() if value is not None})
         if beam and nbest and nbest > beam:
             raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
 
@@ -153,7 +152,7 @@ class Generator:
             ids[number, width - len(row):] = row
             real[number, width - len(row):] = 1
         try:
-            found = self._found(ids, real, numbers, np.int32(seed), max_tokens, **options)
+            found = self.found(ids, real, numbers, np.int32(seed), max_tokens, **options)
         except ValueError as error:  # what only decoding checks
             raise UserError(str(error)) from error
         found = {name: value.numpy() for name, value in found.items()}

@@ -21,6 +21,7 @@ from keras_attn.training.translation_metrics import translation_scores
 
 TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
 METRICS = ("bleu", "chrf")
+USED = 0.8  # of the subwords; with fewer in the training sentences a warning is due
 _SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
@@ -140,6 +141,11 @@ def _encode(run, texts, subwords):
         longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
         run.say(f"{len(own):,} {'training' if split == 'train' else split} sentences · "
                 f"{longer:.1f} tokens on the longer side{told}")
+    used = len(np.unique(np.concatenate([row for side in ids["train"] for row in side])))
+    if used < USED * subwords.vocabulary_size:
+        run.say(f"warning: {subwords.vocabulary_size - used:,} of {subwords.vocabulary_size:,} "
+                "subwords are in no training sentence and will not be learned; a smaller "
+                "data.vocab_size has fewer of them")
     if not kept["validation"]:
         run.say("no validation sentences: the results will hold no metrics")
     elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):

@@ -7,7 +7,7 @@ from keras import ops
 from keras_attn.data.parallel import read_parallel
 from keras_attn.data.table_formats import is_text
 from keras_attn.data.translation import pad_pairs
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_counts
 from keras_attn.generation import beam_search
 from keras_attn.models import Transformer
 from keras_attn.saved_run import SavedRun
@@ -151,12 +151,11 @@ class Translator:
         """
         beam = self.beam if beam is None else beam
         length_penalty = self.length_penalty if length_penalty is None else length_penalty
-        whole = isinstance(beam, (int, np.integer))
-        if not whole or beam < 1 or not 0 <= length_penalty < float("inf") or batch_size < 1:
-            raise UserError("beam and batch_size must be 1, 2, …, length_penalty at least 0. "
-                            f"Received: beam={beam}, batch_size={batch_size}, "
-                            f"length_penalty={length_penalty}")
-        if nbest is not None and not 1 <= nbest <= beam:
+        check_counts(beam=beam, batch_size=batch_size, nbest=1 if nbest is None else nbest)
+        if not 0 <= length_penalty < float("inf"):
+            raise UserError("length_penalty must be at least 0. "
+                            f"Received: length_penalty={length_penalty}")
+        if nbest is not None and nbest > beam:
             raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
         return beam, length_penalty
 

@@ -212,13 +212,15 @@ class Checkpoints:
         """The mean of the model's weights over the newest checkpoints that are whole.
 
         Args:
-            count: How many, of those at multiples of `regular` and the newest of all.
+            count: How many, of those at multiples of `regular` and the newest of all; none of the
+                first half of the steps, which a short run would spoil its mean with.
 
         Returns:
             Dict of arrays as `read` with the prefix "model/", and how many there were.
         """
         total, number, steps = {}, 0, self.steps()
-        chosen = [step for step in steps if step % self.regular == 0 or step == steps[-1]]
+        chosen = [step for step in steps if 2 * step >= steps[-1]
+                  and (step % self.regular == 0 or step == steps[-1])]
         for step in chosen[-count:]:
             try:
                 values, _ = self.read(step, "model/")

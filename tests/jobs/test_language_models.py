@@ -226,7 +226,7 @@ def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, me
 
 @pytest.mark.parametrize("options, message", [
     ({"max_tokens": 48}, "48 tokens at most. Received: 1 in text 1, max_tokens=48"),
-    ({"max_tokens": 0}, "max_tokens must be at least 1"),
+    ({"max_tokens": 0}, "max_tokens must be 1, 2"),
     ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
     ({"top_p": 0.0}, "top_p is out of range. Received: top_p=0.0"),
     ({"temperature": -1.0}, "temperature is out of range"),

@@ -369,3 +369,19 @@ def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
     with pytest.raises(UserError, match=message):
         finetune(config, workdir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"beam": 2.5}, "beam must be 1, 2, …. Received: beam=2.5"), ({"beam": 0}, "beam=0"),
+    ({"batch_size": 0}, "batch_size=0"), ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
+    ({"length_penalty": -1.0}, "length_penalty=-1.0"),
+])
+def test_wrong_arguments_of_translating_are_named(translator, options, message):
+    with pytest.raises(UserError, match=message):
+        load(str(translator[0])).translate(["cat"], **options)
+
+
+def test_subwords_that_are_never_learned_are_told(corpus, tmp_path, capsys):
+    finetune(_config(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
+             workdir=str(tmp_path / "run"))
+    assert "subwords are in no training sentence" in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
+from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, check_length, random_ids
 from benchmarks.turns import serve
 
 
@@ -37,7 +37,7 @@ def _steps(model, ids, options):
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
-        return {"loss": loss.item() if count else 0}
+        return {}
 
     return work
 
@@ -45,7 +45,10 @@ def _steps(model, ids, options):
 def _texts(model, ids, options):
     model = (model.bfloat16() if options["bf16"] else model).eval()
     how = {"num_beams": options["beams"], "do_sample": bool(options["top_k"]),
-           **({"top_k": options["top_k"]} if options["top_k"] else {})}
+           **({"top_k": options["top_k"]} if options["top_k"] else {}),
+           **({"cache_implementation": "static"} if options["static"] else {})}
+    if options["compile"]:
+        model.forward = torch.compile(model.forward)
 
     def work(count):
         with torch.inference_mode():
@@ -53,7 +56,8 @@ def _texts(model, ids, options):
                 found = model.generate(
                     ids, attention_mask=torch.ones_like(ids), min_new_tokens=options["tokens"],
                     max_new_tokens=options["tokens"], **how)
-        return {"tokens": found.shape[1] - ids.shape[1] if count else 0}
+                check_length(found.shape[1] - ids.shape[1], options["tokens"])
+        return {}
 
     return work
 
