@@ -7,12 +7,11 @@ Every library decodes to the same length, whatever the tokens: one encoder pass 
 with a cache of keys and values. The size is that of the paper's base model.
 """
 
-import statistics
 import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Contender, in_turn, python_of, running, spread
+from benchmarks.turns import Contender, compare_best, in_turn, python_of, running, spread
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("beams", ["1", "4"], "Hypotheses; 1: greedy.")
@@ -68,11 +67,7 @@ def compare(beams, length):
     others = [name for name, (_, _, counts) in LIBRARIES.items() if counts and name in found]
     if not others:
         return None
-    own = min(OURS, key=lambda name: statistics.median(found[name]))
-    other = min(others, key=lambda name: statistics.median(found[name]))
-    ratios = [b / a for a, b in zip(found[own], found[other], strict=True)]
-    print(f"{own} is {spread(ratios, 2)} times as fast as {other}")
-    return statistics.median(ratios)
+    return compare_best(found, OURS, others)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,11 @@ Each library is tried in each of its modes, then the best of each is timed in tu
 the batch to updated weights; texts have a cache and one length, whatever the tokens.
 """
 
-import statistics
 import sys
 
 from absl import app, flags
 
-from benchmarks.turns import (
-    Contender,
-    fastest_mode,
-    in_turn,
-    left_out,
-    python_of,
-    running,
-    spread,
-)
+from benchmarks.turns import Library, compare_best, in_turn, left_out, running, spread
 
 SIZES = {"tiny": (2, 128, 2, 32, 128), "mini": (4, 256, 4, 16, 128),
          "small": (12, 768, 12, 4, 128)}  # layers, width, heads; rows and length of a step
@@ -28,12 +19,14 @@ HOW = {"greedy": {}, "sampling": {"top_k": 50}, "beams": {"beams": 4}}
 PROMPT = 32
 OURS = "keras-attn"
 XLA, COMPILE = ("", "xla", "bf16", "xla+bf16"), ("", "bf16", "compile", "compile+bf16")
-LIBRARIES = {  # folder of the environment, module, modes of a step, of texts
-    OURS: (None, "ours", XLA, ("",)),  # `generate` has no other
-    "transformers": ("transformers", "hugging_face", COMPILE,
-                     (*COMPILE, "static", "static+compile", "static+compile+bf16")),
-    "KerasHub": ("keras-hub", "keras_hub", XLA, XLA),
-}
+STATIC = "static", "static+compile", "static+compile+bf16"
+MODULES = "benchmarks.contenders.gpt2."
+LIBRARIES = {  # by the work
+    work: [Library(OURS, None, f"{MODULES}ours", own),
+           Library("transformers", "transformers", f"{MODULES}hugging_face", theirs),
+           Library("KerasHub", "keras-hub", f"{MODULES}keras_hub", XLA)]
+    for work, own, theirs in (("step", XLA, COMPILE),
+                              ("texts", ("",), COMPILE + STATIC))}  # `generate` has no other
 TARGETS = {"step": 1.3, "texts": 2.0}
 
 FLAGS = flags.FLAGS
@@ -76,42 +69,22 @@ def main(_):
 
 def compare(said, work, options, tokens):
     """Prints a table; returns which target it misses, if one, in words."""
-    modes = {name: best_mode(name, options) for name in LIBRARIES}
-    modes = {name: mode for name, mode in modes.items() if mode is not None}
-    with running([start(name, mode, options) for name, mode in modes.items()]) as contenders:
+    best = {one: one.best_mode(FLAGS.environments, options, FLAGS.modes, FLAGS.seconds)
+            for one in LIBRARIES[work]}
+    with running([one.start(FLAGS.environments, mode, options)
+                  for one, mode in best.items() if mode is not None]) as contenders:
         found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
     print(f"\n{said}")
-    for name, times in found.items():
-        print(f"{name + ' ' + (modes[name] or 'fp32'):32}"
-              f"{spread([tokens / t for t in times]):>32} tokens/s", flush=True)
+    for one, mode in best.items():
+        if one.name in found:
+            rates = [tokens / seconds for seconds in found[one.name]]
+            print(f"{one.name + ' ' + (mode or 'fp32'):32}{spread(rates):>32} tokens/s", flush=True)
+    missed = [f"{said}: not measured: {one.name}" for one in best if one.name not in found]
     others = [name for name in found if name != OURS]
-    absent = [f"{said}: not measured: {name}" for name in LIBRARIES if name not in found]
-    if OURS not in found or not others:
-        return absent
-    best = min(others, key=lambda name: statistics.median(found[name]))
-    ratios = [b / a for a, b in zip(found[OURS], found[best], strict=True)]
-    print(f"{OURS} is {spread(ratios, 2)} times as fast as {best}", flush=True)
-    if (ratio := statistics.median(ratios)) < TARGETS[work]:
-        absent.append(f"{said}: {ratio:.2f} times {best}")
-    return absent
-
-
-def best_mode(name, options):
-    """The fastest mode of a library, or None if it is not installed or none works."""
-    folder, _, *modes = LIBRARIES[name]
-    if not python_of(name, FLAGS.environments, folder):
-        return None
-    modes = [mode for mode in modes[bool(options["tokens"])]
-             if FLAGS.modes is None or (mode or "plain") in FLAGS.modes]
-    return fastest_mode(modes, lambda mode: start(name, mode, options), FLAGS.seconds)
-
-
-def start(name, mode, options):
-    folder, module, *_ = LIBRARIES[name]
-    switches = {switch: switch in mode.split("+")
-                for switch in ("xla", "bf16", "compile", "static")}
-    return Contender(name, python_of(name, FLAGS.environments, folder),
-                     f"benchmarks.contenders.gpt2.{module}", {**options, **switches})
+    if OURS in found and others and (
+            ratio := compare_best(found, [OURS], others)) < TARGETS[work]:
+        missed.append(f"{said}: {ratio:.2f} times")
+    return missed
 
 
 if __name__ == "__main__":

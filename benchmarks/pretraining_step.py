@@ -16,27 +16,20 @@ import sys
 from absl import app, flags
 
 from benchmarks.contenders.pretraining.batch import PRODUCT_ROWS, useful_flops
-from benchmarks.turns import (
-    Contender,
-    fastest_mode,
-    in_turn,
-    left_out,
-    python_of,
-    running,
-    spread,
-)
+from benchmarks.turns import Library, in_turn, left_out, running, spread
 
 SIZES = {"tiny": (2, 128, 2, 64), "mini": (4, 256, 4, 32), "small": (4, 512, 8, 16),
          "base": (12, 768, 12, 8)}  # layers, width, heads, rows of 128
 OURS, PRODUCT = "keras-attn", "matrix product"
-# Folder of the environment, module, modes.
-LIBRARIES = {
-    OURS: (None, "ours", ("", "xla", "bf16", "xla+bf16")),
-    "transformers": ("transformers", "hugging_face", ("", "bf16", "compile", "compile+bf16")),
-    "KerasHub": ("keras-hub", "keras_hub", ("", "xla", "bf16", "xla+bf16")),
-    "Model Garden": ("model-garden", "model_garden", ("", "xla", "bf16", "xla+bf16")),
-    PRODUCT: (None, "product", ("", "xla", "bf16")),
-}
+XLA, MODULES = ("", "xla", "bf16", "xla+bf16"), "benchmarks.contenders.pretraining."
+LIBRARIES = {one.name: one for one in (
+    Library(OURS, None, f"{MODULES}ours", XLA),
+    Library("transformers", "transformers", f"{MODULES}hugging_face",
+            ("", "bf16", "compile", "compile+bf16")),
+    Library("KerasHub", "keras-hub", f"{MODULES}keras_hub", XLA),
+    Library("Model Garden", "model-garden", f"{MODULES}model_garden", XLA),
+    Library(PRODUCT, None, f"{MODULES}product", ("", "xla", "bf16")),
+)}
 PEERS, DROPOUT = [name for name in LIBRARIES if name != PRODUCT], ["0", "0.1"]
 TARGET, TARGET_SHARE = 1.5, 0.6  # --check, at length 128
 
@@ -44,7 +37,7 @@ flags.DEFINE_list("sizes", list(SIZES), "Of tiny, mini, small, base.")
 flags.DEFINE_list("lengths", ["128"], "Tokens of a row; rows become fewer as they become longer.")
 flags.DEFINE_list("dropout", DROPOUT, "Rates.")
 flags.DEFINE_list("libraries", PEERS, "Which to time, ours or others.")
-flags.DEFINE_list("modes", None, "Try only these, of '', xla, bf16, xla+bf16, compile, …")
+flags.DEFINE_list("modes", None, "Try only these, of plain, xla, bf16, xla+bf16, compile, …")
 flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
 flags.DEFINE_integer("turns", 7, "How often each is timed.")
 flags.DEFINE_float("seconds", 4.0, "Of one timing, about.")
@@ -73,12 +66,15 @@ def compare(size, length, dropout):
     rows, masked = max(1, rows * 128 // length), -(-length * 15 // 100)
     options = {"layers": layers, "width": width, "heads": heads, "rows": rows, "length": length,
                "masked": masked, "dropout": dropout}
-    modes = {name: best_mode(name, options) for name in [*flags.FLAGS.libraries, PRODUCT]}
+    values = flags.FLAGS
+    modes = {name: LIBRARIES[name].best_mode(
+        values.environments, options, None if name == PRODUCT else values.modes, values.seconds)
+        for name in [*values.libraries, PRODUCT]}
     modes = {name: mode for name, mode in modes.items() if mode is not None}
     product = modes[PRODUCT]
-    contenders = [start(name, mode, options) for name, mode in modes.items()]
-    with running(contenders):
-        found = in_turn(contenders, flags.FLAGS.turns, flags.FLAGS.seconds)
+    with running([LIBRARIES[name].start(values.environments, mode, options)
+                  for name, mode in modes.items()]) as contenders:
+        found = in_turn(contenders, values.turns, values.seconds)
     work = useful_flops(layers, width, rows, length, masked)
     peaks = [2 * PRODUCT_ROWS**3 / seconds for seconds in found.pop(PRODUCT)]
     print(f"\n{size}: {layers} layers of {width}, {rows} rows of {length} tokens, {masked} masked, "
@@ -113,23 +109,6 @@ def missed(size, length, dropout, found, work, peaks):
         if share < TARGET_SHARE:
             said.append(f"{where}: {share:.0%} of the peak")
     return said
-
-
-def best_mode(name, options):
-    """The fastest mode of a library, or None if it is not installed or none works."""
-    folder, _, modes = LIBRARIES[name]
-    if not python_of(name, flags.FLAGS.environments, folder):
-        return None
-    wanted = flags.FLAGS.modes if name != PRODUCT else None
-    return fastest_mode([mode for mode in modes if wanted is None or mode in wanted],
-                        lambda mode: start(name, mode, options), flags.FLAGS.seconds)
-
-
-def start(name, mode, options):
-    folder, module, _ = LIBRARIES[name]
-    switches = {switch: switch in mode.split("+") for switch in ("xla", "bf16", "compile")}
-    return Contender(name, python_of(name, flags.FLAGS.environments, folder),
-                     f"benchmarks.contenders.pretraining.{module}", {**options, **switches})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ compared turn by turn.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import statistics
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+
+SWITCHES = "xla", "bf16", "compile", "static"  # of modes
 
 
 class Contender:
@@ -142,6 +145,52 @@ def fastest_mode(modes, start, seconds):
             except RuntimeError as error:
                 print(f"{said} does not run here: {str(error).splitlines()[-1]}", flush=True)
     return min(times, key=times.get, default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """One of those that are compared, in the mode that is its fastest.
+
+    Attributes:
+        name: What tables call it.
+        folder: Of its environment; None for ours.
+        module: Of its contender.
+        modes: Switches that are on, joined by "+".
+    """
+
+    name: str
+    folder: str | None
+    module: str
+    modes: tuple
+
+    def start(self, environments, mode, options):
+        """Its `Contender`, to which the switches of the mode are options."""
+        switches = {switch: switch in mode.split("+") for switch in SWITCHES}
+        return Contender(self.name, python_of(self.name, environments, self.folder), self.module,
+                         {**options, **switches})
+
+    def best_mode(self, environments, options, wanted, seconds):
+        """The fastest mode, of those wanted if not None ("plain" is that without switches); None
+        if it is not installed or none works."""
+        if not python_of(self.name, environments, self.folder):
+            return None
+        return fastest_mode(
+            [mode for mode in self.modes if wanted is None or (mode or "plain") in wanted],
+            lambda mode: self.start(environments, mode, options), seconds)
+
+
+def compare_best(found, ours, others):
+    """Says how much faster ours is than the fastest other, by turns; returns the median.
+
+    Args:
+        found: As `in_turn` returns.
+        ours, others: Names; the fastest of each counts.
+    """
+    own, other = (min(names, key=lambda name: statistics.median(found[name]))
+                  for names in (ours, others))
+    ratios = [b / a for a, b in zip(found[own], found[other], strict=True)]
+    print(f"{own} is {spread(ratios, 2)} times as fast as {other}", flush=True)
+    return statistics.median(ratios)
 
 
 def python_of(name, environments, folder):
