@@ -60,9 +60,10 @@ def write_once(path, text):
     """Writes a file, or finds that it holds this already: a run resumes with the same data."""
     if os.path.exists(path):
         with open(path, encoding="utf-8", newline="\n") as file:
-            if file.read() != text:
-                raise UserError("Other sentences need another --workdir. "
-                                f"Received: {FLAGS.workdir}, with {path}")
+            if file.read() == text:
+                return
+        raise UserError("Other sentences need another --workdir. "
+                        f"Received: {FLAGS.workdir}, with {path}")
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)
 

@@ -66,11 +66,12 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
             the line; or no sentence at all.
     """
     skipped = collections.Counter()
-    lines = (format or told_format(source)) in (None, "lines")
-    if target is None and lines and not source.startswith("tfds:"):
+    tfds = source.startswith("tfds:")
+    table = tfds or (format or told_format(source)) not in (None, "lines")
+    if target is None and not table:
         raise UserError("A source of lines needs a target: a file with their translations. "
                         f"Received: {source!r}, target=None")
-    if target is not None and source.startswith("tfds:"):
+    if target is not None and tfds:
         raise UserError("A set of TFDS has both sides and takes no target. "
                         f"Received: {source!r}, target={target!r}")
     if target is None:
