@@ -4,14 +4,15 @@
     python -m benchmarks.decoding --check
 
 Every library decodes to the same length, whatever the tokens: one encoder pass and --length steps,
-with a cache of keys and values. The size is that of the paper's base model.
+with a cache of keys and values. The size is that of the paper's base model. Each library is tried
+in each of its modes, then the best of each is timed in turn.
 """
 
 import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Contender, compare_best, in_turn, python_of, running, spread
+from benchmarks.turns import Library, compare_best, in_turn, left_out, running, spread
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("beams", ["1", "4"], "Hypotheses; 1: greedy.")
@@ -19,19 +20,20 @@ flags.DEFINE_integer("rows", 32, "Of a batch.")
 flags.DEFINE_integer("source", 32, "Tokens of a source.")
 flags.DEFINE_list("lengths", ["32", "64"], "Tokens of a target.")
 flags.DEFINE_integer("vocabulary", 32_000, "Tokens.")
+flags.DEFINE_list("modes", None, "Try only these, of plain, xla, bf16, xla+bf16.")
 flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
 flags.DEFINE_integer("turns", 7, "How often each is timed.")
 flags.DEFINE_float("seconds", 4.0, "Of one timing, about.")
-flags.DEFINE_bool("check", False, "Exit with 1 if ours is not twice as fast as the faster other.")
+flags.DEFINE_bool("check", False, "Exit with 1 if ours is not twice as fast as the faster other, "
+                  "or the flags leave something out.")
 
-OURS = "keras-attn", "keras-attn, XLA"
-LIBRARIES = {  # environment, module, whether the target counts it
-    **dict.fromkeys(OURS, (None, "ours", False)),
-    "transformers, Marian": ("transformers", "hugging_face", True),
-    "KerasHub, BART": ("keras-hub", "keras_hub", True),
-    "KerasHub, BART, XLA": ("keras-hub", "keras_hub", True),
-    "CTranslate2": ("transformers", "ctranslate2", False),
-}
+OURS = "keras-attn"
+XLA = "", "xla", "bf16", "xla+bf16"
+MODULES = "benchmarks.contenders.decoding."
+COUNT = [Library("transformers, Marian", "transformers", f"{MODULES}hugging_face", ("", "bf16")),
+         Library("KerasHub, BART", "keras-hub", f"{MODULES}keras_hub", XLA)]
+LIBRARIES = [Library(OURS, None, f"{MODULES}ours", XLA), *COUNT,
+             Library("CTranslate2", "transformers", f"{MODULES}ctranslate2", ("",))]
 TARGET = 2.0
 
 
@@ -39,35 +41,36 @@ def main(_):
     missed = []
     for beams in map(int, FLAGS.beams):
         for length in map(int, FLAGS.lengths):
-            ratio = compare(beams, length)
-            if ratio is not None and ratio < TARGET:
-                missed.append(f"{ratio:.2f} times, {beams} beams, {length} tokens")
+            missed += compare(beams, length)
+    if FLAGS.check:
+        missed += ["--modes leaves out some"] if FLAGS.modes else []
+        missed += left_out(FLAGS, beams=["1", "4"], lengths=["32", "64"])
     if missed:
         print(f"below {TARGET} times the faster:", "; ".join(missed))
     sys.exit(bool(missed and FLAGS.check))
 
 
 def compare(beams, length):
-    """Prints a table; returns how much faster ours is than the faster of those that count."""
+    """Prints a table; returns in words whether the target is missed."""
     options = {"layers": 6, "width": 512, "heads": 8, "vocabulary": FLAGS.vocabulary,
                "rows": FLAGS.rows, "source": FLAGS.source, "length": length, "beams": beams}
-    contenders = []
-    for name, (folder, module, _) in LIBRARIES.items():
-        if python := python_of(name, FLAGS.environments, folder):
-            contenders.append(Contender(
-                name, python, f"benchmarks.contenders.decoding.{module}",
-                {**options, "xla": name.endswith("XLA")}))
-    with running(contenders):
+    best = {one: one.best_mode(FLAGS.environments, options, FLAGS.modes, FLAGS.seconds)
+            for one in LIBRARIES}
+    with running([one.start(FLAGS.environments, mode, options)
+                  for one, mode in best.items() if mode is not None]) as contenders:
         found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
-    print(f"\n{FLAGS.rows} rows, {FLAGS.source} source tokens, {length} target tokens, "
-          f"{'greedy' if beams == 1 else f'{beams} beams'}")
-    for name, times in found.items():
-        print(f"{name:24}{spread([FLAGS.rows * length / t for t in times]):>32} tokens/s",
-              flush=True)
-    others = [name for name, (_, _, counts) in LIBRARIES.items() if counts and name in found]
-    if not others:
-        return None
-    return compare_best(found, OURS, others)
+    said = f"{length} target tokens, {'greedy' if beams == 1 else f'{beams} beams'}"
+    print(f"\n{FLAGS.rows} rows, {FLAGS.source} source tokens, {said}")
+    for one, mode in best.items():
+        if one.name in found:
+            rates = [FLAGS.rows * length / seconds for seconds in found[one.name]]
+            print(f"{one.name + ' ' + (mode or 'fp32'):32}{spread(rates):>32} tokens/s", flush=True)
+    missed = [f"{said}: not measured: {one.name}" for one in best if one.name not in found]
+    others = [one.name for one in COUNT if one.name in found]
+    if OURS in found and others:
+        ratio = compare_best(found, [OURS], others)
+        missed += [f"{said}: {ratio:.2f} times"] if ratio < TARGET else []
+    return missed
 
 
 if __name__ == "__main__":

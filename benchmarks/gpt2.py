@@ -26,7 +26,7 @@ LIBRARIES = {  # by the work
            Library("transformers", "transformers", f"{MODULES}hugging_face", theirs),
            Library("KerasHub", "keras-hub", f"{MODULES}keras_hub", XLA)]
     for work, own, theirs in (("step", XLA, COMPILE),
-                              ("texts", ("",), COMPILE + STATIC))}  # `generate` has no other
+                              ("texts", ("", "bf16"), COMPILE + STATIC))}
 TARGETS = {"step": 1.3, "texts": 2.0}
 
 FLAGS = flags.FLAGS

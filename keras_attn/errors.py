@@ -4,6 +4,7 @@ import difflib
 import numbers
 import sys
 
+PRECISIONS = "float32", "bfloat16"  # of models that make text
 
 class UserError(ValueError):
     """Something that the user can mend: a missing file, a wrong column, a typo.
@@ -32,6 +33,13 @@ def check_counts(**counts):
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
             raise UserError(f"{name} must be 1, 2, …. Received: {name}={count}")
+
+
+def check_precision(precision):
+    """Raises a `UserError` for what is not in `PRECISIONS`."""
+    if precision not in PRECISIONS:
+        raise UserError(f"precision must be {' or '.join(PRECISIONS)}. "
+                        f"Received: precision={precision}")
 
 
 def nearest(name, names, prefix=""):

@@ -12,10 +12,10 @@ comes a line of dashes. --output has a line of JSON for each prompt: a list of `
 from absl import flags
 
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
+from keras_attn.jobs.command_line import define_precision, run_command
 
 OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "seed", "beam", "length_penalty",
-           "nbest", "min_tokens", "no_repeat", "batch_size")
+           "nbest", "min_tokens", "no_repeat", "batch_size", "precision")
 
 
 def define_flags():
@@ -40,6 +40,7 @@ def define_flags():
     flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice.",
                          lower_bound=0)
     flags.DEFINE_integer("batch_size", 16, "Texts worked on together.", lower_bound=1)
+    define_precision()
 
 
 def main():

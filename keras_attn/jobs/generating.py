@@ -7,24 +7,26 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.table_formats import Lines, is_text
-from keras_attn.errors import UserError, check_counts
+from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
+from keras_attn.ops.kernels.tensorflow import traced
 
 CHUNK = 256  # prompts held in memory
 STEP = 16  # prompts worked on together are padded to a multiple of it
 BETWEEN = "-" * 20  # texts that are printed
 
 
-def generate_texts(workdir, prompts, output="-", **options):
+def generate_texts(workdir, prompts, output="-", precision="float32", **options):
     """Writes what may follow each prompt: plain, or a line of JSON each to a .jsonl.
 
     Args:
         workdir: Of a language model.
         prompts: List of strings, or a text file of one a line.
         output: File that ends in .jsonl; `-` for standard output.
+        precision: See `keras_attn.load`.
         **options: Of `Generator.generate`.
     """
     saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
@@ -32,7 +34,7 @@ def generate_texts(workdir, prompts, output="-", **options):
         prompts = (line.rstrip("\r\n") for line in Lines(prompts, "utf-8"))
     prompts, options = iter(prompts), {**options, "nbest": options.get("nbest") or 1}
     with opened(output, (".jsonl",)) as file:
-        generator, number = Generator.load(saved), 0
+        generator, number = Generator.load(saved, precision), 0
         while chunk := list(itertools.islice(prompts, CHUNK)):
             for found in generator.generate(chunk, number=number, **options):
                 if output == "-":
@@ -58,15 +60,16 @@ class Generator:
     def __init__(self, model, tokenizer):
         self.model, self.tokenizer = model, tokenizer
         self.max_length = model.backbone.max_length
-        self.found = tf.function(self.search, autograph=False)
+        self.found = traced(self.search, jit=False)
 
     @classmethod
-    def load(cls, folder):
-        """That of a folder, or of a `SavedBackbone`."""
+    def load(cls, folder, precision="float32"):
+        """That of a folder, or of a `SavedBackbone`; see `keras_attn.load`."""
+        check_precision(precision)
         saved = folder
         if not isinstance(folder, SavedBackbone):
             saved = SavedBackbone(folder, GPT_2, pretrained=True)
-        return cls(saved.make_model(), saved.tokenizer)
+        return cls(saved.make_model(precision), saved.tokenizer)
 
     def generate(self, prompts, max_tokens=64, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
                  beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
@@ -197,12 +200,14 @@ class Generator:
         ids, real = (tf.repeat(value, each, axis=0) for value in (ids, real))
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
         cache = self.model.make_cache(tf.shape(ids)[0], width + max_tokens)
+        kernel = self.model.backbone.output_kernel()
         if width > 1:  # all but the last token, which the first step takes
             _, cache = self.model.decode(ids[:, :-1], 0, cache, real, places[:, :width - 1])
 
         def step(token_ids, index, cache):
             place = tf.gather(places, width - 1 + index, axis=1)[:, None]
-            return self.model.decode(token_ids[:, None], width - 1 + index, cache, real, place)
+            return self.model.decode(
+                token_ids[:, None], width - 1 + index, cache, real, place, kernel)
 
         if beams:
             return beam_search(step, cache, begin, beams, max_tokens, end, pad_id=end, **options)

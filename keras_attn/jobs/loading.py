@@ -21,33 +21,36 @@ MASK = "[MASK]"
 MOST_QUESTIONS = 1024  # whose windows and logits are in memory together
 
 
-def load(folder, lowercase=None):
+def load(folder, lowercase=None, precision="float32"):
     """Loads a trained model.
 
     Args:
         folder: A workdir, or a folder of another library; see `keras_attn.convert`.
         lowercase: Whether text is lower-cased, for a folder that does not say.
+        precision: Of weights and results of what makes text; "bfloat16" takes half the memory, and
+            on processors that multiply it less time.
 
     Returns:
         An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies;
         an `Answerer`, if it reads; a `Translator`; a `Generator`, if it tells the next token.
 
     Raises:
-        UserError: If the folder holds no model.
+        UserError: If the folder holds no model, or `precision` is unknown or of no use to it.
     """
     check_backend()
     if is_translator(folder):
-        return Translator.load(folder)
+        return Translator.load(folder, precision)
     family = family_of(folder)
-    if family is not BERT:
-        saved = SavedBackbone(folder, family, lowercase)
-        if saved.kind == "finetuning":
-            return Predictor(saved)
-        if family is GPT_2:
-            return Generator.load(saved)
+    saved = (Saved(folder, lowercase) if family is BERT else
+             SavedBackbone(folder, family, lowercase))
+    if family is GPT_2 and saved.kind == "pretraining":
+        return Generator.load(saved, precision)
+    if precision != "float32":
+        raise UserError("precision is of translators and of language models that tell the next "
+                        f"token. Received: precision={precision}, {folder} of {saved.kind}")
+    if family is not BERT and saved.kind == "pretraining":
         raise UserError("A model that is finetuned, or another than XLNet, is needed. "
                         f"Received: {folder}, of {family.pretraining}")
-    saved = Saved(folder, lowercase)
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
              "reading": Answerer}
     return kinds[saved.kind](saved)

@@ -13,7 +13,8 @@ CHUNK = 1024  # lines held in memory
 
 
 def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length_penalty=None,
-                   with_scores=False, alignments=False, on_bad_text="error", batch_size=32):
+                   with_scores=False, alignments=False, on_bad_text="error", batch_size=32,
+                   precision="float32"):
     """Writes a line for each line of a text file, in constant memory.
 
     Args:
@@ -25,13 +26,14 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
         with_scores, alignments: Whether to tell them.
         on_bad_text: "error", or "skip" to leave the translation of a line empty that is no text
             or too long, and count it.
+        precision: See `keras_attn.load`.
 
     Raises:
         UserError: For such a line, with its number.
     """
     saved = SavedTranslator(workdir)  # before the output is opened
     with opened(output, (".txt", ".jsonl")) as file:
-        translator = Translator.load(saved)
+        translator = Translator.load(saved, precision)
         translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0

@@ -7,9 +7,10 @@ from keras import ops
 from keras_attn.data.parallel import read_parallel
 from keras_attn.data.table_formats import is_text
 from keras_attn.data.translation import pad_pairs
-from keras_attn.errors import UserError, check_counts
+from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.generation import beam_search
 from keras_attn.models import Transformer
+from keras_attn.ops.kernels.tensorflow import traced
 from keras_attn.saved_run import SavedRun
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
 from keras_attn.workdir import Workdir, kind_of
@@ -61,9 +62,9 @@ class SavedTranslator(SavedRun):
         super().__init__(path, (KIND,), "a translator")
         self.subwords = Subwords.from_file(Workdir(path) / SUBWORDS)
 
-    def make_model(self):
+    def make_model(self, dtype="float32"):
         """The trained model."""
-        model = Transformer(**self.architecture)
+        model = Transformer(**self.architecture, dtype=dtype)
         model.build()
         self.assign(model)
         return model
@@ -82,14 +83,15 @@ class Translator:
     def __init__(self, model, subwords, length, beam=4, length_penalty=0.6):
         self.model, self.subwords, self.length = model, subwords, length
         self.beam, self.length_penalty = beam, length_penalty
-        self._search = tf.function(self.search, autograph=False, reduce_retracing=True)
+        self._search = traced(self.search, jit=False, reduce_retracing=True)
 
     @classmethod
-    def load(cls, folder):
-        """The translator of a workdir, or of a `SavedTranslator`."""
+    def load(cls, folder, precision="float32"):
+        """The translator of a workdir, or of a `SavedTranslator`; see `keras_attn.load`."""
+        check_precision(precision)
         saved = folder if isinstance(folder, SavedTranslator) else SavedTranslator(folder)
         usual = saved.config["eval"]
-        return cls(saved.make_model(), saved.subwords, saved.config["data"]["length"],
+        return cls(saved.make_model(precision), saved.subwords, saved.config["data"]["length"],
                    usual["beam"], usual["length_penalty"])
 
     def translate(self, texts, beam=None, nbest=None, length_penalty=None, batch_size=32,

@@ -2,6 +2,10 @@
 
 from keras import ops
 
+from keras_attn.ops import kernels
+
+_KERNELS = kernels.of_backend("tensorflow")
+
 
 def write_cache(cache, index, new, axis):
     """Writes new keys and values at their place.
@@ -25,7 +29,8 @@ def write_cache(cache, index, new, axis):
                          f"Received: a cache of length {length}")
     start = [0] * len(new[0].shape)
     start[axis] = index
-    cache = tuple(ops.slice_update(old, start, ops.cast(x, old.dtype))
+    update = ops.slice_update if _KERNELS is None else _KERNELS.slice_update
+    cache = tuple(update(old, start, ops.cast(x, old.dtype))
                   for old, x in zip(cache, new, strict=True))
     return tuple(ops.cast(old, x.dtype) for old, x in zip(cache, new, strict=True)), cache
 

@@ -136,6 +136,24 @@ def test_decoding_with_a_cache_equals_whole_passes(generator):
         assert found["log_probability"] == pytest.approx(wanted, abs=1e-4)
 
 
+def test_half_precision_goes_on_alike(trained, generator, tmp_path):
+    half = load(str(trained[0]), precision="bfloat16")
+    assert half.model.backbone.token_embedding.dtype == "bfloat16"
+    prompts = ["the cat sees a", "my café", "a dog hears"]
+    for options in ({"temperature": 0}, {"beam": 2}):
+        found, wanted = (made.generate(prompts, 5, nbest=1, **options)
+                         for made in (half, generator))
+        for (a,), (b,) in zip(found, wanted, strict=True):
+            assert a["text"] == b["text"]
+            assert a["log_probability"] == pytest.approx(b["log_probability"], abs=0.2)
+    out = tmp_path / "texts.jsonl"
+    generate_texts(str(trained[0]), prompts, str(out), precision="bfloat16", max_tokens=5, beam=2)
+    assert [json.loads(line)[0]["text"] for line in out.read_text().splitlines()] == \
+        [one["text"] for (one,) in found]
+    with pytest.raises(UserError, match="precision must be float32 or bfloat16"):
+        load(str(trained[0]), precision="float64")
+
+
 @pytest.mark.parametrize("options", [{"temperature": 1.5, "seed": 3}, {"beam": 3},
                                      {"temperature": 1.0, "top_k": 5, "nbest": 2}])
 def test_a_text_does_not_depend_on_its_batch(generator, options):

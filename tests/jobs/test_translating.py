@@ -1,10 +1,12 @@
 """Runs that train translators, and what their workdirs translate."""
 
 import io
+import itertools
 import json
 import shutil
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,6 +82,26 @@ def test_it_learns_to_translate(translator, corpus):
                                   str(corpus / "valid.de"), beam=1, length_penalty=0.0)
     greedy = load(str(workdir)).translate(sources, beam=1)
     assert short["bleu"] == pytest.approx(corpus_bleu(greedy, [targets]).score, abs=1e-6)
+
+
+def test_half_precision_translates_alike(translator, corpus, tmp_path):
+    workdir, sources = translator[0], (corpus / "valid.en").read_text().splitlines()
+    whole, half = load(str(workdir)), load(str(workdir), precision="bfloat16")
+    kinds = {keras.backend.standardize_dtype(v.dtype) for v in half.model.trainable_variables}
+    assert kinds == {"bfloat16"}
+    found = [made.translate(sources, nbest=1) for made in (whole, half)]
+    same = [a[0]["text"] == b[0]["text"] for a, b in zip(*found, strict=True)]
+    assert np.mean(same) > 0.9
+    for (a,), (b,) in itertools.compress(zip(*found, strict=True), same):
+        # bfloat16 has 8 bits: an error of 0.4 % in each logit.
+        assert b["log_probability"] == pytest.approx(
+            a["log_probability"], abs=0.05 * len(a["text"].split()) + 0.05)
+        assert b["log_probability"] != a["log_probability"]
+    out = tmp_path / "out.txt"
+    translate_file(str(workdir), str(corpus / "valid.en"), str(out), precision="bfloat16")
+    assert out.read_text().splitlines() == [one["text"] for (one,) in found[1]]
+    with pytest.raises(UserError, match="precision must be float32 or bfloat16"):
+        load(str(workdir), precision="half")
 
 
 def test_the_same_call_goes_on_and_finds_the_same(translator):

@@ -22,6 +22,7 @@ def make_model(options):
 def prepare(options):
     torch.manual_seed(0)
     model = make_model(options)
+    model = model.bfloat16() if options["bf16"] else model
     ids = torch.randint(4, options["vocabulary"] - 1, (options["rows"], options["source"]))
 
     def work(count):

@@ -11,6 +11,8 @@ BEGIN = 1
 
 def prepare(options):
     width, length, rows = options["width"], options["length"], options["rows"]
+    if options["bf16"]:
+        keras.config.set_dtype_policy("bfloat16")
     backbone = keras_hub.models.BartBackbone(
         vocabulary_size=options["vocabulary"], num_layers=options["layers"],
         num_heads=options["heads"], hidden_dim=width, intermediate_dim=4 * width, dropout=0.0,

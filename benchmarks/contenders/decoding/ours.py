@@ -14,7 +14,8 @@ BEGIN, END = 1, 2
 def prepare(options):
     rows, source, length, beams = (options[n] for n in ("rows", "source", "length", "beams"))
     model = Transformer(options["vocabulary"], options["layers"], options["width"],
-                        options["heads"], max_length=1024)
+                        options["heads"], max_length=1024,
+                        dtype="bfloat16" if options["bf16"] else "float32")
     model.build()
     ids = np.random.default_rng(0).integers(4, options["vocabulary"], (rows, source))
     inputs = {"token_ids": tf.constant(ids, tf.int32),

@@ -15,7 +15,8 @@ from keras_attn.training.step import TrainingStep
 
 
 def prepare(options):
-    policy = "mixed_bfloat16" if options["bf16"] else "float32"
+    half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # texts: --precision=bfloat16
+    policy = half if options["bf16"] else "float32"
     model = GPT2LanguageModel(
         GPT2(VOCABULARY, options["layers"], options["width"], options["heads"], dropout=0.0,
              max_length=POSITIONS, dtype=policy), dtype=policy)

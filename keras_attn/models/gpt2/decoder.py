@@ -229,10 +229,18 @@ class GPT2(keras.Model):
             new.append(own)
         return by_rows(self.norm, x), new
 
-    def token_products(self, hidden):
-        """Products of vectors `(..., D)` with the token table: the logits `(..., V)`."""
-        table = ops.transpose(ops.cast(self.token_embedding, hidden.dtype))
-        return linear(hidden, table)
+    def output_kernel(self):
+        """The token table as a kernel `(D, V)`."""
+        return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
+
+    def token_products(self, hidden, kernel=None):
+        """Products of vectors `(..., D)` with the token table: the logits `(..., V)`.
+
+        Args:
+            hidden: The vectors.
+            kernel: Of `output_kernel`, where it is at hand.
+        """
+        return linear(hidden, self.output_kernel() if kernel is None else kernel)
 
     def _embed(self, token_ids, position_ids):
         x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)

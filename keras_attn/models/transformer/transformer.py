@@ -259,7 +259,9 @@ class Transformer(TokenLoss, keras.Model):
         cache = {"layers": [layer.make_cache(batch, length * rows)
                             for layer in self.decoder_layers],
                  "writers": ops.zeros((batch, rows, length), "int32")}
-        return cache, [layer.project_memory(encoded) for layer in self.decoder_layers]
+        memory = {"layers": [layer.project_memory(encoded) for layer in self.decoder_layers],
+                  "output_kernel": self._output_kernel()}
+        return cache, memory
 
     def reorder_cache(self, cache, targets):
         """Cache of targets that go on from others of the same source; for `beam_search`.
@@ -296,14 +298,15 @@ class Transformer(TokenLoss, keras.Model):
         x = ops.reshape(x, (-1, rows * shape[1], self.hidden_dim))
         writers, visible = self._own(cache["writers"], index)
         new, scores = [], []
-        for layer, own, source in zip(self.decoder_layers, cache["layers"], memory, strict=True):
+        for layer, own, source in zip(
+                self.decoder_layers, cache["layers"], memory["layers"], strict=True):
             x, *found = layer(
                 x, attention_mask=visible, encoded_mask=padding_mask, cache=own,
                 cache_index=index * rows, memory=source,
                 return_attention_scores=return_attention_scores)
             new.append(found.pop())
             scores += [ops.mean(ops.cast(one, "float32"), axis=1) for one in found]
-        logits = self._logits(x)
+        logits = self._logits(x, memory["output_kernel"])
         logits = ops.reshape(logits, (*shape, logits.shape[-1]))
         result = logits, {"layers": new, "writers": writers}
         if not return_attention_scores:
@@ -326,11 +329,15 @@ class Transformer(TokenLoss, keras.Model):
         x = self.position_layers[side](x * self.hidden_dim**0.5, position_ids=position_ids)
         return drop(x, self.dropout, self.seed_generators[side], training)
 
-    def _logits(self, x):
+    def _output_kernel(self):
+        """`(D, V)`."""
+        kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
+        return ops.transpose(ops.cast(kernel, self.compute_dtype))
+
+    def _logits(self, x, kernel=None):
         if self.norm_first:
             x = by_rows(self.final_norms[1], x)
-        kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
-        kernel = ops.transpose(ops.cast(kernel, x.dtype))
+        kernel = self._output_kernel() if kernel is None else kernel
         return ops.cast(linear(x, kernel), "float32")
 
     def get_config(self):

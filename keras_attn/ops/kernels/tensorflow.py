@@ -262,19 +262,42 @@ def _mixed(x):
     return x ^ tf.bitwise.right_shift(x, tf.constant(16, tf.uint32))
 
 
-_WHOLE = contextvars.ContextVar("whole", default=False)
+# Whether the function being traced is compiled as a whole; None: unknown.
+_WHOLE = contextvars.ContextVar("whole", default=None)
 
 
-def traced(function, jit):
-    """`tf.function(function, jit_compile=jit)`, whose parts are not compiled by themselves then."""
-    def called(*args):
-        token = _WHOLE.set(jit)
+def traced(function, jit, **options):
+    """`tf.function(function, jit_compile=jit)`, whose parts know it: they are not compiled by
+    themselves if it is, and write in place if not.
+
+    Args:
+        function: Any.
+        jit: Whether XLA compiles it.
+        **options: Of `tf.function`.
+    """
+    @functools.wraps(function)
+    def called(*args, **kwargs):
+        token = _WHOLE.set(bool(jit))
         try:
-            return function(*args)
+            return function(*args, **kwargs)
         finally:
             _WHOLE.reset(token)
 
-    return tf.function(called, jit_compile=jit, autograph=False)
+    return tf.function(called, jit_compile=jit, autograph=False, **options)
+
+
+def slice_update(whole, start, part):
+    """`ops.slice_update`, which copies the whole; in a loop of `traced` it does not.
+
+    XLA finds out by itself what need not be copied; it does not know the operation used here.
+    """
+    if _WHOLE.get() is not False or tf.executing_eagerly():
+        return keras.ops.slice_update(whole, start, part)
+    start = tf.stack([tf.cast(place, tf.int32) for place in start])
+    updated = tf.raw_ops.TensorStridedSliceUpdate(
+        input=whole, begin=start, end=start + tf.shape(part), strides=tf.ones_like(start),
+        value=part)
+    return tf.ensure_shape(updated, whole.shape)
 
 
 def worth_compiling(x):
