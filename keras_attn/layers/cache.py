@@ -27,12 +27,17 @@ def write_cache(cache, index, new, axis):
     if isinstance(end, int) and length is not None and end > length:
         raise ValueError(f"cache must hold the positions up to {end}. "
                          f"Received: a cache of length {length}")
-    start = [0] * len(new[0].shape)
-    start[axis] = index
-    update = ops.slice_update if _KERNELS is None else _KERNELS.slice_update
-    cache = tuple(update(old, start, ops.cast(x, old.dtype))
+    cache = tuple(_write(old, index, ops.cast(x, old.dtype), axis)
                   for old, x in zip(cache, new, strict=True))
     return tuple(ops.cast(old, x.dtype) for old, x in zip(cache, new, strict=True)), cache
+
+
+def _write(whole, index, part, axis):
+    if _KERNELS is not None:
+        return _KERNELS.write_positions(whole, index, part, axis)
+    start = [0] * len(whole.shape)
+    start[axis] = index
+    return ops.slice_update(whole, start, part)
 
 
 def check_cache(cache, cache_index):

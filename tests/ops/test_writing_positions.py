@@ -10,7 +10,7 @@ if keras.backend.backend() != "tensorflow":
 
 import tensorflow as tf
 
-from keras_attn.ops.kernels.tensorflow import slice_update, traced
+from keras_attn.ops.kernels.tensorflow import traced, write_positions
 
 WHOLE = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype("float32")
 
@@ -19,7 +19,7 @@ def _fill(whole):
     """Position n filled with n, for all but the last, by a loop."""
     def body(index, whole):
         part = ops.full((2, 3, 1, 4), 1.0) * ops.cast(index, "float32")
-        return index + 1, slice_update(whole, (0, 0, index, 0), ops.cast(part, whole.dtype))
+        return index + 1, write_positions(whole, index, ops.cast(part, whole.dtype), 2)
 
     return ops.while_loop(lambda index, _: index < 4, body, (ops.zeros((), "int32"), whole))
 
@@ -41,7 +41,7 @@ def test_a_loop_writes_each_position(jit, dtype):
 def test_what_was_there_stays_where_it_is_read(jit):
     def both(whole, part):
         doubled = whole * 2
-        return slice_update(doubled, (0, 1, 0, 0), part), doubled, doubled + 0
+        return write_positions(doubled, 1, part, 1), doubled, doubled + 0
 
     found, kept, read = traced(both, jit)(WHOLE, WHOLE[:, 1:2])
     wanted = 2 * WHOLE
@@ -53,7 +53,7 @@ def test_what_was_there_stays_where_it_is_read(jit):
 
 def test_a_function_that_xla_may_compile_keeps_the_operation_it_knows():
     def update(whole):
-        return slice_update(whole, (0, 0, tf.shape(whole)[0], 0), whole[:, :, :1])
+        return write_positions(whole, tf.shape(whole)[0], whole[:, :, :1], 2)
 
     compiled = tf.function(update, jit_compile=True)(WHOLE)
     plain = traced(update, jit=False)
@@ -65,4 +65,4 @@ def test_a_function_that_xla_may_compile_keeps_the_operation_it_knows():
 
 def test_a_part_that_does_not_fit_is_refused():
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
-        traced(lambda whole: slice_update(whole, (0, 0, 4, 0), whole[:, :, :2]), jit=False)(WHOLE)
+        traced(lambda whole: write_positions(whole, 4, whole[:, :, :2], 2), jit=False)(WHOLE)
