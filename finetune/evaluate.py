@@ -15,6 +15,7 @@ import json
 
 from absl import flags
 
+from keras_attn.errors import PRECISIONS
 from keras_attn.jobs.command_line import define_reading_flags, run_command
 
 
@@ -27,6 +28,7 @@ def define_flags():
     flags.DEFINE_integer("beam", None, "Of a translator; without: eval.beam of its run.",
                          lower_bound=1)
     flags.DEFINE_float("length_penalty", None, "Of a translator; without: that of its run.")
+    flags.DEFINE_enum("precision", None, PRECISIONS, "Of a translator; without: float32.")
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text"])
@@ -79,7 +81,7 @@ def _evaluate(values):
     translates = is_translator(values.workdir)
     needed = "source" if translates else "data"
     others = ("data", "label_column") if translates else (
-        "source", "target", "beam", "length_penalty")
+        "source", "target", "beam", "length_penalty", "precision")
     given = {name: values[name].value for name in (needed, *others)}
     if given[needed] is None or any(given[name] is not None for name in others):
         kind = "a translator" if translates else "a model that translates nothing"
@@ -92,7 +94,8 @@ def _evaluate(values):
             values.workdir, values.source, values.target, values.batch_size, beam=values.beam,
             length_penalty=values.length_penalty, format=values.format,
             source_column=values.text_column, target_column=values.text_pair_column,
-            on_bad_text=values.on_bad_text, encoding=values.encoding)
+            on_bad_text=values.on_bad_text, encoding=values.encoding,
+            precision=values.precision or "float32")
     return evaluate(values.workdir, values.data, values.batch_size, format=values.format,
                     text=values.text_column, text_pair=values.text_pair_column,
                     label=values.label_column, on_bad_text=values.on_bad_text,

@@ -6,6 +6,7 @@ import sys
 
 PRECISIONS = "float32", "bfloat16"  # of models that make text
 
+
 class UserError(ValueError):
     """Something that the user can mend: a missing file, a wrong column, a typo.
 

@@ -51,8 +51,8 @@ def define_reading_flags(formats):
 
 def define_precision():
     """Flag of the commands that make text."""
-    flags.DEFINE_enum("precision", "float32", PRECISIONS, "Of weights and results; bfloat16 takes "
-                      "half the memory, and on processors that multiply it less time.")
+    flags.DEFINE_enum("precision", "float32", PRECISIONS, "Of weights and products; with bfloat16 "
+                      "weights take half the memory, and processors that multiply it less time.")
 
 
 def run_command(main, usage, default_config=None):

@@ -86,7 +86,8 @@ def _evaluate(workdir, data, batch_size, reading):
 
 def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=None,
                           length_penalty=None, format=None, source_column=None,
-                          target_column=None, on_bad_text=None, encoding=None):
+                          target_column=None, on_bad_text=None, encoding=None,
+                          precision="float32"):
     """Measures a translator on other sentences, as its run did.
 
     Args:
@@ -95,6 +96,7 @@ def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=N
         batch_size, beam, length_penalty: See `Translator.translate`.
         format, source_column, target_column, on_bad_text, encoding: See `config.data`; "skip"
             leaves out what is too long, too. None: as in training.
+        precision: See `keras_attn.load`.
 
     Returns:
         Dict of `bleu`, `chrf`, sacrebleu's signatures of both, `examples` and `skipped`.
@@ -108,7 +110,7 @@ def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=N
              "on_bad_text": on_bad_text, "encoding": encoding}
     data = saved.config["data"] | {name: value for name, value in asked.items() if value}
     texts = read_sentences(data, source, target, "test")
-    translator = Translator.load(saved)
+    translator = Translator.load(saved, precision)
     # By the source alone: what is scored must not depend on how a model cuts the references.
     rows = translator.encode(texts.sources)
     fits = [translator.fits(row) for row in rows]

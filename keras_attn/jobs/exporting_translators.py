@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_attn.jobs.translators import STEP, most_tokens, search_length
+from keras_attn.ops.kernels.tensorflow import traced
 from keras_attn.text.subwords import END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -28,7 +29,7 @@ class ExportedTranslator(tf.Module):
         self._tokenizer = tf_text.SentencepieceTokenizer(translator.subwords.model, tf.int32)
         # Where a SavedModel looks for what its functions use.
         self._values = [variable.value for variable in translator.model.variables]
-        self.serve = tf.function(self._serve, autograph=False, input_signature=[
+        self.serve = traced(self._serve, jit=False, input_signature=[
             tf.TensorSpec([None], tf.string, name="text")])
 
     def _serve(self, text):

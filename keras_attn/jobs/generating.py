@@ -35,6 +35,7 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
     prompts, options = iter(prompts), {**options, "nbest": options.get("nbest") or 1}
     with opened(output, (".jsonl",)) as file:
         generator, number = Generator.load(saved, precision), 0
+        del saved  # its weights are in the model now
         while chunk := list(itertools.islice(prompts, CHUNK)):
             for found in generator.generate(chunk, number=number, **options):
                 if output == "-":
@@ -200,7 +201,7 @@ class Generator:
         ids, real = (tf.repeat(value, each, axis=0) for value in (ids, real))
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
         cache = self.model.make_cache(tf.shape(ids)[0], width + max_tokens)
-        kernel = self.model.backbone.output_kernel()
+        kernel = self.model.backbone.logits_kernel()
         if width > 1:  # all but the last token, which the first step takes
             _, cache = self.model.decode(ids[:, :-1], 0, cache, real, places[:, :width - 1])
 

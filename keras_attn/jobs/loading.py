@@ -27,8 +27,9 @@ def load(folder, lowercase=None, precision="float32"):
     Args:
         folder: A workdir, or a folder of another library; see `keras_attn.convert`.
         lowercase: Whether text is lower-cased, for a folder that does not say.
-        precision: Of weights and results of what makes text; "bfloat16" takes half the memory, and
-            on processors that multiply it less time.
+        precision: Of weights and products of what makes text; with "bfloat16" weights take half
+            the memory, and processors that multiply it less time. Near-ties may fall otherwise,
+            also by batch.
 
     Returns:
         An `Embedder`; a `MaskFiller`, if it has a masked-LM head; a `Predictor`, if it classifies;
@@ -46,8 +47,8 @@ def load(folder, lowercase=None, precision="float32"):
     if family is GPT_2 and saved.kind == "pretraining":
         return Generator.load(saved, precision)
     if precision != "float32":
-        raise UserError("precision is of translators and of language models that tell the next "
-                        f"token. Received: precision={precision}, {folder} of {saved.kind}")
+        raise UserError("precision=float32 is needed by what makes no text. "
+                        f"Received: precision={precision}, {folder}, of {saved.kind}")
     if family is not BERT and saved.kind == "pretraining":
         raise UserError("A model that is finetuned, or another than XLNet, is needed. "
                         f"Received: {folder}, of {family.pretraining}")

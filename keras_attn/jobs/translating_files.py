@@ -34,6 +34,7 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
     saved = SavedTranslator(workdir)  # before the output is opened
     with opened(output, (".txt", ".jsonl")) as file:
         translator = Translator.load(saved, precision)
+        del saved  # its weights are in the model now
         translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0

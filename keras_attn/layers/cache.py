@@ -33,8 +33,8 @@ def write_cache(cache, index, new, axis):
 
 
 def _write(whole, index, part, axis):
-    if _KERNELS is not None:
-        return _KERNELS.write_positions(whole, index, part, axis)
+    if _KERNELS is not None and _KERNELS.writes_in_place():
+        return _KERNELS.write_in_place(whole, index, part, axis)
     start = [0] * len(whole.shape)
     start[axis] = index
     return ops.slice_update(whole, start, part)

@@ -100,7 +100,8 @@ def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
     done = subprocess.run(translate, cwd=ROOT, input=lines, capture_output=True, check=True)
     assert done.stdout.decode() == "rot Katze\n\ngroß Hund sieht\n"
     assert b"3 lines translated" in done.stderr
-    done = subprocess.run([*translate, "--nbest=2", "--beam=3", "--scores"], cwd=ROOT, input=lines,
+    done = subprocess.run([*translate, "--nbest=2", "--beam=3", "--scores",
+                           "--precision=bfloat16"], cwd=ROOT, input=lines,
                           capture_output=True, check=True)
     assert [len(json.loads(line)) for line in done.stdout.decode().splitlines()] == [2, 1, 2]
     # Who reads one line of many leaves no traceback.
@@ -110,6 +111,9 @@ def test_a_translator_is_trained_and_asked_from_the_shell(tmp_path):
     out, _ = run("finetune.evaluate", f"--workdir={tmp_path / 'run'}",
                  f"--source={tmp_path / 'a.en'}", f"--target={tmp_path / 'a.de'}", "--output=-")
     assert json.loads(out)["bleu"] == results(tmp_path / "run")["bleu"]
+    out, _ = run("finetune.evaluate", f"--workdir={tmp_path / 'run'}", "--precision=bfloat16",
+                 f"--source={tmp_path / 'a.en'}", f"--target={tmp_path / 'a.de'}", "--output=-")
+    assert json.loads(out)["bleu"] > 90
     run("finetune.export", f"--workdir={tmp_path / 'run'}", f"--output={tmp_path / '1'}")
     out = run_program([sys.executable, "-c", f"""
 import tensorflow as tf, tensorflow_text

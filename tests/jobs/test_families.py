@@ -182,6 +182,8 @@ def test_exports_and_other_uses_are_refused(folder, tmp_path, name):
     with pytest.raises(UserError, match="made of a BERT"):
         export(str(folder / f"{name}-class"), str(tmp_path / "served"))
     model = load(str(folder / f"{name}-class"))
+    with pytest.raises(UserError, match="precision=float32 is needed"):
+        load(str(folder / f"{name}-class"), precision="bfloat16")
     assert model.embed(["good film"]).shape == (1, 32)
     with pytest.raises(UserError, match="pooling=mean"):
         model.embed(["good film"], pooling="cls")

@@ -16,8 +16,10 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate, evaluate_translations
 from keras_attn.jobs.exporting import export
+from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.translating_files import translate_file
 from keras_attn.jobs.translators import SavedTranslator
+from keras_attn.training.translation_metrics import translation_scores
 
 WORDS = {"red": "rot", "green": "grün", "blue": "blau", "big": "groß", "small": "klein",
          "cat": "Katze", "dog": "Hund", "bird": "Vogel", "sees": "sieht", "hears": "hört"}
@@ -84,6 +86,19 @@ def test_it_learns_to_translate(translator, corpus):
     assert short["bleu"] == pytest.approx(corpus_bleu(greedy, [targets]).score, abs=1e-6)
 
 
+def test_its_loops_copy_no_cache(translator):
+    made = load(str(translator[0]))
+    inputs = {name: np.ones((2, 8), np.int32) for name in ("token_ids", "padding_mask")}
+    limits = np.full(2, 4, np.int32)
+    searches = [made._search.get_concrete_function(inputs, limits, 2, 4, 0.6, False),
+                ExportedTranslator(made).serve.get_concrete_function()]
+    for search in searches:
+        functions = search.graph.as_graph_def().library.function
+        bodies = [{node.op for node in function.node_def} for function in functions
+                  if "while_body" in function.signature.name]
+        assert any("TensorStridedSliceUpdate" in body for body in bodies)
+
+
 def test_half_precision_translates_alike(translator, corpus, tmp_path):
     workdir, sources = translator[0], (corpus / "valid.en").read_text().splitlines()
     whole, half = load(str(workdir)), load(str(workdir), precision="bfloat16")
@@ -100,6 +115,11 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
     out = tmp_path / "out.txt"
     translate_file(str(workdir), str(corpus / "valid.en"), str(out), precision="bfloat16")
     assert out.read_text().splitlines() == [one["text"] for (one,) in found[1]]
+    measured = evaluate_translations(str(workdir), str(corpus / "valid.en"),
+                                     str(corpus / "valid.de"), precision="bfloat16")
+    targets = (corpus / "valid.de").read_text().splitlines()
+    told = translation_scores([one["text"] for (one,) in found[1]], targets)
+    assert measured["bleu"] == pytest.approx(told["bleu"][0])
     with pytest.raises(UserError, match="precision must be float32 or bfloat16"):
         load(str(workdir), precision="half")
 

@@ -129,10 +129,14 @@ def test_decoding_step_by_step_gives_the_logits_of_one_pass(batch, dtype):
     close = 0.06 if dtype != "float32" else 1e-5  # bfloat16 has 8 bits
     ids = ops.convert_to_tensor(batch["token_ids"])
     wanted = array(model({"token_ids": ids})["logits"])
-    step = compiled(lambda ids, index, cache: model.decode(ids, index, cache))
+    kernel = model.backbone.logits_kernel()
+    steps = [compiled(lambda ids, index, cache: model.decode(ids, index, cache)),
+             compiled(lambda ids, index, cache: model.decode(
+                 ids, index, cache, logits_kernel=kernel))]
     cache = model.make_cache(3, 13)
     for i in range(13):
-        logits, cache = step(ids[:, i:i + 1], ops.convert_to_tensor(i, dtype="int32"), cache)
+        logits, cache = steps[i % 2](
+            ids[:, i:i + 1], ops.convert_to_tensor(i, dtype="int32"), cache)
         np.testing.assert_allclose(array(logits), wanted[:, i], close, close)
 
 

@@ -10,16 +10,21 @@ if keras.backend.backend() != "tensorflow":
 
 import tensorflow as tf
 
-from keras_attn.ops.kernels.tensorflow import traced, write_positions
+from keras_attn.layers.cache import write_cache
+from keras_attn.ops.kernels.tensorflow import traced
 
 WHOLE = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype("float32")
+
+
+def write(whole, index, part, axis):
+    return write_cache((whole,), index, (part,), axis)[1][0]
 
 
 def _fill(whole):
     """Position n filled with n, for all but the last, by a loop."""
     def body(index, whole):
         part = ops.full((2, 3, 1, 4), 1.0) * ops.cast(index, "float32")
-        return index + 1, write_positions(whole, index, ops.cast(part, whole.dtype), 2)
+        return index + 1, write(whole, index, ops.cast(part, whole.dtype), 2)
 
     return ops.while_loop(lambda index, _: index < 4, body, (ops.zeros((), "int32"), whole))
 
@@ -41,7 +46,7 @@ def test_a_loop_writes_each_position(jit, dtype):
 def test_what_was_there_stays_where_it_is_read(jit):
     def both(whole, part):
         doubled = whole * 2
-        return write_positions(doubled, 1, part, 1), doubled, doubled + 0
+        return write(doubled, 1, part, 1), doubled, doubled + 0
 
     found, kept, read = traced(both, jit)(WHOLE, WHOLE[:, 1:2])
     wanted = 2 * WHOLE
@@ -53,7 +58,7 @@ def test_what_was_there_stays_where_it_is_read(jit):
 
 def test_a_function_that_xla_may_compile_keeps_the_operation_it_knows():
     def update(whole):
-        return write_positions(whole, tf.shape(whole)[0], whole[:, :, :1], 2)
+        return write(whole, tf.shape(whole)[0], whole[:, :, :1], 2)
 
     compiled = tf.function(update, jit_compile=True)(WHOLE)
     plain = traced(update, jit=False)
@@ -63,6 +68,35 @@ def test_a_function_that_xla_may_compile_keeps_the_operation_it_knows():
     assert "TensorStridedSliceUpdate" in used and "XlaDynamicUpdateSlice" not in used
 
 
-def test_a_part_that_does_not_fit_is_refused():
+@pytest.mark.parametrize("index", [-7, -1, 4, 7])
+def test_places_out_of_range_are_brought_into_it(index):
+    def update(whole, index):
+        return write(whole, index, whole[:, :, :2] + 1, 2)
+
+    wanted = WHOLE.copy()
+    start = np.clip(index, 0, 3)
+    wanted[:, :, start:start + 2] = WHOLE[:, :, :2] + 1
+    for make in (lambda f: traced(f, jit=False), lambda f: traced(f, jit=True), tf.function):
+        found = make(update)(tf.constant(WHOLE), tf.constant(index))
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", [tf.int32, tf.int64])
+def test_shapes_may_be_unknown(kind):
+    signature = [tf.TensorSpec([None, 3, None, 4]), tf.TensorSpec([None, 3, None, 4]),
+                 tf.TensorSpec([], kind)]
+    update = traced(lambda whole, part, index: write(whole, index, part, 2), jit=False,
+                    input_signature=signature)
+    wanted = WHOLE.copy()
+    wanted[:, :, 3:] = WHOLE[:, :, :2]
+    np.testing.assert_array_equal(update(WHOLE, WHOLE[:, :, :2], tf.constant(3, kind)), wanted)
+    assert update(WHOLE[:0], WHOLE[:0, :, :2], tf.constant(3, kind)).shape == (0, 3, 5, 4)
+
+
+@pytest.mark.parametrize("jit", [None, False, True])
+def test_a_part_of_another_shape_is_refused(jit):
+    def update(whole):
+        return write(whole, 0, ops.reshape(whole[:, :, :1], (3, 2, 1, 4)), 2)
+
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
-        traced(lambda whole: write_positions(whole, 4, whole[:, :, :2], 2), jit=False)(WHOLE)
+        (update if jit is None else traced(update, jit))(tf.constant(WHOLE))

@@ -7,6 +7,7 @@ from benchmarks.turns import serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer
+from keras_attn.ops.kernels.tensorflow import traced
 
 BEGIN, END = 1, 2
 
@@ -22,8 +23,7 @@ def prepare(options):
               "padding_mask": tf.ones((rows, source), tf.int32)}
     begin = tf.fill([rows], BEGIN)
 
-    @tf.function(autograph=False, jit_compile=options["xla"])
-    def decode():
+    def search():
         cache, memory = model.start_decoding(inputs, length, beams)
 
         def step(token_ids, index, cache):
@@ -35,6 +35,8 @@ def prepare(options):
             return sample(step, cache, begin, length, END, temperature=0, min_length=length)
         return beam_search(step, cache, begin, beams, length, END, min_length=length,
                            reorder=model.reorder_cache)
+
+    decode = traced(search, options["xla"])  # as `Translator` does
 
     def work(count):
         for _ in range(count):

@@ -229,7 +229,7 @@ class GPT2(keras.Model):
             new.append(own)
         return by_rows(self.norm, x), new
 
-    def output_kernel(self):
+    def logits_kernel(self):
         """The token table as a kernel `(D, V)`."""
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
 
@@ -238,9 +238,9 @@ class GPT2(keras.Model):
 
         Args:
             hidden: The vectors.
-            kernel: Of `output_kernel`, where it is at hand.
+            kernel: Of `logits_kernel`, where it is at hand.
         """
-        return linear(hidden, self.output_kernel() if kernel is None else kernel)
+        return linear(hidden, self.logits_kernel() if kernel is None else kernel)
 
     def _embed(self, token_ids, position_ids):
         x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)

@@ -66,14 +66,14 @@ class GPT2LanguageModel(Task, keras.Model):
         return self.backbone.make_cache(batch_size, length)
 
     def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None,
-               output_kernel=None):
+               logits_kernel=None):
         """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens.
 
-        `output_kernel`, that of the backbone, is made for each call unless it is given. TensorFlow
+        `logits_kernel`, that of the backbone, is made for each call unless it is given. TensorFlow
         multiplies a few float32 rows by it in half the time if it is made once for all.
         """
         hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
-        products = self.backbone.token_products(hidden[:, -1], output_kernel)
+        products = self.backbone.token_products(hidden[:, -1], logits_kernel)
         return ops.cast(products, "float32"), cache
 
     def _labels(self, batch):

@@ -249,8 +249,8 @@ class Transformer(TokenLoss, keras.Model):
             rows: Targets R of each source.
 
         Returns:
-            (cache, memory): what the targets leave for their next tokens, and what they all attend
-            to. Both go to `decode`, and the cache that it returns to its next call.
+            (cache, memory): what the targets leave for their next tokens, and what they all read.
+            Both go to `decode`, and the cache that it returns to its next call.
         """
         encoded = self.encode(inputs)
         batch = ops.shape(encoded)[0]
@@ -260,7 +260,7 @@ class Transformer(TokenLoss, keras.Model):
                             for layer in self.decoder_layers],
                  "writers": ops.zeros((batch, rows, length), "int32")}
         memory = {"layers": [layer.project_memory(encoded) for layer in self.decoder_layers],
-                  "output_kernel": self._output_kernel()}
+                  "logits_kernel": self._logits_kernel()}
         return cache, memory
 
     def reorder_cache(self, cache, targets):
@@ -306,7 +306,7 @@ class Transformer(TokenLoss, keras.Model):
                 return_attention_scores=return_attention_scores)
             new.append(found.pop())
             scores += [ops.mean(ops.cast(one, "float32"), axis=1) for one in found]
-        logits = self._logits(x, memory["output_kernel"])
+        logits = self._logits(x, memory["logits_kernel"])
         logits = ops.reshape(logits, (*shape, logits.shape[-1]))
         result = logits, {"layers": new, "writers": writers}
         if not return_attention_scores:
@@ -329,7 +329,7 @@ class Transformer(TokenLoss, keras.Model):
         x = self.position_layers[side](x * self.hidden_dim**0.5, position_ids=position_ids)
         return drop(x, self.dropout, self.seed_generators[side], training)
 
-    def _output_kernel(self):
+    def _logits_kernel(self):
         """`(D, V)`."""
         kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
         return ops.transpose(ops.cast(kernel, self.compute_dtype))
@@ -337,7 +337,7 @@ class Transformer(TokenLoss, keras.Model):
     def _logits(self, x, kernel=None):
         if self.norm_first:
             x = by_rows(self.final_norms[1], x)
-        kernel = self._output_kernel() if kernel is None else kernel
+        kernel = self._logits_kernel() if kernel is None else kernel
         return ops.cast(linear(x, kernel), "float32")
 
     def get_config(self):

@@ -262,13 +262,13 @@ def _mixed(x):
     return x ^ tf.bitwise.right_shift(x, tf.constant(16, tf.uint32))
 
 
-# Whether the function being traced is compiled as a whole; None: unknown.
+# Whether the function being traced is compiled as a whole; None: it may be.
 _WHOLE = contextvars.ContextVar("whole", default=None)
 
 
 def traced(function, jit, **options):
     """`tf.function(function, jit_compile=jit)`, whose parts know it: they are not compiled by
-    themselves if it is, and write in place if not.
+    themselves if it is; if not they may write in place, so that nobody else can compile it.
 
     Args:
         function: Any.
@@ -286,29 +286,34 @@ def traced(function, jit, **options):
     return tf.function(called, jit_compile=jit, autograph=False, **options)
 
 
-def write_positions(whole, index, part, axis):
-    """`ops.slice_update` along one axis; in a loop of `traced` that is not compiled without a copy
-    of the whole, which XLA finds out by itself.
+def writes_in_place():
+    """Whether what is being traced may use `write_in_place`."""
+    return _WHOLE.get() is False and not tf.executing_eagerly()
+
+
+def write_in_place(whole, index, part, axis):
+    """`ops.slice_update` along one axis, without a copy of the whole where nothing else reads it.
+
+    XLA finds out by itself what need not be copied, and does not know this operation.
 
     Args:
         whole: A tensor.
-        index: Integer scalar, the first position.
-        part: What to write there, of the same shape but for `axis`.
-        axis: Of the positions; positive.
+        index: Integer scalar, the first position, brought into range.
+        part: What to write there, of the same dtype, and shape but for `axis`.
+        axis: Of the positions; not negative.
 
     Returns:
         The whole with the part in it.
     """
-    shape = tf.shape(whole)
-    if _WHOLE.get() is not False or tf.executing_eagerly():
-        start = [0] * axis + [index] + [0] * (len(whole.shape) - axis - 1)
-        return keras.ops.slice_update(whole, start, part)
+    for own in (slice(axis), slice(axis + 1, None)):
+        part.shape[own].assert_is_compatible_with(whole.shape[own])
+    shape, length = tf.shape(whole), tf.shape(part)[axis]
     # TensorFlow copies two axes twice as fast as four.
     rows, size = tf.reduce_prod(shape[:axis]), tf.reduce_prod(shape[axis + 1:])
-    start, length = tf.cast(index, tf.int32) * size, tf.shape(part)[axis]
+    index = tf.clip_by_value(tf.cast(index, tf.int32), 0, shape[axis] - length)
     updated = tf.raw_ops.TensorStridedSliceUpdate(
-        input=tf.reshape(whole, [rows, shape[axis] * size]), begin=[0, start],
-        end=[rows, start + length * size], strides=[1, 1],
+        input=tf.reshape(whole, [rows, shape[axis] * size]), begin=[0, index * size],
+        end=[rows, (index + length) * size], strides=[1, 1],
         value=tf.reshape(part, [rows, length * size]))
     return tf.ensure_shape(tf.reshape(updated, shape), whole.shape)
 
