@@ -26,7 +26,6 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.command_line import run_command
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
-SEEN = 10_000  # texts, at least two epochs
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("pretrained", None, "Workdir to start from.", required=True)
@@ -39,6 +38,7 @@ flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
 flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
 flags.DEFINE_enum("pooling", "mean", ["mean", "cls"], "See model.pooling.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak, of all.")
+flags.DEFINE_integer("seen", 10_000, "Texts to learn from, again and again; at least two epochs.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"],
                   "The latter where the processor has it.")
 
@@ -69,7 +69,7 @@ def scores(name, splits, count, kind):
     run = bag_of_bigrams if kind == "bag of bigrams" else classifier
     found = []
     for seed, tables in enumerate(splits):
-        settings = {"rate": FLAGS.learning_rate, "seen": SEEN, "precision": FLAGS.precision,
+        settings = {"rate": FLAGS.learning_rate, "seen": FLAGS.seen, "precision": FLAGS.precision,
                     "pooling": FLAGS.pooling, "pretrained": weights_of_pretrained(),
                     "rows": sha256_of(tables)}
         path = f"{folder}/seed-{seed}"
@@ -111,14 +111,14 @@ def classifier(folder, tables, count, kind, seed):
     train, test = written(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
     config = finetuning_defaults()
     config.data.update(train=train, validation=test, text="text", label="label", limit=count,
-                       seed=seed, length=64)
+                       seed=seed, length=64, by_length=False)
     if pretrained_is_bert():
         config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
         config.model.update(
             architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})
-    config.model.pooling = FLAGS.pooling
+    config.model.update(pooling=FLAGS.pooling, new_heads=True)  # BERTs may have no pooler
     config.eval.report = False
-    config.train.update(epochs=max(SEEN / count, 2.0), batch_size=32,
+    config.train.update(epochs=max(FLAGS.seen / count, 2.0), batch_size=32,
                         learning_rate=FLAGS.learning_rate, seed=seed, precision=FLAGS.precision,
                         jit=FLAGS.precision == "float32")
     said = io.StringIO()

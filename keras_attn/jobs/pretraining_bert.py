@@ -41,7 +41,8 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `pretrain`.
 
     Returns:
-        Dict, as `pretrain`; the metrics are `mlm_accuracy`, `mlm_loss`, `nsp_accuracy`, ….
+        Dict, as `pretrain`; the metrics are `mlm_accuracy`, `mlm_loss`, `nsp_accuracy`, …,
+        and `mlm_loss_per_character`, of hidden pieces, which have no blanks.
     """
     run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)

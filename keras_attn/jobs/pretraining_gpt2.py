@@ -39,7 +39,8 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
 
     Returns:
         Dict, as `pretrain`; the metrics are `token_accuracy`, `token_loss`, `perplexity` of a
-        token and `word_perplexity`, and `loss_per_character`, by which vocabularies compare.
+        token and `word_perplexity`, `loss_per_character`, by which vocabularies compare, and
+        `loss_per_visible_character`, without blanks, by which BERT and XLNet do.
     """
     run = Run(GPT_2.pretraining, config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
@@ -65,9 +66,10 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         sizes = functools.cache(lambda: _sizes(validation, tokenizer))
 
         def metrics(results, rows, _):
-            loss, (words, characters) = results["token_loss"], sizes()
+            loss, (words, characters, visible) = results["token_loss"], sizes()
             return {**results, "perplexity": _exp(loss), "word_perplexity": _exp(loss / words),
-                    "loss_per_character": loss / characters}
+                    "loss_per_character": loss / characters,
+                    "loss_per_visible_character": loss / visible}
 
         return run.train(
             make_model, run.assign_pretrained, StreamBatches(train, config.train.batch_size),
@@ -98,8 +100,8 @@ def _examples(run, split, source, tokenizer):
 
 
 def _sizes(batches, tokenizer):
-    """Mean number of words, and of characters, of the tokens to tell."""
-    tokens = words = characters = 0
+    """Mean number of words, of characters, and of those without blanks, of the tokens to tell."""
+    tokens = words = characters = visible = 0
     for number in range(batches.num_batches):
         batch = batches.batch(number, 0, batches.batch_size)
         for row in np.flatnonzero(batch["sample_weight"]):
@@ -113,8 +115,9 @@ def _sizes(batches, tokenizer):
                 text = text.removeprefix(END_OF_TEXT)
                 words += len(re.findall(r"(?:^|\s)\S" if begins else r"\s\S", text))
                 characters += len(text)
+                visible += len("".join(text.split()))
                 begins = True
-    return max(words, 1) / tokens, max(characters, 1) / tokens
+    return tuple(max(count, 1) / tokens for count in (words, characters, visible))
 
 
 def _exp(loss):

@@ -2,6 +2,8 @@
 
 import functools
 
+import numpy as np
+
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.files import file_sha256
 from keras_attn.data.permutations import PermutationExamples
@@ -17,7 +19,12 @@ from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import XLNet
 from keras_attn.models.xlnet import XLNET_SIZES
-from keras_attn.text.sentence_pieces import FILE, SentencePieceTokenizer, train_sentence_pieces
+from keras_attn.text.sentence_pieces import (
+    BLANK,
+    FILE,
+    SentencePieceTokenizer,
+    train_sentence_pieces,
+)
 
 _USUAL = {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
 _FREE = ("memory_length", "max_distance")  # no weight depends on them
@@ -31,7 +38,8 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
 
     Returns:
         Dict, as `pretrain`; the metrics are `plm_accuracy`, `plm_loss` of a token, and
-        `plm_loss_per_character`, by which vocabularies compare.
+        `plm_loss_per_character`, by which vocabularies compare, and
+        `plm_loss_per_visible_character`, without blanks, by which BERT and GPT-2 do.
     """
     run = Run(XL_NET.pretraining, config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
@@ -66,7 +74,9 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         characters = functools.cache(lambda: _characters_of_a_target(validation, tokenizer))
 
         def metrics(results, rows, _):
-            return {**results, "plm_loss_per_character": results["plm_loss"] / characters()}
+            loss, (every, visible) = results["plm_loss"], characters()
+            return {**results, "plm_loss_per_character": loss / every,
+                    "plm_loss_per_visible_character": loss / visible}
 
         return run.train(
             lambda: XL_NET.build_pretrainer(architecture, config.train.precision,
@@ -85,11 +95,12 @@ def _check(data):
 
 
 def _characters_of_a_target(batches, tokenizer):
-    """Mean number of characters of the tokens to tell."""
-    tokens = characters = 0
+    """Mean number of characters, and of those without blanks, of the tokens to tell."""
+    lengths = [(len(piece), len(piece.removeprefix(BLANK))) for piece in tokenizer.vocabulary]
+    tokens, characters = 0, np.zeros(2)
     for number in range(batches.num_batches):
         batch = batches.batch(number, 0, batches.batch_size)
         told = batch["mask_weights"] * batch["sample_weight"][:, None] > 0
         tokens += told.sum()
-        characters += sum(len(tokenizer.vocabulary[token]) for token in batch["mask_ids"][told])
-    return max(characters, 1) / max(tokens, 1)
+        characters += np.sum([lengths[token] for token in batch["mask_ids"][told]], axis=0)
+    return np.maximum(characters, 1) / max(tokens, 1)

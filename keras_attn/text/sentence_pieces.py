@@ -19,7 +19,7 @@ UNKNOWN = "<unk>"
 MARKS = ("<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")  # ids 3 to 8
 # Always pieces of their own, as in the models of zihangdai/xlnet.
 SIGNS = (".", "(", ")", '"', "-", "–", "£", "€")
-_BLANK = "\u2581"  # sentencepiece's sign for the blank before a word
+BLANK = "\u2581"  # sentencepiece's sign for the blank before a word
 _CHUNK = 10_000  # texts
 
 
@@ -71,7 +71,7 @@ class SentencePieceTokenizer:
         self.special_ids = [n for n in range(self.vocabulary_size)
                             if processor.is_control(n) or processor.is_unknown(n)]
         self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
-        self.continuation = np.array([piece[0] != _BLANK and piece not in SIGNS
+        self.continuation = np.array([piece[0] != BLANK and piece not in SIGNS
                                       for piece in self.vocabulary])
         self.sha256 = hashlib.sha256(model + bytes([lowercase])).hexdigest()
         self._tokenizer = _tokenizer_of(model)
@@ -155,8 +155,8 @@ class SentencePieceTokenizer:
         return np.concatenate([*parts, ids[begin:]]), np.array(added, np.int64)
 
     def _without_comma(self, piece):
-        found = self._processor.encode(piece[:-1].replace(_BLANK, ""), out_type=str)
-        if piece[0] != _BLANK and found[0][0] == _BLANK:
+        found = self._processor.encode(piece[:-1].replace(BLANK, ""), out_type=str)
+        if piece[0] != BLANK and found[0][0] == BLANK:
             found = found[1:] if len(found[0]) == 1 else [found[0][1:], *found[1:]]
         ids = [self._processor.piece_to_id(one) for one in found]
         # Without its blank it may be no piece, which the authors' code makes unknown.

@@ -99,6 +99,8 @@ def test_perplexities_are_those_of_the_text(trained, generator, corpus):
     assert results["word_perplexity"] == pytest.approx(math.exp(total / words), rel=1e-5)
     characters = sum(map(len, documents))
     assert results["loss_per_character"] == pytest.approx(total / characters, rel=1e-5)
+    visible = sum(len(text.replace(" ", "")) for text in documents)
+    assert results["loss_per_visible_character"] == pytest.approx(total / visible, rel=1e-5)
 
 
 def _parts(row, end):

@@ -103,9 +103,11 @@ def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, 
     weights = rows["mask_weights"]
     mean = (errors * weights).sum() / weights.sum()
     assert results["plm_loss"] == pytest.approx(mean, rel=1e-5)
-    characters = sum(len(tokenizer.vocabulary[token])
-                     for token in rows["mask_ids"][weights > 0]) / weights.sum()
-    assert results["plm_loss_per_character"] == pytest.approx(mean / characters, rel=1e-5)
+    told = [tokenizer.vocabulary[token] for token in rows["mask_ids"][weights > 0]]
+    for name, text in (("character", "".join(told)),
+                       ("visible_character", "".join(told).replace("\u2581", ""))):
+        assert results[f"plm_loss_per_{name}"] == pytest.approx(
+            mean * len(told) / len(text), rel=1e-5)
 
 
 def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
