@@ -6,7 +6,8 @@ r"""Who wrote forty sentences of a novel? Words and sentences with attention, an
 Files are named AUTHOR_TITLE_YEAR; of each author with several books the last by name is the test,
 so that no book is on both sides, though sequels may be. Words that are written with a capital only
 are left out, since names would tell. Documents are 40 sentences of up to 30 words; the flat BiLSTM
-reads the same words as one line. Rate and batches are the same for all, and were not tuned.
+reads the same words as one line. The hierarchical model has GRUs, as its paper, the flat one an
+LSTM. Rate and batches are the same for all, and were not tuned.
 """
 
 import glob

@@ -3,9 +3,9 @@
     python -m benchmarks.mechanisms.poolings --output=runs/poolings \
         --sets='TREC=TREC.train.all,TREC.test.all;SUBJ=subj.all;SST-2=SST-2/train.tsv,SST-2/dev.tsv'
 
-A set of one file has a tenth held out as its test, the same for all. Words are those of the
-training rows, with vectors that begin at random; rate, dropout and batches are the same for every
-kind, and were not tuned.
+A set of one file has a tenth held out as its test, the same for all. Texts are cut at 48 words;
+those of the training rows are known, with vectors that begin at random. Rate, dropout and batches
+are the same for every kind, and were not tuned.
 """
 
 from functools import partial

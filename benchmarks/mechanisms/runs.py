@@ -27,13 +27,16 @@ def results(name, settings, run, make, train, *others):
 
     Args:
         name: Of the row, and of the files that keep what was found.
-        settings: JSON-able; a result of others, or of other rows, is refused.
+        settings: JSON-able; a result of others, or of other rows, is refused. What tests are
+            read from, unless they are in `others` as dictionaries of arrays.
         run: Function of a trained model and `others`, to a list of scores.
         make: Function of a seed, to the model.
         train: Arguments of `fit`, with `rows`.
     """
     settings = {**settings, **{key: value for key, value in train.items() if key != "rows"},
-                "rows": sha256_of(train["rows"])}
+                "rows": sha256_of(train["rows"]),
+                "tests": [sha256_of(other) for other in others if isinstance(other, dict)]}
+
     def one(seed):
         begin, model = time.monotonic(), make(seed)
         fit(model, seed=seed, **train)
@@ -46,12 +49,14 @@ def results(name, settings, run, make, train, *others):
              for seed in range(FLAGS.seeds)]
     cells = [told(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
     seconds = statistics.median(x["seconds"] for x in found)
-    print(f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {seconds:.0f} |", flush=True)
+    budget = f"{train['steps']:,} × {train['batch_size']}, {train['rate']:g}"
+    print(f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {budget} | {seconds:.0f} |",
+          flush=True)
 
 
 def head(*names):
     """Prints the head of a table of `results`."""
-    names = "", *names, "weights", "seconds of training"
+    names = "", *names, "weights", "steps × rows, rate", "seconds of training"
     print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
 
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.mechanisms.summaries --output=runs/summaries
 
-Docstrings are those of the Python that runs and its packages, so numbers differ between
+The first sentence is the first that is English and not one of many alike; the source are those
+after it. Docstrings are those of the Python that runs and its packages, so numbers differ between
 installations; a twentieth of the modules is the test. Words that can neither be generated nor
 copied count as wrong. F1 is that of the words of the summary, without marks, each as often as it is
 there (ROUGE-1 without stemming), the likeliest words one by one. Rate and batches are the same for

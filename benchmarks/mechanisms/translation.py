@@ -6,7 +6,9 @@ r"""BLEU of recurrent encoder–decoders by attention, all on one budget, one ca
 Files are lower-cased and tokenised, a caption a line; of several tests, "a,b", all are read. Three
 captions that follow each other are joined for longer sources. Words are those of the training rows,
 two at least; decoding is greedy. Rate, dropout and batches are the same for all, and not tuned.
-Bahdanau's model has GRUs, and fewer units for about as many weights as the others with attention.
+Bahdanau's model has GRUs, and fewer units for about as many weights as the others with attention;
+what its logits are made of is as deep as theirs. "Wider" has as many weights without attention, and
+deeper logits.
 """
 
 from functools import partial
@@ -28,7 +30,7 @@ from keras_attn.jobs.command_line import run_command
 KINDS = {
     "no attention": {"attention": None},
     "no attention, wider": {"attention": None, "units": 4 / 3},
-    "Bahdanau": {"units": 3 / 4},
+    "Bahdanau": {"units": 0.68},
     "Luong, dot": {"score": "dot"},
     "Luong, general": {"score": "bilinear"},
     "Luong, concat": {"score": "concat"},
@@ -61,7 +63,8 @@ def main():
     counts = [sum(low < len(words) <= high for words in test.sources) for low, high in groups]
     names = ["BLEU", *(f"to {edge} words" for edge in edges), "longer"]
     head(*(f"{name} ({count})" for name, count in zip(names, counts, strict=True)))
-    settings = {"units": FLAGS.units, "window": FLAGS.window, "captions": FLAGS.captions}
+    settings = {"units": FLAGS.units, "window": FLAGS.window, "captions": FLAGS.captions,
+                "test": FLAGS.test}
     for kind in FLAGS.kinds:
         results(kind, settings, scores, partial(model_of, kind, vocabularies), {
             "rows": rows, "steps": FLAGS.steps, "rate": 2e-3,
@@ -104,7 +107,7 @@ def model_of(kind, vocabularies, seed):
              "embedding_dim": FLAGS.units, "target_vocabulary_size": len(vocabularies[1]),
              "dropout": 0.2, "seed": seed}
     if kind == "Bahdanau":
-        return BahdanauSeq2Seq(**sizes)
+        return BahdanauSeq2Seq(readout_units=FLAGS.units, **sizes)
     return LuongSeq2Seq(window=FLAGS.window, **sizes, **options)
 
 
