@@ -59,10 +59,13 @@ def main():
     vocabularies = [Vocabulary(texts) for texts in (train.sources, train.targets)]
     rows = train.rows(vocabularies, 0.99)  # longer ones are cut
     edges = EDGES.get(FLAGS.captions, ())
-    groups = [(0, 10**6), *zip((0, *edges), (*edges, 10**6), strict=True)]
-    counts = [sum(low < len(words) <= high for words in test.sources) for low, high in groups]
-    names = ["BLEU", *(f"to {edge} words" for edge in edges), "longer"]
-    head(*(f"{name} ({count})" for name, count in zip(names, counts, strict=True)))
+    groups = {"BLEU": (0, 10**6)} | dict(zip(
+        [*(f"to {edge} words" for edge in edges), "longer"],
+        zip((0, *edges), (*edges, 10**6), strict=True), strict=True))
+    counts = {name: sum(low < len(words) <= high for words in test.sources)
+              for name, (low, high) in groups.items()}
+    groups = [groups[name] for name, count in counts.items() if count]
+    head(*(f"{name} ({count})" for name, count in counts.items() if count))
     settings = {"units": FLAGS.units, "window": FLAGS.window, "captions": FLAGS.captions,
                 "test": FLAGS.test}
     for kind in FLAGS.kinds:

@@ -1,0 +1,74 @@
+"""The tables of mechanisms, from small files in a few steps: they run to their end."""
+
+import gzip
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from started_commands import ROOT
+
+WORDS = [f"w{chr(97 + i)}{chr(97 + j)}" for i in range(4) for j in range(10)]
+KINDS = "no attention", "Bahdanau", "local, predictive", "hard"
+
+
+def _lines(count):
+    random = np.random.default_rng(0)
+    return [" ".join(random.choice(WORDS, random.integers(6, 12))) for _ in range(count)]
+
+
+def _poolings(folder):
+    for name, count in (("a", 200), ("b", 40)):
+        (folder / name).write_text("".join(
+            f"{'AB'[n % 2]}:x {line}\n" for n, line in enumerate(_lines(count))))
+    return [f"--sets=X={folder / 'a'},{folder / 'b'};Y={folder / 'a'}", "--epochs=2"]
+
+
+def _documents(folder):
+    for author in ("Ada", "Bob"):
+        for book in ("one", "two"):
+            text = "\n".join(f"{line}." for line in _lines(130))
+            with gzip.open(folder / f"{author}_{book}_1800.txt.gz", "wt") as file:
+                file.write(text)
+    return [f"--novels={folder}/*.txt.gz", "--steps=2"]
+
+
+def _pairs(folder):
+    for name, count in (("a", 80), ("b", 20)):
+        rows = zip(_lines(count), reversed(_lines(count)), strict=True)
+        (folder / f"{name}.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(
+            f"{n}\t{first}\t{second}\t{'not_' * (n % 2)}entailment\n"
+            for n, (first, second) in enumerate(rows)))
+    return [f"--train={folder / 'a.tsv'}", f"--test={folder / 'b.tsv'}", "--steps=2"]
+
+
+def _translation(folder):
+    for name, count in (("a", 90), ("b", 30)):
+        for end in ("en", "de"):
+            (folder / f"{name}.{end}").write_text("\n".join(_lines(count)) + "\n")
+    return [f"--train={folder / 'a'}", f"--test={folder / 'b'}", "--steps=2", "--captions=3",
+            "--units=12", *(f"--kinds={kind}" for kind in KINDS)]
+
+
+SCRIPTS = {  # its arguments, of a folder; and lines of its tables
+    "documents": (_documents, 4),
+    "interactions": (lambda folder: ["--steps=2"], 4),
+    "pairs": (_pairs, 4),
+    "poolings": (_poolings, 10),
+    "sorting": (lambda folder: ["--steps=2"], 2),
+    "summaries": (lambda folder: ["--steps=2", "--words=500"], 4),
+    "translation": (_translation, len(KINDS)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_table_is_made_to_its_end(name, tmp_path):
+    make, lines = SCRIPTS[name]
+    command = [sys.executable, "-m", f"benchmarks.mechanisms.{name}",
+               f"--output={tmp_path / 'found'}", "--seeds=2", *make(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(re.findall(r"^\| \w.*± .*\|$", done.stdout, re.M)) == lines
+    assert len(list((tmp_path / "found").glob("*.json"))) == 2 * lines
