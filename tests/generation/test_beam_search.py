@@ -38,12 +38,15 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(seed, penalty):
             model.log_probability(tokens), abs=1e-5)
 
 
-def _without_an_early_end(model, row, beams, length, penalty):
-    """Beam search in Python, which looks at every step up to the last."""
+def _in_python(model, row, beams, length, penalty, early=False, allowed=lambda tokens: True):
+    """Beam search in Python, which looks at every step up to the last, unless it is to end early.
+    """
     alive, finished = [(0.0, ())], []
     for _ in range(length):
+        if early and len(finished) >= beams:
+            break
         grown = [((*tokens, new), model.log_probability((*tokens, new), row))
-                 for _, tokens in alive for new in range(VOCABULARY)]
+                 for _, tokens in alive for new in range(VOCABULARY) if allowed((*tokens, new))]
         best = sorted(grown, key=lambda one: -one[1])[:2 * beams]
         finished += [tokens for tokens, _ in best[:beams] if tokens[-1] == END]
         alive = [(value, tokens) for tokens, value in best if tokens[-1] != END][:beams]
@@ -66,11 +69,55 @@ def test_rows_that_end_early_miss_nothing(beams, penalty):
         found = _search(model, beams, 4, 14, length_penalty=penalty, max_lengths=limits)
         ended += sum((found["lengths"] < limits[:, None] - 2).all(axis=1))
         for row, limit in enumerate(limits):
-            wanted = _without_an_early_end(model, row, beams, limit, penalty)
-            tokens = [tuple(one[:length]) for one, length in zip(
-                found["token_ids"][row], found["lengths"][row], strict=True)]
-            assert tokens == wanted
+            assert _tokens(found, row) == _in_python(model, row, beams, limit, penalty)
     assert ended > 5, "rows that end long before their limits"
+
+
+def _tokens(found, row):
+    """The hypotheses of a row that there are."""
+    return [tuple(one[:length]) for one, length, score in zip(
+        found["token_ids"][row], found["lengths"][row], found["scores"][row], strict=True)
+        if score > -1e29]
+
+
+def test_rows_may_end_with_as_many_hypotheses_as_beams():
+    others = 0
+    for seed in range(5):
+        model = Markov(seed, rows=3)
+        found = _search(model, 3, 3, 9, early_stopping=True)
+        for row in range(3):
+            wanted = _in_python(model, row, 3, 9, 0.6, early=True)
+            assert _tokens(found, row) == wanted
+            others += wanted != _in_python(model, row, 3, 9, 0.6)
+    assert others, "rows in which a longer search finds better ones"
+
+
+def test_limits_leave_the_best_of_what_may_come():
+    prefixes, least, size = [(2, -1, 3), (-1, 1, -1), (3, 3, -1)], 4, 2
+
+    def allowed(tokens, prefix):
+        place, new = len(tokens) - 1, tokens[-size:]
+        if place < len(prefix) and prefix[place] >= 0:
+            return tokens[-1] == prefix[place]
+        if tokens[-1] == END and place < least:
+            return False
+        return len(new) < size or new not in [
+            tokens[i:i + size] for i in range(len(tokens) - size)]
+
+    repeated = 0
+    for seed in range(5):
+        model = Markov(seed, rows=3)
+        found = _search(model, 3, 3, 8, prefix=np.array(prefixes), min_length=least, no_repeat=size)
+        for row, prefix in enumerate(prefixes):
+            wanted = _in_python(model, row, 3, 8, 0.6,
+                                allowed=lambda tokens, prefix=prefix: allowed(tokens, prefix))
+            assert _tokens(found, row) == wanted
+            repeated += sum(len(set(tokens)) < len(tokens) for tokens in wanted)
+            for tokens, score, own in zip(wanted, *(found[name][row] for name in (
+                    "scores", "log_probabilities")), strict=False):
+                assert own == pytest.approx(model.log_probability(tokens, row), abs=1e-4)
+                assert score == pytest.approx(_score(model, tokens, 0.6, row), abs=1e-4)
+    assert repeated > 5, "tokens may come again, where their neighbours are others"
 
 
 @pytest.mark.parametrize("beams", [1, 2, 3])

@@ -45,9 +45,24 @@ def test_first_tokens_have_the_probabilities_of_the_model(options, changed):
     np.testing.assert_allclose(found, wanted, atol=4 * np.sqrt(0.25 / rows))
 
 
+def test_each_token_of_a_row_is_drawn_by_itself():
+    model, rows = Markov(4, spread=1.0), 4000
+    tokens = _sample(model, rows, 2, seed=1)["token_ids"]
+    found = np.zeros((VOCABULARY, VOCABULARY))
+    np.add.at(found, tuple(tokens.T), 1 / rows)
+    wanted = np.zeros_like(found)
+    for first in range(VOCABULARY):
+        if first == END:
+            wanted[END, 0] = np.exp(model.log_probability((END,)))
+        else:
+            wanted[first] = [np.exp(model.log_probability((first, second)))
+                             for second in range(VOCABULARY)]
+    np.testing.assert_allclose(found, wanted, atol=4 * np.sqrt(0.25 / rows))
+
+
 def test_log_probabilities_are_the_models_own():
     model = Markov(2)
-    found = _sample(model, 20, temperature=1.7, top_k=4)
+    found = _sample(model, 20, temperature=1.7, top_k=4, min_length=1)
     for tokens, length, own, ended in zip(*(found[name] for name in (
             "token_ids", "lengths", "log_probabilities", "finished")), strict=True):
         assert own == pytest.approx(model.log_probability(tokens[:length]), abs=1e-4)

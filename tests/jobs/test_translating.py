@@ -19,6 +19,7 @@ from keras_attn.jobs.exporting import export
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.translating_files import translate_file
 from keras_attn.jobs.translators import SavedTranslator
+from keras_attn.text.subwords import BEGIN_ID, END_ID
 from keras_attn.training.translation_metrics import translation_scores
 
 WORDS = {"red": "rot", "green": "grün", "blue": "blau", "big": "groß", "small": "klein",
@@ -97,6 +98,45 @@ def test_its_loops_copy_no_cache(translator):
         bodies = [{node.op for node in function.node_def} for function in functions
                   if "while_body" in function.signature.name]
         assert any("TensorStridedSliceUpdate" in body for body in bodies)
+
+
+def test_scores_are_those_of_whole_passes(translator, corpus):
+    made = load(str(translator[0]))
+    sources = (corpus / "valid.en").read_text().splitlines()[:5]
+    sources += ["red cat red cat sees big", "bird"]
+    told = made.translate(sources, beam=4, nbest=4, alignments=True)
+    compared = 0
+    for ids, found in zip(made.encode(sources), told, strict=True):
+        for one in found:
+            target = made.subwords.encode([one["text"]])[0]
+            label = [*target, END_ID] if one["finished"] else target
+            logits = np.asarray(made.model({
+                "token_ids": np.array([[*ids, END_ID]], np.int32),
+                "target_ids": np.array([[BEGIN_ID, *label[:-1]]], np.int32)})["logits"],
+                np.float64)[0]
+            log = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+            own = log[np.arange(len(label)), label].sum()
+            # A text may be made of other pieces than it is cut into.
+            if made.subwords.pieces(label) == one["tokens"]:
+                assert one["log_probability"] == pytest.approx(own, abs=1e-3)
+                compared += 1
+    assert compared > 14
+
+
+def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
+    texts, references = ["The cat , red"], ["the cat, red"]
+    for lowercase, tokenize, alike in (
+            (True, "13a", True), (False, "13a", False), (True, "none", False)):
+        scores = translation_scores(texts, references, lowercase, tokenize)
+        assert (scores["bleu"][0] > 99.9) == alike
+        assert f"case:{'lc' if lowercase else 'mixed'}" in scores["bleu"][1]
+    results = finetune(_config(corpus, **{"eval.lowercase": True, "eval.tokenize": "none"}),
+                       workdir=str(tmp_path / "run"))
+    assert "case:lc|" in results["bleu_signature"] and "tok:none|" in results["bleu_signature"]
+    assert "case:lc|" in results["chrf_signature"]
+    again = evaluate_translations(str(tmp_path / "run"), str(corpus / "valid.en"),
+                                  str(corpus / "valid.de"))
+    assert again["bleu_signature"] == results["bleu_signature"]
 
 
 def test_half_precision_translates_alike(translator, corpus, tmp_path):

@@ -93,6 +93,49 @@ def test_a_token_changes_no_logits_at_or_before_it_and_padding_none():
     np.testing.assert_allclose(ops.convert_to_numpy(model(longer)["logits"]), wanted, 1e-4, 1e-4)
 
 
+def test_tables_are_read_by_their_own_side():
+    batch = _batch()
+    batch["token_ids"] = np.where(batch["padding_mask"], 3 + batch["token_ids"] % 4, 0)
+    unused = np.setdiff1d(np.arange(11), batch["token_ids"])
+
+    def logits(model):
+        return ops.convert_to_numpy(model(batch)["logits"])
+
+    def change(variable, rows=slice(None)):
+        values = ops.convert_to_numpy(variable).copy()
+        values[rows] = 0.5
+        variable.assign(values)
+
+    apart = _model(target_vocabulary_size=11)
+    before = logits(apart)
+    change(apart.token_embedding, unused)
+    np.testing.assert_array_equal(logits(apart), before)
+    change(apart.target_embedding, unused)
+    assert np.abs(logits(apart) - before).max() > 0.1
+    untied = _model(tie_embeddings=False)
+    untied.output_kernel.assign(0.0 * untied.output_kernel)
+    assert not logits(untied).any()
+    learned = _model(positions="learned")
+    for layer in learned.position_layers:
+        before = logits(learned)
+        change(layer.weights[0], slice(3))
+        assert np.abs(logits(learned) - before).max() > 1e-3
+
+
+def test_attention_told_is_the_mean_of_heads_and_layers():
+    model, batch = _model(), _batch()
+    x, encoded = model._embed(1, batch["target_ids"], False), model.encode(batch)
+    scores = []
+    for layer in model.decoder_layers:
+        x, found = layer(x, encoded, encoded_mask=batch["padding_mask"],
+                         return_attention_scores=True)
+        scores.append(ops.convert_to_numpy(found))
+    cache, memory = model.start_decoding(batch, 6)
+    _, _, told = model.decode(batch["target_ids"], 0, cache, memory, batch["padding_mask"],
+                              return_attention_scores=True)
+    np.testing.assert_allclose(ops.convert_to_numpy(told), np.mean(scores, axis=(0, 2)), atol=1e-5)
+
+
 def test_loss_and_metrics_are_those_of_numpy():
     model, batch = _model(label_smoothing=0.2), _batch()
     outputs = model(batch)
@@ -217,7 +260,11 @@ def test_wrong_arguments_are_named(options, message):
 
 
 def test_sizes_have_names():
-    model = Transformer.from_size("tiny", 10)
-    assert (model.num_layers, model.hidden_dim, model.intermediate_dim) == (4, 128, 256)
+    # Vaswani et al., table 3; Wu et al. for tiny.
+    for size, wanted in (("tiny", (4, 128, 4, 256)), ("base", (6, 512, 8, 2048)),
+                         ("big", (6, 1024, 16, 4096))):
+        model = Transformer.from_size(size, 10)
+        assert wanted == (model.num_layers, model.hidden_dim, model.num_heads,
+                          model.intermediate_dim)
     with pytest.raises(ValueError, match="tiny, base, big"):
         Transformer.from_size("huge", 10)
