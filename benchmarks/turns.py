@@ -96,6 +96,12 @@ def serve(prepare):
         answers.flush()
 
 
+def check_length(found, wanted):
+    """Texts of another length would be other work."""
+    if found != wanted:
+        raise ValueError(f"{wanted} tokens are needed. Received: {found}")
+
+
 def in_turn(contenders, turns, seconds):
     """Measures all, `turns` times.
 

@@ -166,7 +166,7 @@ _TRANSLATED = {
                    "data.train"),
     "vocab_size": (8000, "subwords of one that is trained, of both languages together"),
     "subwords": ("bpe", "kind of one that is trained: bpe or unigram"),
-    "length": (256, "tokens of a side at most"),
+    "length": (256, "tokens of a side at most, with the mark of its end"),
     "limit": (int, "train on that many sentences, drawn by train.seed"),
 }
 _TRANSFORMER = {

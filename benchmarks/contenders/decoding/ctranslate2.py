@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks.contenders.decoding.hugging_face import make_model
-from benchmarks.turns import serve
+from benchmarks.turns import check_length, serve
 
 
 def prepare(options):
@@ -32,7 +32,8 @@ def prepare(options):
             found = translator.translate_batch(
                 texts, beam_size=options["beams"], min_decoding_length=options["length"],
                 max_decoding_length=options["length"])
-        return {"tokens": len(found[0].hypotheses[0]) if count else 0}
+            check_length(len(found[0].hypotheses[0]), options["length"])
+        return {}
 
     return work
 

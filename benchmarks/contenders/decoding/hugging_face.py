@@ -3,7 +3,7 @@
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from benchmarks.turns import serve
+from benchmarks.turns import check_length, serve
 
 
 def make_model(options):
@@ -32,7 +32,8 @@ def prepare(options):
                     ids, attention_mask=torch.ones_like(ids), num_beams=options["beams"],
                     do_sample=False, min_new_tokens=options["length"],
                     max_new_tokens=options["length"])
-        return {"tokens": found.shape[1] - 1 if count else 0}
+                check_length(found.shape[1] - 1, options["length"])
+        return {}
 
     return work
 

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from benchmarks.turns import serve
+from benchmarks.turns import check_length, serve
 
 BEGIN = 1
 
@@ -34,7 +34,8 @@ def prepare(options):
     def work(count):
         for _ in range(count):
             found = model.generate(inputs, stop_token_ids=None)
-        return {"tokens": int(found["decoder_token_ids"].shape[1] - 1) if count else 0}
+            check_length(found["decoder_token_ids"].shape[1] - 1, length)
+        return {}
 
     return work
 

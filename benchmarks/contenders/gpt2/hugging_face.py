@@ -3,8 +3,8 @@
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, check_length, random_ids
-from benchmarks.turns import serve
+from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
+from benchmarks.turns import check_length, serve
 
 
 def prepare(options):

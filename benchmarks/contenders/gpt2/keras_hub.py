@@ -5,8 +5,8 @@ import keras_hub
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.contenders.gpt2.sizes import POSITIONS, VOCABULARY, check_length, random_ids
-from benchmarks.turns import serve
+from benchmarks.contenders.gpt2.sizes import POSITIONS, VOCABULARY, random_ids
+from benchmarks.turns import check_length, serve
 
 
 def prepare(options):

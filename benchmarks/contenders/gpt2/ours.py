@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, check_length, random_ids
-from benchmarks.turns import serve
+from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
+from benchmarks.turns import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.jobs.generating import Generator
 from keras_attn.models import GPT2, GPT2LanguageModel
