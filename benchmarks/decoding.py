@@ -31,7 +31,7 @@ OURS = "keras-attn"
 MODULES = "benchmarks.contenders.decoding."
 COUNT = [Library("transformers, Marian", "transformers", f"{MODULES}hugging_face", ("", "bf16")),
          Library("KerasHub, BART", "keras-hub", f"{MODULES}keras_hub", ("xla", "xla+bf16"))]
-# Left out is what took longer wherever it was tried: KerasHub without XLA, ours with it in bf16.
+# KerasHub without XLA took longer in every table; XLA on CPUs is slow at products in bf16.
 LIBRARIES = [Library(OURS, None, f"{MODULES}ours", ("", "xla", "bf16")), *COUNT,
              Library("CTranslate2", "transformers", f"{MODULES}ctranslate2", ("",))]
 TARGET = 2.0
