@@ -12,7 +12,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Library, compare_best, in_turn, left_out, running, spread
+from benchmarks.turns import Library, compare_libraries, left_out
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("beams", ["1", "4"], "Hypotheses; 1: greedy.")
@@ -51,26 +51,13 @@ def main(_):
 
 
 def compare(beams, length):
-    """Prints a table; returns in words whether the target is missed."""
+    """Prints a table; returns what misses the target, in words."""
     options = {"layers": 6, "width": 512, "heads": 8, "vocabulary": FLAGS.vocabulary,
                "rows": FLAGS.rows, "source": FLAGS.source, "length": length, "beams": beams}
-    best = {one: one.best_mode(FLAGS.environments, options, FLAGS.modes, FLAGS.seconds)
-            for one in LIBRARIES}
-    with running([one.start(FLAGS.environments, mode, options)
-                  for one, mode in best.items() if mode is not None]) as contenders:
-        found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
-    said = f"{length} target tokens, {'greedy' if beams == 1 else f'{beams} beams'}"
-    print(f"\n{FLAGS.rows} rows, {FLAGS.source} source tokens, {said}")
-    for one, mode in best.items():
-        if one.name in found:
-            rates = [FLAGS.rows * length / seconds for seconds in found[one.name]]
-            print(f"{one.name + ' ' + (mode or 'fp32'):32}{spread(rates):>32} tokens/s", flush=True)
-    missed = [f"{said}: not measured: {one.name}" for one in best if one.name not in found]
-    others = [one.name for one in COUNT if one.name in found]
-    if OURS in found and others:
-        ratio = compare_best(found, [OURS], others)
-        missed += [f"{said}: {ratio:.2f} times"] if ratio < TARGET else []
-    return missed
+    said = (f"{FLAGS.rows} rows, {FLAGS.source} source tokens, {length} target tokens, "
+            f"{'greedy' if beams == 1 else f'{beams} beams'}")
+    return compare_libraries(said, LIBRARIES, OURS, [one.name for one in COUNT], options,
+                             FLAGS.rows * length, TARGET, FLAGS)
 
 
 if __name__ == "__main__":

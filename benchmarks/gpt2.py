@@ -11,7 +11,7 @@ import sys
 
 from absl import app, flags
 
-from benchmarks.turns import Library, compare_best, in_turn, left_out, running, spread
+from benchmarks.turns import Library, compare_libraries, left_out
 
 SIZES = {"tiny": (2, 128, 2, 32, 128), "mini": (4, 256, 4, 16, 128),
          "small": (12, 768, 12, 4, 128)}  # layers, width, heads; rows and length of a step
@@ -68,23 +68,10 @@ def main(_):
 
 
 def compare(said, work, options, tokens):
-    """Prints a table; returns which target it misses, if one, in words."""
-    best = {one: one.best_mode(FLAGS.environments, options, FLAGS.modes, FLAGS.seconds)
-            for one in LIBRARIES[work]}
-    with running([one.start(FLAGS.environments, mode, options)
-                  for one, mode in best.items() if mode is not None]) as contenders:
-        found = in_turn(contenders, FLAGS.turns, FLAGS.seconds)
-    print(f"\n{said}")
-    for one, mode in best.items():
-        if one.name in found:
-            rates = [tokens / seconds for seconds in found[one.name]]
-            print(f"{one.name + ' ' + (mode or 'fp32'):32}{spread(rates):>32} tokens/s", flush=True)
-    missed = [f"{said}: not measured: {one.name}" for one in best if one.name not in found]
-    others = [name for name in found if name != OURS]
-    if OURS in found and others and (
-            ratio := compare_best(found, [OURS], others)) < TARGETS[work]:
-        missed.append(f"{said}: {ratio:.2f} times")
-    return missed
+    """Prints a table; returns what misses the target, in words."""
+    libraries = LIBRARIES[work]
+    others = [one.name for one in libraries if one.name != OURS]
+    return compare_libraries(said, libraries, OURS, others, options, tokens, TARGETS[work], FLAGS)
 
 
 if __name__ == "__main__":

@@ -199,6 +199,39 @@ def compare_best(found, ours, others):
     return statistics.median(ratios)
 
 
+def compare_libraries(said, libraries, ours, others, options, tokens, target, values):
+    """Times each library in its fastest mode, in turn, and prints tokens a second.
+
+    Args:
+        said: What the table is of.
+        libraries: List of `Library`.
+        ours, others: Names; those that are compared.
+        options: Of the contenders.
+        tokens: Of a piece of work.
+        target: How many times as fast as the fastest other ours is to be.
+        values: Flags `environments`, `modes`, `seconds` and `turns`.
+
+    Returns:
+        List of what misses the target or was not measured, in words.
+    """
+    best = {one: one.best_mode(values.environments, options, values.modes, values.seconds)
+            for one in libraries}
+    with running([one.start(values.environments, mode, options)
+                  for one, mode in best.items() if mode is not None]) as contenders:
+        found = in_turn(contenders, values.turns, values.seconds)
+    print(f"\n{said}")
+    for one, mode in best.items():
+        if one.name in found:
+            rates = [tokens / seconds for seconds in found[one.name]]
+            print(f"{one.name + ' ' + (mode or 'fp32'):32}{spread(rates):>32} tokens/s", flush=True)
+    missed = [f"{said}: not measured: {one.name}" for one in best if one.name not in found]
+    others = [name for name in others if name in found]
+    if ours in found and others:
+        ratio = compare_best(found, [ours], others)
+        missed += [f"{said}: {ratio:.2f} times"] if ratio < target else []
+    return missed
+
+
 def python_of(name, environments, folder):
     """The Python of a library, or None if it is not installed.
 
