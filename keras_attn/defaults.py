@@ -3,7 +3,8 @@
 import ml_collections
 from ml_collections.config_dict import placeholder
 
-# If none of train.steps, train.epochs and train.minutes is given.
+ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
+# If none of them is given.
 PRETRAINING_MINUTES = 5.0
 FINETUNING_EPOCHS = 3.0
 
@@ -102,7 +103,8 @@ _CLASSIFIER = {
     "new_heads": (False, "start the pooler at random where `pretrained` lacks it"),
 }
 _TRAINING = {
-    "steps": (int, "length of the run: one of steps, epochs and minutes"),
+    "steps": (int, "length of the run: one of steps, epochs and minutes; that of the command line "
+                   "takes the place of the config's"),
     "epochs": (float, "passes over data.train"),
     "minutes": (float, "of training, over all restarts"),
     "batch_size": (32, "rows of a step, over all devices and micro-batches"),

@@ -72,10 +72,11 @@ def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
 
 def _parsed(defaults, *arguments):
     """The config after flags, as `run_command` makes it, in a process of its own."""
+    loaded = (f"c.load_config = lambda path: __import__('keras_attn.defaults', fromlist=['x'])"
+              f".{defaults}();" if defaults else "")
     code = ("import sys, json; from absl import flags;"
-            "from keras_attn.jobs import command_line as c;"
-            f"c.load_config = lambda path: __import__('keras_attn.defaults', fromlist=['x'])"
-            f".{defaults}(); c.define_run_flags(); c._parse('usage', 'classify');"
+            f"from keras_attn.jobs import command_line as c;{loaded}"
+            "c.define_run_flags(); c._parse('usage', 'classify');"
             "print(json.dumps(flags.FLAGS.config.to_dict()))")
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, text=True,
                           capture_output=True)
@@ -106,6 +107,19 @@ def test_every_field_without_default_can_be_set_and_unset(defaults):
              zip(empty, ["None", "none"] * len(empty), strict=False)]
     found = _parsed(defaults.__name__, *setting, *unset)
     assert {found[name] for name in empty} == {None}
+
+
+@pytest.mark.parametrize(("arguments", "ends"), [
+    ([], {"epochs": 100.0}),
+    (["--config.train.steps=7"], {"steps": 7}),
+    (["--config.train.minutes", "2"], {"minutes": 2.0}),
+    (["--config.train.steps=none"], {"epochs": 100.0}),
+    (["--config.train.steps=7", "--config.train.epochs=3"], {"steps": 7, "epochs": 3.0}),
+], ids=str)
+def test_an_end_of_the_run_takes_the_place_of_the_config_s(arguments, ends):
+    found = _parsed(None, "--config=multi30k", *arguments)
+    assert {name: found[f"train.{name}"] for name in ("steps", "epochs", "minutes")
+            if found[f"train.{name}"] is not None} == ends
 
 
 def test_none_in_place_of_a_text_is_a_text():

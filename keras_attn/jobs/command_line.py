@@ -10,7 +10,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from keras_attn.defaults import fields, meaning
+from keras_attn.defaults import ENDS, fields, meaning
 from keras_attn.errors import PRECISIONS, UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.quiet import import_quietly
@@ -254,10 +254,10 @@ def _check_fields(arguments, config):
     """Checks the names of the fields; takes out those that are to be None.
 
     ml_collections answers a wrong name with a traceback, and cannot parse
-    "None" for a number.
+    "None" for a number. An end of the run takes the place of the config's.
     """
     known = dict(fields(config))
-    kept, unset = [], []
+    kept, unset, given = [], [], set()
     for argument in arguments:
         name, has_value, value = argument.lstrip("-").partition("=")
         path = name.removeprefix("config.")
@@ -270,7 +270,11 @@ def _check_fields(arguments, config):
             if has_value and value in NO_VALUE and not is_text:
                 unset.append(path)
                 continue
+            given.add(path)
         kept.append(argument)
+    ends = {f"train.{name}" for name in ENDS}
+    if ends & given:
+        unset += (ends & known.keys()) - given
     return kept, unset
 
 

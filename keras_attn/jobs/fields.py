@@ -4,6 +4,7 @@ import math
 
 from keras_attn.data.pretraining import SEGMENTS
 from keras_attn.defaults import (
+    ENDS,
     fields,
     finetuning_defaults,
     language_modeling_defaults,
@@ -72,7 +73,7 @@ def check_fields(kind, config):
                             + nearest(path, known))
         if given.get(path) is None and known[path] is not None:
             raise UserError(f"{path} must have a value. Received: {path}=None")
-    ends = [name for name in ("steps", "epochs", "minutes") if config.train[name] is not None]
+    ends = [name for name in ENDS if config.train[name] is not None]
     if len(ends) != 1:
         raise UserError("One of train.steps, train.epochs and train.minutes must be set. "
                         f"Received: {' and '.join(ends) or 'none'}")

@@ -11,6 +11,7 @@ import keras
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
+from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
@@ -46,7 +47,7 @@ class Run:
         for name, value in overrides.items():
             if value is not None:
                 config[name] = os.fspath(value)
-        if all(config.train[name] is None for name in ("steps", "epochs", "minutes")):
+        if all(config.train[name] is None for name in ENDS):
             config.train.update(default_end)
         check_fields(kind, config)
         self._temporary = None
