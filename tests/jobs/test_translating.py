@@ -19,7 +19,7 @@ from keras_attn.jobs.exporting import export
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.translating_files import translate_file
 from keras_attn.jobs.translators import SavedTranslator
-from keras_attn.text.subwords import BEGIN_ID, END_ID
+from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
 
 WORDS = {"red": "rot", "green": "grün", "blue": "blau", "big": "groß", "small": "klein",
@@ -285,6 +285,36 @@ def test_a_set_of_tfds_is_learned_from(tmp_path):
     assert results["steps"] == 4 and 0 <= results["bleu"] <= 100
 
 
+def test_a_table_is_the_same_as_two_files(corpus, tmp_path):
+    for name in ("train", "valid"):
+        columns = [(corpus / f"{name}.{side}").read_text().splitlines() for side in ("de", "en")]
+        lines = ["other\tgerman\tenglish", *("\t".join(["x", *row])
+                                              for row in zip(*columns, strict=True))]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines))
+    wanted = finetune(_config(corpus), workdir=str(tmp_path / "files"))
+    found = finetune(_config(corpus, **{
+        "data.train.source": str(tmp_path / "train.tsv"), "data.train.target": None,
+        "data.validation.source": str(tmp_path / "valid.tsv"), "data.validation.target": None,
+        "data.source_column": "english", "data.target_column": "german"}),
+        workdir=str(tmp_path / "table"))
+    assert found["weights_sha256"] == wanted["weights_sha256"]
+    assert found["bleu"] == wanted["bleu"]
+
+
+def test_what_a_run_will_cost_is_told_without_one(corpus, tmp_path, capsys):
+    finetune(_config(corpus), workdir=str(tmp_path / "run"), dry_run=True)
+    told = capsys.readouterr().out
+    assert "work of the whole run: 4 steps" in told and "memory: " in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_call_can_be_ended_between_batches(translator):
+    answers = [False, True]
+    found = load(str(translator[0])).translate(["cat", "dog", "bird"], batch_size=1,
+                                               stop=lambda: answers.pop(0))
+    assert found is None and not answers
+
+
 def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
     import tensorflow_text as tf_text
 
@@ -416,6 +446,34 @@ def test_devices_change_nothing_but_rounding(corpus, tmp_path):
     wanted = finetune(config, workdir=str(tmp_path / "one"), strategy="one_device")
     found = finetune(config, workdir=str(tmp_path / "two"), strategy="mirrored")
     assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fields", "tolerance"), [
+    ({"jit": True}, 0.01),  # other batches, of fewer shapes
+    ({"precision": "mixed_bfloat16"}, 0.01),
+    ({"precision": "mixed_float16"}, 0.01)], ids=str)
+def test_how_it_is_computed_changes_little(corpus, tmp_path, fields, tolerance):
+    wanted = finetune(_config(corpus, **{"train.steps": 6}), workdir=str(tmp_path / "plain"))
+    found = finetune(_config(corpus, **{
+        "train.steps": 6, **{f"train.{name}": value for name, value in fields.items()}}),
+        workdir=str(tmp_path / "run"))
+    assert found["loss"] == pytest.approx(wanted["loss"], rel=tolerance)
+    assert found["weights_sha256"] != wanted["weights_sha256"]
+
+
+def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, corpus, tmp_path):
+    other = Subwords(train_subwords(["red cat sees dog"] * 9, 20, "bpe"))
+    other.write(tmp_path / "other.model")
+    for fields, message in (
+            ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
+            ({"model.norm_first": False}, "norm_first=False, it has True"),
+            ({"data.vocab": str(tmp_path / "other.model")}, "data.vocab must be that of"),
+            ({"data.length": 64}, "data.length must be at most the positions")):
+        with pytest.raises(UserError, match=message):
+            finetune(_config(corpus, **fields), workdir=str(tmp_path / "run"),
+                     pretrained=str(translator[0]))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from layer_checks import (
     layer_gradients,
     randomize,
     run,
+    weights_of,
     with_other_padding,
 )
 
@@ -52,11 +53,11 @@ def _feed_forward(weights, x):
         "feed_forward/output/bias"]
 
 
-def reference(weights, inputs, encoded, encoded_mask, norm_first):
+def reference(weights, inputs, encoded, encoded_mask, norm_first, own_mask=1):
     length = inputs.shape[1]
+    own_mask = np.tril(np.ones((length, length))) * own_mask
     parts = (
-        ("self_attention", lambda x: _heads(weights, "self_attention", x, x,
-                                            np.tril(np.ones((length, length))))),
+        ("self_attention", lambda x: _heads(weights, "self_attention", x, x, own_mask)),
         ("cross_attention", lambda x: _heads(weights, "cross_attention", x, encoded,
                                              encoded_mask[:, None, :] > 0)),
         ("feed_forward", lambda x: _feed_forward(weights, x)),
@@ -81,6 +82,21 @@ def test_every_check(norm_first):
         lambda weights, **inputs: reference(weights, norm_first=norm_first, **inputs),
         tolerance=3e-5,
     )
+
+
+def test_masks_of_the_target_hide_what_is_before_a_position():
+    layer, inputs = TransformerDecoderLayer(2, 7, seed=1), _inputs()
+    randomize(layer, inputs)
+    weights = weights_of(layer)
+    padding, pairs = np.array([[1, 1, 0, 1], [1, 1, 1, 0]]), np.ones((2, 4, 4), bool)
+    pairs[0, 3, 1] = pairs[1, 2, :2] = False
+    for masks, own in (({"padding_mask": padding}, padding[:, None, :]),
+                       ({"attention_mask": pairs}, pairs),
+                       ({"padding_mask": padding, "attention_mask": pairs},
+                        padding[:, None, :] * pairs)):
+        np.testing.assert_allclose(
+            run(layer, {**inputs, **masks}),
+            reference(weights, **inputs, norm_first=False, own_mask=own), 1e-4, 3e-5)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
