@@ -354,6 +354,18 @@ def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, caps
     assert len(told[0][0]["alignments"]) == len(told[0][0]["tokens"])
 
 
+def test_long_files_keep_their_order_and_the_numbers_of_their_lines(translator, tmp_path):
+    workdir, path = str(translator[0]), tmp_path / "in.txt"
+    lines = ["red cat", "", "big bird", "dog"] * 275 + ["small dog"]
+    path.write_text("\n".join(lines))
+    translate_file(workdir, str(path), str(tmp_path / "out.txt"), beam=1)
+    assert (tmp_path / "out.txt").read_text().splitlines() == [
+        " ".join(WORDS[word] for word in line.split()) for line in lines]
+    path.write_text("\n".join([*lines[:-1], "cat " * 40]))
+    with pytest.raises(UserError, match="line 1101"):
+        translate_file(workdir, str(path), str(tmp_path / "other.txt"), beam=1)
+
+
 def test_lines_that_cannot_be_translated_are_said_or_counted(translator, tmp_path, capsys):
     workdir, path = str(translator[0]), tmp_path / "in.txt"
     for content, message in ((b"dog\n\xff\n", "Text in utf-8.*line 2"),
