@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_attn.jobs.translators import STEP, most_tokens, search_length
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.text.subwords import END_ID, PAD_ID, UNKNOWN_ID
 
 

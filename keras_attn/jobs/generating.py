@@ -12,7 +12,7 @@ from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 
 CHUNK = 256  # prompts held in memory
 STEP = 16  # prompts worked on together are padded to a multiple of it

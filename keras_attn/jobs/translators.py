@@ -10,7 +10,7 @@ from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.generation import beam_search
 from keras_attn.models import Transformer
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.saved_run import SavedRun
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
 from keras_attn.workdir import Workdir, kind_of

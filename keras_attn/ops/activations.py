@@ -7,12 +7,12 @@ from keras import ops
 
 from keras_attn.ops import kernels
 
-_KERNELS = kernels.of_backend("tensorflow")
+_GRAPHS = kernels.of_backend("tensorflow", suffix="_graphs")
 
 
 def _gelu(approximate):
     gelu = functools.partial(ops.gelu, approximate=approximate)
-    return gelu if _KERNELS is None else _KERNELS.compiled(_KERNELS.in_float32(gelu), gelu)
+    return gelu if _GRAPHS is None else _GRAPHS.compiled(_GRAPHS.in_float32(gelu), gelu)
 
 
 _gelu_tanh, _gelu_erf = _gelu(True), _gelu(False)

@@ -56,7 +56,7 @@ def cross_entropy_and_hits(labels, products, bias, logits):
         Two of float32 `(R,)`.
     """
     labels = ops.cast(labels, "int32")
-    if _KERNELS and _KERNELS.worth_compiling(products):
+    if _KERNELS and _KERNELS.graphs.worth_compiling(products):
         losses, right = _KERNELS.cross_entropy(labels, products, bias)
         return losses, ops.cast(right, "float32")
     return sparse_cross_entropy(labels, logits), hits(labels, logits)
@@ -93,4 +93,4 @@ def _rows_cross_entropy(logits, labels, smoothing):
 
 
 if _KERNELS:
-    _rows_cross_entropy = _KERNELS.traced_once(_rows_cross_entropy)
+    _rows_cross_entropy = _KERNELS.graphs.traced_once(_rows_cross_entropy)

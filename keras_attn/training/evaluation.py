@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.training.strategies import summed_over_replicas
 
 

@@ -11,7 +11,7 @@ With float16 the shares are scaled up, and a step whose sums overflow is left ou
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.training.loss_scale import LossScale
 from keras_attn.training.strategies import summed_over_replicas
 

@@ -11,7 +11,7 @@ from keras_attn import load
 from keras_attn.errors import UserError
 from keras_attn.jobs.exporting import Exported, export
 from keras_attn.jobs.loading import load_predictor
-from keras_attn.ops.kernels import tensorflow as kernels
+from keras_attn.ops.kernels import tensorflow_graphs as graphs
 
 CLASSIFIER = str(pathlib.Path(__file__).parents[1] / "golden" / "hugging_face" / "classifier")
 
@@ -30,7 +30,7 @@ def test_a_converted_model_takes_what_is_asked_for(tmp_path, pairs):
 
 
 def test_nothing_of_an_export_is_compiled_for_this_processor(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernels, "WORTH_COMPILING", 1)
+    monkeypatch.setattr(graphs, "WORTH_COMPILING", 1)
     output = tmp_path / "1"
     export(CLASSIFIER, str(output))
     saved = saved_model_pb2.SavedModel.FromString((output / "saved_model.pb").read_bytes())

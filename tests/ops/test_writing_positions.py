@@ -11,7 +11,7 @@ if keras.backend.backend() != "tensorflow":
 import tensorflow as tf
 
 from keras_attn.layers.cache import write_cache
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 
 WHOLE = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype("float32")
 

@@ -11,6 +11,7 @@ from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.ops import attention
 from keras_attn.ops.kernels import tensorflow as kernels
+from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.schedules import learning_rates
@@ -113,7 +114,7 @@ def _curve(losses):
 def plain(examples):
     """The plain curve, and how far one goes astray whose weights began 1e-6 apart."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "WORTH_COMPILING", 2**62)
+        patch.setattr(graphs, "WORTH_COMPILING", 2**62)
         curve = _curve(_plain(examples))
         noise = np.abs(_curve(_plain(examples, noise=1e-6)) - curve).max()
     assert curve[0] > 8 and curve[-1] < curve[0] - 1.5, "it must have learned"

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches, distributed_batches
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.ops.kernels import tensorflow as kernels
+from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import make_strategy
 
@@ -254,11 +254,11 @@ def _three_steps(source, dtype, **options):
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_parts_that_are_compiled_change_no_result(replicas, accumulate, dtype, monkeypatch):
     options = {"replicas": replicas, "accumulate": accumulate}
-    monkeypatch.setattr(kernels, "WORTH_COMPILING", 2**62)
+    monkeypatch.setattr(graphs, "WORTH_COMPILING", 2**62)
     plain, plain_changes = _three_steps(BertRows(), dtype, **options)
-    calls, both = [], kernels.worth_compiling
-    monkeypatch.setattr(kernels, "WORTH_COMPILING", 1)
-    monkeypatch.setattr(kernels, "worth_compiling", lambda x: calls.append(both(x)) or calls[-1])
+    calls, both = [], graphs.worth_compiling
+    monkeypatch.setattr(graphs, "WORTH_COMPILING", 1)
+    monkeypatch.setattr(graphs, "worth_compiling", lambda x: calls.append(both(x)) or calls[-1])
     found, changes = _three_steps(BertRows(), dtype, **options)
     assert calls and all(calls)
     tolerance = {"float32": 1e-5, "mixed_bfloat16": 0.02, "mixed_float16": 0.003}[dtype]

@@ -7,7 +7,7 @@ from benchmarks.turns import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer
-from keras_attn.ops.kernels.tensorflow import traced
+from keras_attn.ops.kernels.tensorflow_graphs import traced
 
 BEGIN, END = 1, 2
 

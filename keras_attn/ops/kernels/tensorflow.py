@@ -1,4 +1,4 @@
-"""Attention by blocks, dropout, and what is compiled by itself, on TensorFlow.
+"""Attention by blocks, dropout and cross-entropy on TensorFlow.
 
 Attention takes memory that grows with the length, not with its square:
 Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
@@ -6,39 +6,17 @@ FlashAttention, 2022, algorithm 4: logits are computed again, block by block, fr
 their sum of exponentials. One block at a time: loops that ran ahead would hold many.
 """
 
-import contextvars
-import functools
-
-import keras
 import tensorflow as tf
 
+from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.ops.masks import MASKED
 
 # Queries and keys of a block. With 8 heads its logits take 4 MB.
 QUERIES, KEYS = 256, 512
 COUNTS = 1 << 16  # what the count of a mask of unknown shape is rounded up to
-WORTH_COMPILING = 1 << 18  # values; a compiled function takes 0.1 ms to begin
 
 
-def traced_once(function):
-    """The function, in graphs as one of its own, traced once for each shape.
-
-    TensorFlow keeps the gradient of each `tf.custom_gradient` that it traces for ever, and with
-    it the graph around it: here that is this function's, and not each step's.
-    """
-    inside = tf.function(function, autograph=False)
-
-    @functools.wraps(function)
-    def called(*args):
-        if tf.executing_eagerly():
-            return function(*args)
-        return inside(*(tf.convert_to_tensor(x) if isinstance(x, keras.Variable) else x
-                        for x in args))
-
-    return called
-
-
-@traced_once
+@graphs.traced_once
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
     """`softmax(query @ key^T) @ value` where no more than one block of weights exists at a time.
 
@@ -262,107 +240,7 @@ def _mixed(x):
     return x ^ tf.bitwise.right_shift(x, tf.constant(16, tf.uint32))
 
 
-# Whether the function being traced is compiled as a whole; None: it may be.
-_WHOLE = contextvars.ContextVar("whole", default=None)
-
-
-def traced(function, jit, **options):
-    """`tf.function(function, jit_compile=jit)`, whose parts know it: they are not compiled by
-    themselves if it is; if not they may write in place, so that nobody else can compile it.
-
-    Args:
-        function: Any.
-        jit: Whether XLA compiles it.
-        **options: Of `tf.function`.
-    """
-    @functools.wraps(function)
-    def called(*args, **kwargs):
-        token = _WHOLE.set(bool(jit))
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _WHOLE.reset(token)
-
-    return tf.function(called, jit_compile=jit, autograph=False, **options)
-
-
-def writes_in_place():
-    """Whether what is being traced may use `write_in_place`."""
-    return _WHOLE.get() is False and not tf.executing_eagerly()
-
-
-def write_in_place(whole, index, part, axis):
-    """`ops.slice_update` along one axis, without a copy of the whole where nothing else reads it.
-
-    XLA finds out by itself what need not be copied, and does not know this operation.
-
-    Args:
-        whole: A tensor.
-        index: Integer scalar, the first position, brought into range.
-        part: What to write there, of the same dtype, and shape but for `axis`.
-        axis: Of the positions; not negative.
-
-    Returns:
-        The whole with the part in it.
-    """
-    for own in (slice(axis), slice(axis + 1, None)):
-        part.shape[own].assert_is_compatible_with(whole.shape[own])
-    shape, length = tf.shape(whole), tf.shape(part)[axis]
-    # TensorFlow copies two axes twice as fast as four.
-    rows, size = tf.reduce_prod(shape[:axis]), tf.reduce_prod(shape[axis + 1:])
-    index = tf.clip_by_value(tf.cast(index, tf.int32), 0, shape[axis] - length)
-    updated = tf.raw_ops.TensorStridedSliceUpdate(
-        input=tf.reshape(whole, [rows, shape[axis] * size]), begin=[0, index * size],
-        end=[rows, (index + length) * size], strides=[1, 1],
-        value=tf.reshape(part, [rows, length * size]))
-    return tf.ensure_shape(tf.reshape(updated, shape), whole.shape)
-
-
-def worth_compiling(x):
-    """Whether a function of `x` in few passes over memory pays for being compiled.
-
-    Each shape is compiled, so of those that are unknown there may be too many.
-    """
-    return (not _WHOLE.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
-            and x.shape.is_fully_defined() and x.shape.num_elements() >= WORTH_COMPILING)
-
-
-def compiled(function, plain=None):
-    """The function of tensors, in few passes over memory where that pays; its gradient likewise.
-
-    TensorFlow's single operations each write their result. The gradient computes them again.
-
-    Args:
-        function: Of tensors, to one.
-        plain: What is called where it does not pay; the function if None.
-    """
-    forward = tf.function(function, jit_compile=True, autograph=False)
-
-    @tf.function(jit_compile=True, autograph=False)
-    def backward(inputs, upstream):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            y = function(*inputs)
-        return tape.gradient(y, inputs, upstream)
-
-    @traced_once
-    @tf.custom_gradient
-    def both(*inputs):
-        return forward(*inputs), lambda upstream: backward(inputs, upstream)
-
-    return lambda x, *others: (both if worth_compiling(x) else plain or function)(x, *others)
-
-
-def in_float32(function):
-    """The function of one tensor, without the roundings of a smaller type on its way."""
-    def called(x):
-        small = x.dtype.size < 4
-        return tf.cast(function(tf.cast(x, tf.float32)), x.dtype) if small else function(x)
-
-    return called
-
-
-@traced_once
+@graphs.traced_once
 def cross_entropy(labels, products, bias):
     """Losses of the logits `products + bias`, which are never written, and whether each is a hit.
 
