@@ -125,7 +125,7 @@ def counts_of(contenders, seconds):
 def reports_in_turn(contenders, turns, counts):
     """`{name: [what it reports, …]}`, from `counts[name]` pieces of work in each turn."""
     found = {c.name: [] for c in contenders}
-    for turn in range(turns):
+    for turn in range(turns if contenders else 0):
         # Each begins once in a while: the threads of the one before may not have come to rest.
         first = turn % len(contenders)
         for contender in contenders[first:] + contenders[:first]:
