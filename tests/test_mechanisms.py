@@ -10,6 +10,7 @@ from benchmarks.mechanisms.runs import (
     END,
     UNKNOWN,
     Vocabulary,
+    batches_by_length,
     decoded,
     padded,
     results,
@@ -58,6 +59,22 @@ def test_what_is_decoded_becomes_the_words_of_its_row():
 def test_words_count_as_often_as_both_have_them():
     assert f1(["a", "a", "b"], ["a", "c", "."]) == pytest.approx(2 / 5)
     assert f1([], ["."]) == 1.0
+
+
+def test_batches_by_length_have_each_row_as_often_and_no_more_columns_than_they_need():
+    random = np.random.default_rng(0)
+    ids = padded([range(1, length + 1) for length in random.integers(1, 30, 120)], 30)
+    rows = {"token_ids": ids, "number": np.arange(120)}
+    order = np.concatenate([random.permutation(120), random.permutation(120)])
+    batches = list(batches_by_length(rows, order, 10, random).as_numpy_iterator())
+    assert len(batches) == 24
+    numbers = [batch["number"] for batch in batches]
+    np.testing.assert_array_equal(np.sort(np.concatenate(numbers)), np.sort(order))
+    for own, batch in zip(numbers, batches, strict=True):
+        width = np.count_nonzero(ids[own], axis=1).max()
+        np.testing.assert_array_equal(batch["token_ids"], ids[own, :width])
+    spare = [np.mean(batch["token_ids"] == 0) for batch in batches]
+    assert np.mean(spare) < 0.1 < np.mean(ids == 0)
 
 
 def test_a_result_is_made_once_and_only_for_its_settings(tmp_path):

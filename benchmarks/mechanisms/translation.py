@@ -5,10 +5,10 @@ r"""BLEU of recurrent encoder–decoders by attention, all on one budget, one ca
 
 Files are lower-cased and tokenised, a caption a line; of several tests, "a,b", all are read. Three
 captions that follow each other are joined for longer sources. Words are those of the training rows,
-two at least; decoding is greedy. Rate, dropout and batches are the same for all, and not tuned.
-Bahdanau's model has GRUs, and fewer units for about as many weights as the others with attention;
-what its logits are made of is as deep as theirs. "Wider" has as many weights without attention, and
-deeper logits.
+two at least; batches are of similar length; decoding is greedy. Rate, dropout and batches are the
+same for all, and not tuned. Bahdanau's model has GRUs, and fewer units for about as many weights as
+the others with attention; what its logits are made of is as deep as theirs. "Wider" has as many
+weights without attention, and deeper logits.
 """
 
 from functools import partial
@@ -70,7 +70,7 @@ def main():
                 "test": FLAGS.test}
     for kind in FLAGS.kinds:
         results(kind, settings, scores, partial(model_of, kind, vocabularies), {
-            "rows": rows, "steps": FLAGS.steps, "rate": 2e-3,
+            "rows": rows, "steps": FLAGS.steps, "rate": 2e-3, "by_length": True,
             "batch_size": max(FLAGS.batch_size // FLAGS.captions, 1)}, test, vocabularies, groups)
 
 
