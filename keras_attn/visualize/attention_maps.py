@@ -32,8 +32,10 @@ def attention_maps(model, *args, **kwargs):
     >>> from keras_attn.visualize import attention_maps
     >>> layer = TransformerEncoderLayer(2, 8, name="layer")
     >>> maps = attention_maps(layer, np.zeros((1, 4, 6)))
-    >>> print({name: weights.shape for name, weights in maps.items()}, maps["attention"][0, 0, 0])
-    {'attention': (1, 2, 4, 4)} [0.25 0.25 0.25 0.25]
+    >>> print({name: weights.shape for name, weights in maps.items()})
+    {'attention': (1, 2, 4, 4)}
+    >>> print(maps["attention"][0, 0, 0].round(4))
+    [0.25 0.25 0.25 0.25]
     """
     if not model.built:
         model(*args, **kwargs)  # else it has no layers yet
