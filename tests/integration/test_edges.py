@@ -41,7 +41,8 @@ def _finetune(folder, rows, **fields):
     return finetune(config, workdir=str(folder / "run"))
 
 
-@pytest.mark.parametrize("pooling", ["mean", pytest.param("cls", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_packed_finetuning_learns_the_same(tmp_path, pooling):
     rows = [{"a": "word " * (k % 7), "label": k % 2} for k in range(30)]
     losses = []
@@ -63,7 +64,8 @@ def test_packed_finetuning_learns_the_same(tmp_path, pooling):
         {"data.length": 5, "eval.batch_size": 512, "model.initial_bias": "zeros",
          "train.learning_rate": 1e-9},
         {"model.initial_embeddings": "random", "data.pack": 3},
-        {"data.validation": None, "train.precision": "mixed_bfloat16", "train.jit": True},
+        pytest.param({"data.validation": None, "train.precision": "mixed_bfloat16",
+                      "train.jit": True}, marks=pytest.mark.slow),
         {"train.precision": "mixed_float16", "data.pack": 3, "data.short_fraction": 1.0},
     ],
     ids=str,
@@ -122,9 +124,9 @@ def test_tokens_are_counted_as_they_were_before_masks(pretrained, pack):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [
-    pretraining_defaults,
-    pytest.param(lambda: as_bert(pretraining_defaults()), id="bert", marks=pytest.mark.slow)])
+    pretraining_defaults, pytest.param(lambda: as_bert(pretraining_defaults()), id="bert")])
 def test_a_run_from_before_the_field_goes_on(texts, tmp_path, recipe):
     def go_on(steps):
         config = recipe()

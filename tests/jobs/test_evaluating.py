@@ -100,6 +100,7 @@ def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
     assert evaluate(str(folder / "class"), path, encoding="latin-1")["examples"] == 1
 
 
+@pytest.mark.slow
 def test_of_several_seeds_each_is_measured(folder, tmp_path):
     config = finetuning_defaults()
     config.update_from_flattened_dict({

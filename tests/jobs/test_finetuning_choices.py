@@ -48,6 +48,7 @@ def test_the_rows_that_are_cut_are_counted(tmp_path, capsys):
     assert "tokens a row: median 5, 95 % up to 9, longest 9 · 2 rows cut at 5 tokens" in said
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_number_and_other_cores_the_same_batches(tmp_path):
     config = _config(tmp_path, **{"data.holdout": 0.2})
     program = ("import os, sys\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"

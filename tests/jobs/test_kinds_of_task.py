@@ -259,7 +259,8 @@ def test_where_rows_may_be_missing_each_tells_its_place(folder, tmp_path, run):
             assert rows == wanted
 
 
-@pytest.mark.parametrize("scale, offset", [(4.0, 88.0), (3e4, 1e6)])
+@pytest.mark.parametrize("scale, offset", [
+    pytest.param(4.0, 88.0, marks=pytest.mark.slow), (3e4, 1e6)])
 def test_numbers_of_any_size_are_learnt(folder, tmp_path, scale, offset):
     for name in ("train", "valid"):
         rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]

@@ -79,7 +79,7 @@ def _losses(model, rows, number, memory=0):
     return found
 
 
-@pytest.mark.parametrize("memory", [0, 16])
+@pytest.mark.parametrize("memory", [pytest.param(0, marks=pytest.mark.slow), 16])
 def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, memory):
     run = tmp_path / "run"
     results = pretrain(_config(corpus, **{
@@ -126,6 +126,7 @@ def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
     assert np.abs(found[1:] - wanted[1:]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
     fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1,
               "model.memory_length": 8}

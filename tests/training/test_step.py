@@ -251,7 +251,8 @@ def _three_steps(source, dtype, **options):
 @pytest.mark.parametrize(("replicas", "accumulate"), [
     (1, 1), pytest.param(1, 2, marks=pytest.mark.slow), pytest.param(2, 1, marks=pytest.mark.slow),
     (2, 2)])
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("dtype", [
+    "float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"])
 def test_parts_that_are_compiled_change_no_result(replicas, accumulate, dtype, monkeypatch):
     options = {"replicas": replicas, "accumulate": accumulate}
     monkeypatch.setattr(graphs, "WORTH_COMPILING", 2**62)
