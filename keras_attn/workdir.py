@@ -29,13 +29,15 @@ import tempfile
 import tensorflow as tf
 
 import keras_attn
+from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, read_json, write_json
 from keras_attn.lock_file import lock_file
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
 
-# What a resumed run may change, besides strategy and devices: its end, and what only watches it.
+# What a resumed run may change, besides strategy and devices: the number of its steps, if it ends
+# by that, and what only watches it.
 CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eval.patience",
               "eval.report", "eval.beam", "eval.length_penalty", "eval.lowercase", "eval.tokenize",
               "model.initial_embeddings", "checkpoint.")
@@ -229,8 +231,10 @@ def check_same(old, new, defaults):
     old = {**defaults, **flatten(old)}
     for name in sorted(set(old) | set(new)):
         if old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
+            ends = name.removeprefix("train.") in ENDS
             raise UserError(
-                f"A resumed run must keep {name}; choose another --workdir or the old value. "
+                f"A resumed run must keep {name}; choose another --workdir or the old value"
+                f"{', and no other end of the run' if ends else ''}. "
                 f"Received: {name}={new.get(name)}, was {old.get(name)}"
             )
 

@@ -72,10 +72,13 @@ def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
 
 def _parsed(defaults, *arguments):
     """The config after flags, as `run_command` makes it, in a process of its own."""
-    loaded = (f"c.load_config = lambda path: __import__('keras_attn.defaults', fromlist=['x'])"
-              f".{defaults}();" if defaults else "")
+    return _parsed_by("c.load_config = lambda path: "
+                      f"__import__('keras_attn.defaults', fromlist=['x']).{defaults}();", arguments)
+
+
+def _parsed_by(prepared, arguments):
     code = ("import sys, json; from absl import flags;"
-            f"from keras_attn.jobs import command_line as c;{loaded}"
+            f"from keras_attn.jobs import command_line as c; {prepared}"
             "c.define_run_flags(); c._parse('usage', 'classify');"
             "print(json.dumps(flags.FLAGS.config.to_dict()))")
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, text=True,
@@ -114,10 +117,13 @@ def test_every_field_without_default_can_be_set_and_unset(defaults):
     (["--config.train.steps=7"], {"steps": 7}),
     (["--config.train.minutes", "2"], {"minutes": 2.0}),
     (["--config.train.steps=none"], {"epochs": 100.0}),
+    (["--config.train.steps", "none"], {"epochs": 100.0}),
+    (["--config.train.steps=7", "--config.train.steps=none"], {"epochs": 100.0}),
+    (["--config.train.epochs=none", "--config.train.epochs=3"], {"epochs": 3.0}),
     (["--config.train.steps=7", "--config.train.epochs=3"], {"steps": 7, "epochs": 3.0}),
 ], ids=str)
 def test_an_end_of_the_run_takes_the_place_of_the_config_s(arguments, ends):
-    found = _parsed(None, "--config=multi30k", *arguments)
+    found = _parsed_by("", ["--config=multi30k", *arguments])
     assert {name: found[f"train.{name}"] for name in ("steps", "epochs", "minutes")
             if found[f"train.{name}"] is not None} == ends
 

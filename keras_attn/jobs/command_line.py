@@ -257,25 +257,29 @@ def _check_fields(arguments, config):
     "None" for a number. An end of the run takes the place of the config's.
     """
     known = dict(fields(config))
-    kept, unset, given = [], [], set()
-    for argument in arguments:
+    kept, last = [], {}  # whether the last value of a field is None
+    arguments = list(arguments)
+    while arguments:
+        argument = arguments.pop(0)
         name, has_value, value = argument.lstrip("-").partition("=")
         path = name.removeprefix("config.")
         if argument.startswith("-") and path != name:
             if path not in known and not _negated(path, known):
                 raise UserError(f"A field of the config is needed. Received: --{name}"
                                 + nearest(path, known, prefix="--config."))
+            if not has_value and arguments and arguments[0] in NO_VALUE:
+                value = arguments.pop(0)
+                argument = f"{argument}={value}"
             # "none" in place of a text is a text: sacrebleu has a tokenizer of this name.
             is_text = value == "none" and isinstance(known.get(path), str)
-            if has_value and value in NO_VALUE and not is_text:
-                unset.append(path)
+            last[path] = value in NO_VALUE and not is_text
+            if last[path]:
                 continue
-            given.add(path)
         kept.append(argument)
-    ends = {f"train.{name}" for name in ENDS}
-    if ends & given:
-        unset += (ends & known.keys()) - given
-    return kept, unset
+    ends = {f"train.{name}" for name in ENDS} & known.keys()
+    if any(last.get(path) is False for path in ends):
+        last = dict.fromkeys(ends, True) | last
+    return kept, [path for path, is_none in last.items() if is_none]
 
 
 def _negated(path, known):

@@ -75,8 +75,8 @@ def check_fields(kind, config):
             raise UserError(f"{path} must have a value. Received: {path}=None")
     ends = [name for name in ENDS if config.train[name] is not None]
     if len(ends) != 1:
-        raise UserError("One of train.steps, train.epochs and train.minutes must be set. "
-                        f"Received: {' and '.join(ends) or 'none'}")
+        raise UserError("One of train.steps, train.epochs and train.minutes must be set, and the "
+                        f"others None. Received: {' and '.join(ends) or 'none'}")
     for path, choices in CHOICES.items():
         value = _value(config, path)
         if value is not None and value not in choices:
