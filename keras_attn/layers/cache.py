@@ -4,7 +4,7 @@ from keras import ops
 
 from keras_attn.ops import kernels
 
-_GRAPHS = kernels.of_backend("tensorflow", suffix="_graphs")
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 def write_cache(cache, index, new, axis):
@@ -33,8 +33,8 @@ def write_cache(cache, index, new, axis):
 
 
 def _write(whole, index, part, axis):
-    if _GRAPHS is not None and _GRAPHS.writes_in_place():
-        return _GRAPHS.write_in_place(whole, index, part, axis)
+    if _KERNELS is not None and _KERNELS.graphs.writes_in_place():
+        return _KERNELS.graphs.write_in_place(whole, index, part, axis)
     start = [0] * len(whole.shape)
     start[axis] = index
     return ops.slice_update(whole, start, part)

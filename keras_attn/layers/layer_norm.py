@@ -7,14 +7,14 @@ from keras import ops
 
 from keras_attn.ops import kernels
 
-_GRAPHS = kernels.of_backend("tensorflow", suffix="_graphs")
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 class LayerNorm(keras.layers.LayerNormalization):
     """Keras's own over the last axis; on TensorFlow compiled where that pays."""
 
     def call(self, inputs):
-        if _GRAPHS is None:
+        if _KERNELS is None:
             return super().call(inputs)
         gamma, beta = map(ops.convert_to_tensor, (self.gamma, self.beta))
         return _compiled(self.epsilon)(inputs, gamma, beta)
@@ -22,7 +22,7 @@ class LayerNorm(keras.layers.LayerNormalization):
 
 @functools.cache
 def _compiled(epsilon):
-    return _GRAPHS.compiled(functools.partial(_norm, epsilon))
+    return _KERNELS.graphs.compiled(functools.partial(_norm, epsilon))
 
 
 def _norm(epsilon, x, gamma, beta):

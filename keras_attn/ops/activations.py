@@ -7,12 +7,14 @@ from keras import ops
 
 from keras_attn.ops import kernels
 
-_GRAPHS = kernels.of_backend("tensorflow", suffix="_graphs")
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 def _gelu(approximate):
     gelu = functools.partial(ops.gelu, approximate=approximate)
-    return gelu if _GRAPHS is None else _GRAPHS.compiled(_GRAPHS.in_float32(gelu), gelu)
+    if _KERNELS is None:
+        return gelu
+    return _KERNELS.graphs.compiled(_KERNELS.graphs.in_float32(gelu), gelu)
 
 
 _gelu_tanh, _gelu_erf = _gelu(True), _gelu(False)

@@ -5,7 +5,7 @@ import importlib
 import keras
 
 
-def of_backend(*names, suffix=""):
+def of_backend(*names):
     """The module of the backend in use, or None if it is not among these."""
     backend = keras.config.backend()
-    return importlib.import_module(f"{__name__}.{backend}{suffix}") if backend in names else None
+    return importlib.import_module(f"{__name__}.{backend}") if backend in names else None
