@@ -64,17 +64,19 @@ def test_words_count_as_often_as_both_have_them():
 def test_batches_by_length_have_each_row_as_often_and_no_more_columns_than_they_need():
     random = np.random.default_rng(0)
     ids = padded([range(1, length + 1) for length in random.integers(1, 30, 120)], 30)
-    rows = {"token_ids": ids, "number": np.arange(120)}
+    ids[:12] = 0  # enough for a batch of nothing
+    rows = {"token_ids": ids, "mask": np.minimum(ids, 1), "number": np.arange(120)}
     order = np.concatenate([random.permutation(120), random.permutation(120)])
-    batches = list(batches_by_length(rows, order, 10, random).as_numpy_iterator())
-    assert len(batches) == 24
+    batches = list(batches_by_length(rows, order, 5, 20, random).as_numpy_iterator())
+    assert len(batches) == 48
     numbers = [batch["number"] for batch in batches]
     np.testing.assert_array_equal(np.sort(np.concatenate(numbers)), np.sort(order))
     for own, batch in zip(numbers, batches, strict=True):
-        width = np.count_nonzero(ids[own], axis=1).max()
+        width = max(np.count_nonzero(ids[own], axis=1).max(), 1)
         np.testing.assert_array_equal(batch["token_ids"], ids[own, :width])
-    spare = [np.mean(batch["token_ids"] == 0) for batch in batches]
-    assert np.mean(spare) < 0.1 < np.mean(ids == 0)
+        np.testing.assert_array_equal(batch["mask"], ids[own, :width] > 0)
+    held = sum(batch["token_ids"].size for batch in batches)
+    assert held < 1.3 * 2 * np.count_nonzero(ids) < 2 * ids.size
 
 
 def test_a_result_is_made_once_and_only_for_its_settings(tmp_path):

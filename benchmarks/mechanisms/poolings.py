@@ -45,7 +45,7 @@ def main():
             results(f"{name}, {pooling}", {}, accuracy, partial(
                 model_of, pooling, len(vocabulary), len(classes)), {
                     "rows": rows[0], "steps": round(epochs * size / 32), "batch_size": 32,
-                    "rate": 2e-3, "by_length": True}, rows[1])
+                    "rate": 2e-3, "by_length": 50}, rows[1])
 
 
 def rows_of(words, labels, vocabulary, classes):

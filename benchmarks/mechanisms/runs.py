@@ -20,7 +20,6 @@ flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=2)
 PADDING, UNKNOWN, BEGIN, END = range(4)
 WORDS = 1500  # a side of a weight that is as long is that of a vocabulary
 PART = 100  # rows decoded at once
-POOL = 50  # batches whose rows are sorted by their length
 
 
 def results(name, settings, run, make, train, *others):
@@ -75,10 +74,11 @@ def weights_but_of_words(model):
                if max(weight.shape) < WORDS)
 
 
-def fit(model, rows, *, steps, batch_size, rate, seed, by_length=False):
+def fit(model, rows, *, steps, batch_size, rate, seed, by_length=None):
     """Trains by Adam, whose rate falls to 0 by a cosine, on a dictionary of arrays.
 
-    With `by_length` the rows of a batch are of about one length, and cut to the longest of them.
+    With `by_length` the rows of a batch are of about one length: those of so many batches are
+    sorted; see `batches_by_length`.
     """
     import keras
     import numpy as np
@@ -90,27 +90,37 @@ def fit(model, rows, *, steps, batch_size, rate, seed, by_length=False):
     order = np.concatenate([rng.permutation(size) for _ in range(-(-steps * batch_size // size))])
     order = order[:steps * batch_size]
     if by_length:
-        model.fit(batches_by_length(rows, order, batch_size, rng), shuffle=False, verbose=0)
+        model.fit(batches_by_length(rows, order, batch_size, by_length, rng), shuffle=False,
+                  verbose=0)
     else:
         model.fit(x={name: x[order] for name, x in rows.items()}, batch_size=batch_size,
                   shuffle=False, verbose=0)
 
 
-def batches_by_length(rows, order, batch_size, rng):
-    """A dataset of rows in about that order, without columns that are 0 in all of a batch."""
+def batches_by_length(rows, order, batch_size, count, rng):
+    """A dataset of rows in about that order, without the last columns where all of a batch are 0.
+
+    Args:
+        rows: Dictionary of arrays `(N,)` or `(N, T)`; rows whose places belong together end at the
+            same one in each.
+        order: Integers: the rows.
+        batch_size: Rows of a batch.
+        count: Batches whose rows are sorted by length together.
+        rng: `np.random.Generator` of the batches' order.
+    """
     import numpy as np
     import tensorflow as tf
 
-    lengths = sum(np.count_nonzero(x, axis=1) for x in rows.values() if x.ndim > 1)
+    lengths = sum(np.count_nonzero(x, axis=1) for x in rows.values() if x.ndim == 2)
     batches = []
-    for begin in range(0, len(order), POOL * batch_size):
-        pool = order[begin:begin + POOL * batch_size]
+    for begin in range(0, len(order), count * batch_size):
+        pool = order[begin:begin + count * batch_size]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
         parts = [pool[i:i + batch_size] for i in range(0, len(pool), batch_size)]
         batches += [parts[i] for i in rng.permutation(len(parts))]
 
     def cut(x):
-        return x[:, :np.flatnonzero(x.any(axis=0))[-1] + 1] if x.ndim > 1 else x
+        return x[:, :np.max(np.flatnonzero(x.any(axis=0)), initial=0) + 1] if x.ndim == 2 else x
 
     def made():
         for batch in batches:

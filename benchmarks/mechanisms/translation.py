@@ -70,7 +70,7 @@ def main():
                 "test": FLAGS.test}
     for kind in FLAGS.kinds:
         results(kind, settings, scores, partial(model_of, kind, vocabularies), {
-            "rows": rows, "steps": FLAGS.steps, "rate": 2e-3, "by_length": True,
+            "rows": rows, "steps": FLAGS.steps, "rate": 2e-3, "by_length": 50,
             "batch_size": max(FLAGS.batch_size // FLAGS.captions, 1)}, test, vocabularies, groups)
 
 
