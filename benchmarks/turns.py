@@ -125,9 +125,9 @@ def counts_of(contenders, seconds):
 def reports_in_turn(contenders, turns, counts):
     """`{name: [what it reports, …]}`, from `counts[name]` pieces of work in each turn."""
     found = {c.name: [] for c in contenders}
-    for turn in range(turns if contenders else 0):
+    for turn in range(turns):
         # Each begins once in a while: the threads of the one before may not have come to rest.
-        first = turn % len(contenders)
+        first = turn % max(1, len(contenders))
         for contender in contenders[first:] + contenders[:first]:
             found[contender.name].append(contender.measure(counts[contender.name]))
     return found

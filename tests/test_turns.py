@@ -21,6 +21,10 @@ def test_every_contender_is_measured_each_turn_and_begins_in_its_turn():
         "a": [1] * 4, "b": [2] * 4, "c": [3] * 4}
 
 
+def test_no_contender_has_no_turn():
+    assert reports_in_turn([], 4, {}) == {}
+
+
 def test_a_check_tells_what_the_flags_leave_out():
     values = flags.FlagValues()
     flags.DEFINE_list("sizes", ["tiny", "base"], "", flag_values=values)
