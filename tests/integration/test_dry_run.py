@@ -60,7 +60,6 @@ def _fails(*_, **__):
     raise RuntimeError("out of memory in the making of the model")
 
 
-@pytest.mark.slow
 def test_it_changes_nothing_of_a_run_that_is_there(pretrained, corpus):
     def files():
         return {path: path.read_bytes() for path in pretrained.rglob("*")

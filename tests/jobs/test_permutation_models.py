@@ -79,7 +79,7 @@ def _losses(model, rows, number, memory=0):
     return found
 
 
-@pytest.mark.parametrize("memory", [pytest.param(0, marks=pytest.mark.slow), 16])
+@pytest.mark.parametrize("memory", [0, pytest.param(16, marks=pytest.mark.slow)])
 def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, memory):
     run = tmp_path / "run"
     results = pretrain(_config(corpus, **{
