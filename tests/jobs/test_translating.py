@@ -1,4 +1,4 @@
-"""Runs that train translators, and what their workdirs translate."""
+"""What translators say of texts and files, and what is said of those that they cannot."""
 
 import io
 import itertools
@@ -10,57 +10,28 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from small_translators import WORDS, config_of, make_corpus
 
 from keras_attn import finetune, load
-from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs import dry_run
 from keras_attn.jobs.evaluating import evaluate, evaluate_translations
 from keras_attn.jobs.exporting import export
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.translating_files import translate_file
-from keras_attn.jobs.translators import SavedTranslator, read_sentences
+from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
-
-WORDS = {"red": "rot", "green": "grün", "blue": "blau", "big": "groß", "small": "klein",
-         "cat": "Katze", "dog": "Hund", "bird": "Vogel", "sees": "sieht", "hears": "hört"}
-
-
-def _write(folder, name, count, seed):
-    random = np.random.default_rng(seed)
-    sources = [" ".join(random.choice(list(WORDS), random.integers(1, 6))) for _ in range(count)]
-    targets = [" ".join(WORDS[word] for word in line.split()) for line in sources]
-    for side, lines in (("en", sources), ("de", targets)):
-        (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
-    return sources, targets
-
-
-def _config(folder, **fields):
-    config = translation_defaults()
-    config.update_from_flattened_dict({
-        **{f"data.{split}.{side}": str(folder / f"{name}.{ending}")
-           for split, name in (("train", "train"), ("validation", "valid"))
-           for side, ending in (("source", "en"), ("target", "de"))},
-        "data.vocab_size": 60, "data.length": 32, "model.num_layers": 1, "model.hidden_dim": 32,
-        "model.num_heads": 2, "model.intermediate_dim": 64, "model.dropout": 0.0,
-        "model.positions": "learned", "train.steps": 4, "train.batch_tokens": 512,
-        "train.learning_rate": 0.005, "eval.beam": 2, **fields})
-    return config
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    _write(folder, "train", 2000, 0)
-    _write(folder, "valid", 40, 1)
-    return folder
+    return make_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
 def translator(corpus):
     """The workdir of a translator, and its results."""
-    config = _config(corpus, **{"train.steps": 1000, "eval.every": 500, "checkpoint.every": 20,
+    config = config_of(corpus, **{"train.steps": 1000, "eval.every": 500, "checkpoint.every": 20,
                                 "checkpoint.average": 3})
     return corpus / "run", finetune(config, workdir=str(corpus / "run")), config
 
@@ -122,22 +93,6 @@ def test_scores_are_those_of_whole_passes(translator, corpus):
                 assert one["log_probability"] == pytest.approx(own, abs=1e-3)
                 compared += 1
     assert compared > 14
-
-
-def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
-    texts, references = ["The cat , red"], ["the cat, red"]
-    for lowercase, tokenize, alike in (
-            (True, "13a", True), (False, "13a", False), (True, "none", False)):
-        scores = translation_scores(texts, references, lowercase, tokenize)
-        assert (scores["bleu"][0] > 99.9) == alike
-        assert f"case:{'lc' if lowercase else 'mixed'}" in scores["bleu"][1]
-    results = finetune(_config(corpus, **{"eval.lowercase": True, "eval.tokenize": "none"}),
-                       workdir=str(tmp_path / "run"))
-    assert "case:lc|" in results["bleu_signature"] and "tok:none|" in results["bleu_signature"]
-    assert "case:lc|" in results["chrf_signature"]
-    again = evaluate_translations(str(tmp_path / "run"), str(corpus / "valid.en"),
-                                  str(corpus / "valid.de"))
-    assert again["bleu_signature"] == results["bleu_signature"]
 
 
 def test_half_precision_translates_alike(translator, corpus, tmp_path):
@@ -228,83 +183,6 @@ def test_a_saved_model_translates_alike(translator, corpus, tmp_path):
         export(str(translator[0]), str(tmp_path / "pairs"), pairs=True)
 
 
-@pytest.fixture(scope="module")
-def patient(corpus):
-    """The workdir of a run with sines for positions that ends early, and its results."""
-    config = _config(corpus, **{
-        "data.length": 64, "model.positions": "sinusoidal", "train.steps": 60, "eval.every": 4,
-        "eval.metric": "bleu", "eval.patience": 2, "train.learning_rate": 1e-9})
-    return corpus / "patient", finetune(config, workdir=str(corpus / "patient"))
-
-
-def test_a_run_ends_when_bleu_grows_no_more(patient):
-    workdir, results = patient
-    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    scores = [line["validation_bleu"] for line in lines if "validation_bleu" in line]
-    # It learns nothing: the first evaluation stays the best, and two more are waited for.
-    assert scores == 3 * [results["bleu"]]
-    assert (results["steps"], results["best_step"]) == (12, 4)
-
-
-@pytest.mark.slow
-def test_patience_goes_with_a_mean_of_checkpoints(corpus, tmp_path):
-    config = _config(corpus, **{
-        "train.steps": 60, "eval.every": 4, "eval.patience": 2, "train.learning_rate": 1e-9,
-        "checkpoint.every": 4, "checkpoint.average": 2})
-    results = finetune(config, workdir=str(tmp_path / "run"))
-    assert results["steps"] == 12
-    again = finetune(config, workdir=str(tmp_path / "run"))
-    assert again["weights_sha256"] == results["weights_sha256"]
-
-
-def test_a_saved_model_searches_as_far_as_its_longest_text_needs(patient, tmp_path):
-    export(str(patient[0]), str(tmp_path / "served"), beam=3, length_penalty=0.2)
-    saved = tf.saved_model.load(str(tmp_path / "served"))
-    for words in (1, 9, 30):  # 32, 64 and 128 steps
-        texts = ["cat " * words, "dog", ""]
-        found = saved.serve(tf.constant(texts))
-        wanted = load(str(patient[0])).translate(texts, beam=3, length_penalty=0.2, nbest=1)
-        assert [one.decode() for one in found["translation"].numpy()] == [
-            row[0]["text"] for row in wanted]
-        np.testing.assert_allclose(found["score"], [row[0]["score"] for row in wanted], atol=1e-5)
-
-
-def test_a_set_of_tfds_is_learned_from(tmp_path):
-    import tensorflow_datasets as tfds
-
-    columns = {split: tf.data.Dataset.from_tensor_slices(
-        {"en": ["red cat", "dog"] * 20, "de": ["rot Katze", "Hund"] * 20})
-        for split in ("train", "validation")}
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name="two_tongues", version="1.0.0", data_dir=tmp_path / "tfds", split_datasets=columns,
-        features=tfds.features.FeaturesDict({"en": tf.string, "de": tf.string}))
-    tfds.core.add_data_dir(str(tmp_path / "tfds"))
-    results = finetune(_config(tmp_path, **{
-        "data.train.source": "tfds:two_tongues", "data.train.target": None,
-        "data.validation.source": "tfds:two_tongues", "data.validation.target": None,
-        "data.source_column": "en", "data.target_column": "de", "data.vocab_size": 40}),
-        workdir=str(tmp_path / "run"))
-    assert results["steps"] == 4 and 0 <= results["bleu"] <= 100
-
-
-def test_a_table_is_the_same_as_two_files(corpus, tmp_path):
-    sides = [(corpus / f"train.{side}").read_text().splitlines() for side in ("de", "en")]
-    (tmp_path / "train.tsv").write_text("\n".join(
-        ["other\tgerman\tenglish", *map("x\t{}\t{}".format, *sides)]))
-    data = _config(corpus, **{"data.source_column": "english",
-                              "data.target_column": "german"}).data
-    table = read_sentences(data, str(tmp_path / "train.tsv"), None, "train")
-    files = read_sentences(data, data.train.source, data.train.target, "train")
-    assert list(table.pairs()) == list(files.pairs()) == list(zip(*reversed(sides), strict=True))
-
-
-def test_what_a_run_will_cost_is_told_without_one(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(dry_run, "MEASURED_SECONDS", 0.5)
-    found = finetune(_config(corpus), workdir=str(tmp_path / "run"), dry_run=True)
-    assert found["steps"] == 4 and found["seconds"] > 0
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_call_can_be_ended_between_batches(translator):
     answers = [False, True]
     found = load(str(translator[0])).translate(["cat", "dog", "bird"], batch_size=1,
@@ -320,18 +198,6 @@ def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
     ids, ends = subwords.encode(texts)
     found = tf_text.SentencepieceTokenizer(subwords.model, tf.int32).tokenize(texts)
     assert found.to_list() == [row.tolist() for row in np.split(ids, ends[:-1])]
-
-
-@pytest.mark.slow
-def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
-    fields = {"checkpoint.every": 3, "checkpoint.average": 2, "model.dropout": 0.1,
-              "train.schedule": "constant", "train.warmup_fraction": 0.0}
-    wanted = finetune(_config(corpus, **fields, **{"train.steps": 12}),
-                      workdir=str(tmp_path / "whole"))
-    for steps in (7, 12):  # it ends between two regular checkpoints
-        found = finetune(_config(corpus, **fields, **{"train.steps": steps}),
-                         workdir=str(tmp_path / "broken"))
-    assert found["weights_sha256"] == wanted["weights_sha256"]
 
 
 def test_files_and_streams_keep_order_and_empty_lines(translator, tmp_path, capsys, monkeypatch):
@@ -429,12 +295,12 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
         for path, lines in zip(paths, (sources, targets), strict=True):
             path.write_text("\n".join(["dog", lines[wrong]]))
         with pytest.raises(UserError, match=r"A sentence of at .*x\.(en|de), line 2") as error:
-            finetune(_config(corpus, **fields), workdir=str(tmp_path / "run"))
+            finetune(config_of(corpus, **fields), workdir=str(tmp_path / "run"))
         assert ("x.de" in str(error.value)) == (wrong > 2)
     for path, lines in zip(paths, (sources, targets), strict=True):
         path.write_text("\n".join(lines))
     capsys.readouterr()
-    finetune(_config(corpus, **fields, **{"data.on_bad_text": "skip"}),
+    finetune(config_of(corpus, **fields, **{"data.on_bad_text": "skip"}),
              workdir=str(tmp_path / "run"))
     said = capsys.readouterr().out
     assert "1 validation sentences" in said
@@ -450,27 +316,6 @@ def test_warnings_are_no_translations(translator, tmp_path, capsys):
     assert told.out == "Hund\n" and "warning" in told.err
 
 
-@pytest.mark.slow
-def test_devices_change_nothing_but_rounding(corpus, tmp_path):
-    config = _config(corpus, **{"train.steps": 6, "train.accumulate": 2})
-    wanted = finetune(config, workdir=str(tmp_path / "one"), strategy="one_device")
-    found = finetune(config, workdir=str(tmp_path / "two"), strategy="mirrored")
-    assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-4)
-
-
-@pytest.mark.slow
-def test_how_it_is_computed_changes_little(corpus, tmp_path):
-    found = [finetune(_config(corpus, **{"train.steps": 6, **fields}),
-                      workdir=str(tmp_path / str(number)))
-             for number, fields in enumerate((
-                 {}, {"train.jit": True},  # other batches, of fewer shapes
-                 {"train.precision": "mixed_bfloat16"}, {"train.precision": "mixed_float16"}))]
-    losses = [one["loss"] for one in found]
-    assert losses == pytest.approx([losses[0]] * 4, rel=0.01)
-    assert max(losses) < 0.95 * np.log(60), "they must have learned"
-    assert len({one["weights_sha256"] for one in found}) == 4
-
-
 def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, corpus, tmp_path):
     other = Subwords(train_subwords(["red cat sees dog"] * 9, 20, "bpe"))
     other.write(tmp_path / "other.model")
@@ -480,44 +325,16 @@ def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, co
             ({"data.vocab": str(tmp_path / "other.model")}, "data.vocab must be that of"),
             ({"data.length": 64}, "data.length must be at most the positions")):
         with pytest.raises(UserError, match=message):
-            finetune(_config(corpus, **fields), workdir=str(tmp_path / "run"),
+            finetune(config_of(corpus, **fields), workdir=str(tmp_path / "run"),
                      pretrained=str(translator[0]))
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
 def test_a_translator_starts_from_another(translator, corpus, tmp_path):
-    config = _config(corpus, **{"train.learning_rate": 1e-9})
+    config = config_of(corpus, **{"train.learning_rate": 1e-9})
     results = finetune(config, workdir=str(tmp_path / "run"), pretrained=str(translator[0]))
     assert results["bleu"] == pytest.approx(translator[1]["bleu"], abs=0.5)
-
-
-@pytest.mark.parametrize("fields, message", [
-    ({"data.train.source": None}, "data.train.source must name"),
-    ({"data.train.target": "nowhere"}, "nowhere"),
-    ({"data.length": 3}, "A sentence of at most 2 tokens.*at .*train.en, line"),
-    ({"model.size": "huge"}, "tiny, base, big"),
-    ({"model.num_heads": 5}, "num_heads=5"),
-    ({"data.subwords": "words"}, "bpe, unigram"),
-    ({"eval.metric": "blue"}, "did you mean bleu"),
-    ({"eval.metric": "bleu", "checkpoint.average": 2}, "checkpoint.average must be 1"),
-    ({"train.schedule": "root"}, "inverse_sqrt"),
-    ({"train.warmup_fraction": 0.0}, "inverse_sqrt needs a warmup"),
-    ({"checkpoint.average": 2}, "needs checkpoint.every"),
-    ({"eval.tokenize": "words"}, "13a"),
-    ({"data.encoding": "latin-99"}, "encoding must be known"),
-])
-def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
-    config = _config(corpus)
-    for name, value in fields.items():
-        *groups, field = name.split(".")
-        place = config
-        for group in groups:
-            place = place[group]
-        place[field] = value
-    with pytest.raises(UserError, match=message):
-        finetune(config, workdir=str(tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("options, message", [
@@ -528,9 +345,3 @@ def test_what_cannot_be_meant_is_said(corpus, tmp_path, fields, message):
 def test_wrong_arguments_of_translating_are_named(translator, options, message):
     with pytest.raises(UserError, match=message):
         load(str(translator[0])).translate(["cat"], **options)
-
-
-def test_subwords_that_are_never_learned_are_told(corpus, tmp_path, capsys):
-    finetune(_config(corpus, **{"data.vocab_size": 1000, "train.steps": 1}),
-             workdir=str(tmp_path / "run"))
-    assert "subwords are in no training sentence" in capsys.readouterr().out
