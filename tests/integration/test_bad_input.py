@@ -13,7 +13,7 @@ from keras_attn import finetune, load, pretrain
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.loading import Saved
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, check_same
 
 PRETRAINING = [
     ({"data.train": "{texts}/nowhere.txt"}, "nowhere.txt"),
@@ -190,6 +190,13 @@ def test_a_resumed_run_may_change_its_end_and_what_watches_it(trained):
     results = pretrain(config, workdir=str(workdir), strategy="mirrored")
     assert results["steps"] == 5
     assert len(list((workdir / "checkpoints").glob("*.npz"))) == 1
+
+
+def test_a_resumed_run_with_another_kind_of_end_is_told_so():
+    old, new = {"steps": None, "epochs": 2.0}, {"steps": 7, "epochs": None}
+    with pytest.raises(UserError, match="must keep train.epochs;.*and no other end of the run. "
+                                        "Received: train.epochs=None, was 2.0"):
+        check_same({"train": old}, {"train": new}, {})
 
 
 def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):
