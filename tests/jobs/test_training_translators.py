@@ -101,7 +101,7 @@ def test_a_table_is_the_same_as_two_files(corpus, tmp_path):
     (tmp_path / "train.tsv").write_text("\n".join(
         ["other\tgerman\tenglish", *map("x\t{}\t{}".format, *sides)]))
     data = config_of(corpus, **{"data.source_column": "english",
-                              "data.target_column": "german"}).data
+                                "data.target_column": "german"}).data
     table = read_sentences(data, str(tmp_path / "train.tsv"), None, "train")
     files = read_sentences(data, data.train.source, data.train.target, "train")
     assert list(table.pairs()) == list(files.pairs()) == list(zip(*reversed(sides), strict=True))

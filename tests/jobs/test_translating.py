@@ -32,7 +32,7 @@ def corpus(tmp_path_factory):
 def translator(corpus):
     """The workdir of a translator, and its results."""
     config = config_of(corpus, **{"train.steps": 1000, "eval.every": 500, "checkpoint.every": 20,
-                                "checkpoint.average": 3})
+                                  "checkpoint.average": 3})
     return corpus / "run", finetune(config, workdir=str(corpus / "run")), config
 
 
