@@ -101,8 +101,8 @@ def batches_by_length(rows, order, batch_size, count, rng):
     """A dataset of rows in about that order, without the last columns where all of a batch are 0.
 
     Args:
-        rows: Dictionary of arrays `(N,)` or `(N, T)`; rows whose places belong together end at the
-            same one in each.
+        rows: Dictionary of arrays `(N, ..., T)` or `(N,)`; rows whose places belong together end at
+            the same one in each.
         order: Integers: the rows.
         batch_size: Rows of a batch.
         count: Batches whose rows are sorted by length together.
@@ -111,7 +111,8 @@ def batches_by_length(rows, order, batch_size, count, rng):
     import numpy as np
     import tensorflow as tf
 
-    lengths = sum(np.count_nonzero(x, axis=1) for x in rows.values() if x.ndim == 2)
+    lengths = sum(np.count_nonzero(x, axis=tuple(range(1, x.ndim))) for x in rows.values()
+                  if x.ndim > 1)
     batches = []
     for begin in range(0, len(order), count * batch_size):
         pool = order[begin:begin + count * batch_size]
@@ -120,7 +121,9 @@ def batches_by_length(rows, order, batch_size, count, rng):
         batches += [parts[i] for i in rng.permutation(len(parts))]
 
     def cut(x):
-        return x[:, :np.max(np.flatnonzero(x.any(axis=0)), initial=0) + 1] if x.ndim == 2 else x
+        if x.ndim == 1:
+            return x
+        return x[..., :np.max(np.nonzero(x)[-1], initial=0) + 1]
 
     def made():
         for batch in batches:
@@ -131,9 +134,15 @@ def batches_by_length(rows, order, batch_size, count, rng):
     }).apply(tf.data.experimental.assert_cardinality(len(batches)))
 
 
-def accuracy(model, rows, name="accuracy"):
-    """A score, in percent: `[score]`."""
-    found = model.evaluate(x=rows, batch_size=256, verbose=0, return_dict=True)
+def accuracy(model, rows, name="accuracy", by_length=False):
+    """A score, in percent: `[score]`; of batches of similar length, if asked for."""
+    import numpy as np
+
+    if by_length:
+        size = len(next(iter(rows.values())))
+        rows = batches_by_length(rows, np.arange(size), 256, size, np.random.default_rng(0))
+    found = model.evaluate(x=rows, batch_size=None if by_length else 256, verbose=0,
+                           return_dict=True)
     return [100 * found[name]]
 
 
