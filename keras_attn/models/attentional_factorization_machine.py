@@ -32,7 +32,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
             `feature_ids`: Integers `(B, F)`.
             `feature_values`: Floats x `(B, F)`, optional; 1 without.
             `padding_mask`: Integers `(B, F)`, optional; 0 for absent features.
-            For the loss also `label`, floats `(B,)`; `sample_weight` `(B,)`, optional.
+            For the loss also `label`, floats `(B,)` or `(B, 1)`; `sample_weight` as it, optional.
         training: Whether dropout is on.
 
     Returns:
@@ -129,11 +129,12 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         return {"logits": linear + projected, **found}
 
     def loss_weights(self, batch):
-        return {"label": ops.sum(label_weights(batch, batch["label"]))}
+        return {"label": ops.sum(label_weights(batch, ops.reshape(batch["label"], (-1,))))}
 
     def loss_errors(self, outputs, batch):
-        errors = ops.square(outputs["logits"][:, 0] - ops.cast(batch["label"], "float32"))
-        return {"label": ops.sum(errors * label_weights(batch, batch["label"]))}
+        label = ops.reshape(ops.cast(batch["label"], "float32"), (-1,))
+        errors = ops.square(outputs["logits"][:, 0] - label)
+        return {"label": ops.sum(errors * label_weights(batch, label))}
 
     def metric_sums(self, outputs, batch):
         return {}

@@ -99,7 +99,25 @@ def mask_weights(batch):
 
 
 def label_weights(batch, labels):
-    """`sample_weight` of a batch, or ones, in the shape of its labels: float32."""
-    if "sample_weight" in batch:
-        return ops.cast(batch["sample_weight"], "float32")
-    return ops.ones(ops.shape(labels), "float32")
+    """`sample_weight` of a batch, or ones, in the shape of its labels: float32.
+
+    A weight of a row, `(B,)` or `(B, 1)`, is that of each of its labels.
+
+    Raises:
+        ValueError: If there is neither a weight for each label nor for each row.
+    """
+    if "sample_weight" not in batch:
+        return ops.ones(ops.shape(labels), "float32")
+    given, wanted = ops.cast(batch["sample_weight"], "float32"), labels.shape
+    weights = given
+    if len(weights.shape) == len(wanted) + 1 and weights.shape[-1] == 1:
+        weights = ops.squeeze(weights, -1)
+    while len(weights.shape) < len(wanted):
+        weights = ops.expand_dims(weights, -1)
+    of_rows = 1 in weights.shape[1:]
+    if len(weights.shape) != len(wanted) or not all(
+            i and own == 1 or None in (own, label) or own == label
+            for i, (own, label) in enumerate(zip(weights.shape, wanted, strict=True))):
+        raise ValueError("sample_weight must be of each label or of each row. Received: "
+                         f"sample_weight {tuple(given.shape)}, labels {tuple(wanted)}")
+    return weights * ops.ones(ops.shape(labels), "float32") if of_rows else weights
