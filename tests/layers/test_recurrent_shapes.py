@@ -78,11 +78,16 @@ def test_masks_of_keras_work_without_an_argument(reduce):
     tokens = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(9, 5, mask_zero=True)(tokens)
     x = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(x)
-    model = keras.Model(tokens, SequenceToVector(reduce, seed=1)(x))
+    layer = SequenceToVector(reduce, seed=1)
+    model = keras.Model(tokens, layer(x))
     found = ops.convert_to_numpy(model(ids))
     np.testing.assert_array_equal(found[1], 0.0)
     longer = ops.convert_to_numpy(model(np.pad(ids, ((0, 0), (0, 3)))))
     np.testing.assert_allclose(found, longer, 1e-5, 1e-6)
+    lengths = keras.Input((), dtype="int32")
+    both = keras.Model([tokens, lengths], layer(x, lengths=lengths))
+    found_by_both = ops.convert_to_numpy(both([ids, np.array([4, 4])]))
+    np.testing.assert_allclose(found_by_both, found, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("feed", ["first", "every"])

@@ -63,9 +63,10 @@ class SequenceToVector(keras.layers.Layer):
             self.pooling.build(input_shape)
         self.built = True
 
-    def call(self, inputs, mask=None, lengths=None):
+    def call(self, inputs, mask=None, lengths=None, inputs_mask=None):
+        # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
+        mask = as_mask(inputs_mask if mask is None else mask)
         length = ops.shape(inputs)[1]
-        mask = as_mask(mask)
         if lengths is not None:
             mask = combine_masks(mask, padding_mask(lengths, length))
         if self.pooling is not None:
