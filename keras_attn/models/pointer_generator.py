@@ -15,7 +15,9 @@ from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
-LEAST_PROBABILITY = 1e-10
+# A word that can be neither generated nor copied has probability 0, and costs 23 for good; from
+# one that is unlikely, however much it costs, the model must learn.
+IMPOSSIBLE_PROBABILITY, SMALLEST_NUMBER = 1e-10, 1e-30
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -53,8 +55,8 @@ class PointerGenerator(Losses, keras.Model):
         Dictionary, float32: `probabilities` P `(B, T, V + num_oov)`, `attention` `(B, T, S)`,
         `coverage` c `(B, T, S)`, `generation_probability` p_gen `(B, T)`.
 
-    `fit` takes a dataset of such dictionaries. Losses `token`: -log P(label), at most 23, and
-    with coverage `coverage`, its weight in it; metric `token_accuracy`.
+    `fit` takes a dataset of such dictionaries. Losses `token`: -log P(label), 23 for words of
+    probability 0, and with coverage `coverage`, its weight in it; metric `token_accuracy`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -236,8 +238,8 @@ class PointerGenerator(Losses, keras.Model):
     def loss_errors(self, outputs, batch):
         weights, p = label_weights(batch, batch["label"]), outputs["probabilities"]
         label = ops.cast(batch["label"], "int32")[..., None]
-        # A word that is neither in the vocabulary nor in the source has probability 0.
-        own = ops.maximum(ops.take_along_axis(p, label, axis=-1)[..., 0], LEAST_PROBABILITY)
+        own = ops.take_along_axis(p, label, axis=-1)[..., 0]
+        own = ops.where(own > SMALLEST_NUMBER, own, IMPOSSIBLE_PROBABILITY)
         errors = {"token": -ops.sum(weights * ops.log(own))}
         if self.coverage:
             again = coverage_loss(outputs["attention"], outputs["coverage"])

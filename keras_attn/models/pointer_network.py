@@ -10,11 +10,10 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
 from keras_attn.ops.cross_entropy import hits
-from keras_attn.ops.masks import as_mask
+from keras_attn.ops.masks import MASKED, as_mask
 from keras_attn.ops.weights import masked_softmax
 
-# The loss of a label that is masked, -log of the least probability that counts.
-LARGEST_ERROR = 23.0
+MASKED_ERROR = 23.0  # the loss of a label that is masked
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -162,13 +161,20 @@ class PointerNetwork(Losses, keras.Model):
 
     def loss_errors(self, outputs, batch):
         errors = sparse_cross_entropy(self._label(batch, outputs), outputs["logits"])
-        return {"pointer": ops.sum(label_weights(batch, batch["label"])
-                                   * ops.minimum(errors, LARGEST_ERROR))}
+        errors = ops.where(self._possible(batch, outputs), errors, MASKED_ERROR)
+        return {"pointer": ops.sum(label_weights(batch, batch["label"]) * errors)}
 
     def metric_sums(self, outputs, batch):
         weights = label_weights(batch, batch["label"])
-        correct = hits(self._label(batch, outputs), outputs["logits"])
+        correct = ops.where(self._possible(batch, outputs),
+                            hits(self._label(batch, outputs), outputs["logits"]), 0.0)
         return {"accuracy": (ops.sum(weights * correct), ops.sum(weights))}
+
+    def _possible(self, batch, outputs):
+        """Whether the element of each label is not masked."""
+        label = self._label(batch, outputs)[..., None]
+        own = ops.take_along_axis(outputs["logits"], label, axis=-1)[..., 0]
+        return own > MASKED / 2
 
     def _label(self, batch, outputs):
         return ops.clip(ops.cast(batch["label"], "int32"), 0, ops.shape(outputs["logits"])[2] - 1)
