@@ -51,6 +51,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
     Call arguments:
         inputs: Dictionary of integers, as of `Transformer`: `token_ids` and `padding_mask`
             `(B, S)`, `target_ids` `(B, T)`; `label` and `sample_weight` for losses and metrics.
+            Without `padding_mask` every token of the source is a word.
         training: Whether dropout is on and steps may be unforced.
         teacher_forcing_ratio: For this call, a number.
 
