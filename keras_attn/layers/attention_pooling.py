@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
-from keras_attn.ops.masks import as_mask, combine_masks, padding_mask
+from keras_attn.ops.masks import row_mask
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 SCORES = "context", "linear", "query"
@@ -42,8 +42,8 @@ class AttentionPooling(keras.layers.Layer):
         `(B, D)`; then the weights `(B, T)` if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, a mask is float, or a query is
-            missing, or given to another score.
+        ValueError: If an argument is out of range or unknown, a mask is float, `lengths` are not
+            `(B,)`, or a query is missing, or given to another score.
 
     Reference:
         Yang et al., Hierarchical Attention Networks for Document Classification,
@@ -96,13 +96,11 @@ class AttentionPooling(keras.layers.Layer):
     def call(self, inputs, mask=None, lengths=None, query=None, return_attention_scores=False,
              training=None, inputs_mask=None):
         # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
-        mask = as_mask(inputs_mask if mask is None else mask)
+        mask = row_mask(inputs_mask if mask is None else mask, lengths, ops.shape(inputs)[1])
         if (query is None) == (self.score == "query"):
             raise ValueError('A query goes with score="query". '
                              f"Received: query={query if query is None else query.shape}, "
                              f"score={self.score!r}")
-        if lengths is not None:
-            mask = combine_masks(mask, padding_mask(lengths, ops.shape(inputs)[1]))
         weights = masked_softmax(self._logits(inputs, query), mask)
         dropout = self.dropout if training else 0.0
         pooled = weighted_average(weights[:, None], inputs, dropout, self.seed_generator)[:, 0]

@@ -52,6 +52,18 @@ def padding_mask(lengths, max_length):
     return ops.expand_dims(lengths, -1) > ops.arange(max_length, dtype="int32")
 
 
+def row_mask(mask, lengths, max_length):
+    """What both a mask `(B, T)` and lengths `(B,)` let through; of those that are not None."""
+    mask = as_mask(mask)
+    if lengths is None:
+        return mask
+    lengths = ops.convert_to_tensor(lengths)
+    if len(lengths.shape) != 1:
+        raise ValueError("lengths must have one number for each row, (B,). "
+                         f"Received: lengths of shape {tuple(lengths.shape)}")
+    return combine_masks(mask, padding_mask(lengths, max_length))
+
+
 def causal_mask(query_length, key_length, align="end", offset=0):
     """Mask that hides the keys after each query.
 

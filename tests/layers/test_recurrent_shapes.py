@@ -174,6 +174,13 @@ def test_states_of_an_lstm_are_those_of_a_loop_by_hand():
         np.testing.assert_allclose(found[:, t], ops.convert_to_numpy(output), 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("layer", [
+    *map(SequenceToVector, ("last", "mean", "max", "attention")), AttentionPooling(3)])
+def test_lengths_of_anything_but_rows_are_refused(layer):
+    with pytest.raises(ValueError, match=r"one number for each row, .* shape \(2, 1\)"):
+        layer(normal(2, 3, 4), lengths=np.array([[1], [2]]))
+
+
 @pytest.mark.parametrize("make, message", [
     (lambda: SequenceToVector("sum"), "reduce='sum'"),
     (lambda: VectorToSequence(simple(2), 0), "length=0"),

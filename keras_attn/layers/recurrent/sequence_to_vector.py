@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.ops.masks import MASKED, as_mask, combine_masks, padding_mask
+from keras_attn.ops.masks import MASKED, row_mask
 
 REDUCTIONS = "last", "mean", "max", "attention"
 
@@ -33,7 +33,7 @@ class SequenceToVector(keras.layers.Layer):
         `(B, D)`.
 
     Raises:
-        ValueError: If `reduce` is unknown or a mask is float.
+        ValueError: If `reduce` is unknown, a mask is float or `lengths` are not `(B,)`.
 
     Examples:
 
@@ -65,10 +65,8 @@ class SequenceToVector(keras.layers.Layer):
 
     def call(self, inputs, mask=None, lengths=None, inputs_mask=None):
         # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
-        mask = as_mask(inputs_mask if mask is None else mask)
         length = ops.shape(inputs)[1]
-        if lengths is not None:
-            mask = combine_masks(mask, padding_mask(lengths, length))
+        mask = row_mask(inputs_mask if mask is None else mask, lengths, length)
         if self.pooling is not None:
             return self.pooling(inputs, mask=mask)
         if isinstance(length, int) and not length:  # of nothing there is no last, no largest
