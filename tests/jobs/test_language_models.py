@@ -69,6 +69,14 @@ def _log_probabilities(model, ids):
     return shares[np.arange(len(ids) - 1), ids[1:]]
 
 
+def test_texts_without_blanks_have_a_perplexity_of_words_that_can_be_recorded(corpus, tmp_path):
+    text = "\n\n".join("天地玄黃宇宙洪荒日月盈昃辰宿列張" * 8 for _ in range(20))
+    (tmp_path / "valid.txt").write_text(text + "\n")
+    config = _config(corpus, **{"data.validation": str(tmp_path / "valid.txt"), "train.steps": 1})
+    results = pretrain(config, workdir=str(tmp_path / "run"))
+    assert 1e30 < results["word_perplexity"] < np.finfo(np.float32).max
+
+
 def test_it_learns_what_follows(trained, generator):
     results = trained[1]
     assert results["token_accuracy"] > 0.8 and results["perplexity"] < 2
