@@ -129,7 +129,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         return {"logits": linear + projected, **found}
 
     def loss_weights(self, batch):
-        return {"label": ops.sum(label_weights(batch, ops.reshape(batch["label"], (-1,))))}
+        return {"label": ops.sum(label_weights(batch, batch["label"]))}
 
     def loss_errors(self, outputs, batch):
         label = ops.reshape(ops.cast(batch["label"], "float32"), (-1,))

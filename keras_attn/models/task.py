@@ -108,16 +108,17 @@ def label_weights(batch, labels):
     """
     if "sample_weight" not in batch:
         return ops.ones(ops.shape(labels), "float32")
-    given, wanted = ops.cast(batch["sample_weight"], "float32"), labels.shape
-    weights = given
-    if len(weights.shape) == len(wanted) + 1 and weights.shape[-1] == 1:
-        weights = ops.squeeze(weights, -1)
-    while len(weights.shape) < len(wanted):
-        weights = ops.expand_dims(weights, -1)
-    of_rows = 1 in weights.shape[1:]
-    if len(weights.shape) != len(wanted) or not all(
-            i and own == 1 or None in (own, label) or own == label
-            for i, (own, label) in enumerate(zip(weights.shape, wanted, strict=True))):
-        raise ValueError("sample_weight must be of each label or of each row. Received: "
-                         f"sample_weight {tuple(given.shape)}, labels {tuple(wanted)}")
-    return weights * ops.ones(ops.shape(labels), "float32") if of_rows else weights
+    weights = ops.cast(batch["sample_weight"], "float32")
+    given, wanted = tuple(weights.shape), tuple(labels.shape)
+    if _may_be_equal(given, wanted):
+        return weights
+    if given[1:] in ((), (1,)) and _may_be_equal(given[:1], wanted[:1]):
+        weights = ops.reshape(weights, (-1, *[1] * (len(wanted) - 1)))
+        return weights * ops.ones(ops.shape(labels), "float32")
+    raise ValueError("sample_weight must be of each label or of each row. "
+                     f"Received: sample_weight {given}, labels {wanted}")
+
+
+def _may_be_equal(shape, other):
+    return len(shape) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(shape, other, strict=True))

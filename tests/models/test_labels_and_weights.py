@@ -1,4 +1,4 @@
-"""Labels and weights in the shapes that users have them in."""
+"""Labels and weights in the shapes that users have them in, and what unlikely labels cost."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from keras_attn.models import (
     AttentionalFactorizationMachine,
     AttentiveLSTMClassifier,
     LuongSeq2Seq,
+    PointerGenerator,
     PointerNetwork,
 )
 
@@ -60,3 +61,29 @@ def test_numbers_to_tell_may_be_a_column():
     model = make()
     expected = numbers(model, batch)
     assert numbers(model, {**batch, "label": batch["label"][:, None]}) == pytest.approx(expected)
+
+
+def test_a_row_with_nothing_to_point_at_is_never_right():
+    make, batch = MODELS["pointer"]
+    model, mask = make(), np.zeros((ROWS, 4), "int32")
+    batch = {name: ops.convert_to_tensor(x) for name, x in {**batch, "padding_mask": mask}.items()}
+    outputs = model(batch)
+    assert float(model.loss_errors(outputs, batch)["pointer"]) == 4 * ROWS * 23
+    assert float(model.metric_sums(outputs, batch)["accuracy"][0]) == 0
+
+
+def logits_of_label(odds):
+    """Of a label 0 among five, that is so much less likely than each other."""
+    return np.float32([[[-odds, 0, 0, 0, 0]]])
+
+
+@pytest.mark.parametrize("error", [
+    lambda logits, batch: PointerNetwork(1, 4).loss_errors(
+        {"logits": ops.convert_to_tensor(logits)}, batch)["pointer"],
+    lambda logits, batch: PointerGenerator(4, 1, 4, 4, coverage=False).loss_errors(
+        {"probabilities": ops.convert_to_tensor(np.exp(logits))}, batch)["token"],
+], ids=["pointer", "generator"])
+def test_the_loss_of_an_unlikely_label_goes_on_growing(error):
+    batch = {"label": ops.zeros((1, 1), "int32")}
+    found = [float(error(logits_of_label(odds), batch)) for odds in (25, 30)]
+    assert found[1] - found[0] == pytest.approx(5, abs=1e-3)

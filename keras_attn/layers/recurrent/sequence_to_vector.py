@@ -64,8 +64,8 @@ class SequenceToVector(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, mask=None, lengths=None, inputs_mask=None):
-        # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
         length = ops.shape(inputs)[1]
+        # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
         mask = row_mask(inputs_mask if mask is None else mask, lengths, length)
         if self.pooling is not None:
             return self.pooling(inputs, mask=mask)
