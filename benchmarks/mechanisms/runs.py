@@ -138,11 +138,12 @@ def accuracy(model, rows, name="accuracy", by_length=False):
     """A score, in percent: `[score]`; of batches of similar length, if asked for."""
     import numpy as np
 
+    given = {"x": rows, "batch_size": 256}
     if by_length:
         size = len(next(iter(rows.values())))
-        rows = batches_by_length(rows, np.arange(size), 256, size, np.random.default_rng(0))
-    found = model.evaluate(x=rows, batch_size=None if by_length else 256, verbose=0,
-                           return_dict=True)
+        given = {"x": batches_by_length(rows, np.arange(size), 256, size,
+                                        np.random.default_rng(0))}
+    found = model.evaluate(**given, verbose=0, return_dict=True)
     return [100 * found[name]]
 
 
