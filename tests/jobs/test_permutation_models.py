@@ -79,17 +79,19 @@ def _losses(model, rows, number, memory=0):
     return found
 
 
-@pytest.mark.parametrize("memory", [0, pytest.param(16, marks=pytest.mark.slow)])
-def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, memory):
+@pytest.mark.parametrize("memory, bidirectional", [
+    (0, True), (16, True), pytest.param(16, False, marks=pytest.mark.slow)])
+def test_the_loss_is_that_of_each_token_after_those_before_it(corpus, tmp_path, memory,
+                                                              bidirectional):
     run = tmp_path / "run"
     results = pretrain(_config(corpus, **{
-        "model.memory_length": memory, "data.bidirectional": memory == 0, "train.steps": 30}),
+        "model.memory_length": memory, "data.bidirectional": bidirectional, "train.steps": 30}),
         workdir=str(run))
     model = keras.saving.load_model(run / "model.keras")
     assert type(model) is XLNetPretrainer and model.backbone.memory_length == memory
     tokenizer = SentencePieceTokenizer.read(run)
     examples = PermutationExamples(str(run / "data/validation"), tokenizer, length=24,
-                                   bidirectional=memory == 0, memory=memory, exact=True)
+                                   bidirectional=bidirectional, memory=memory, exact=True)
     rows = examples.rows(0, examples.num_examples)
     told = [_losses(model, rows, number) for number in range(0, examples.num_examples, 4)]
     whole = []

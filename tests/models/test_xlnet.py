@@ -185,6 +185,29 @@ def test_two_segments_with_memory_equal_one_in_which_the_first_does_not_see_the_
     np.testing.assert_allclose(both, array(whole["sequence_output"]), 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("limits", [{"memory_length": 5}])
+def test_pretraining_with_memory_is_a_pass_over_the_whole_text_in_either_direction(inputs, limits):
+    # The memory that is given does not depend on the limits; by small weights hardly on places.
+    model = make_model(**limits, initializer_range=0.3)
+    batch = batch_of(inputs, "permutation_ranks", "memory_ids")
+    batch["memory_mask"] = (np.arange(5) >= np.array([[2], [0], [1]])).astype("int32")
+    batch["reversed_rows"] = np.array([1, 0, 1], "int32")
+    found = model(batch)
+    ranks = np.pad(batch["permutation_ranks"], [(0, 0), (5, 0)], constant_values=-1)
+    queries, keys = ranks[:, :, None], ranks[:, None]
+    seen = (keys < queries) | ((keys == -1) & (queries == -1))
+    seen[:, :5, 5:] = False
+    whole = model({
+        "token_ids": np.concatenate([batch["memory_ids"], batch["token_ids"]], axis=1),
+        "segment_ids": np.pad(batch["segment_ids"], [(0, 0), (5, 0)]), "permutation_mask": seen,
+        "padding_mask": np.concatenate([batch["memory_mask"], batch["padding_mask"]], axis=1),
+        "reversed_rows": batch["reversed_rows"], "mask_positions": batch["mask_positions"] + 5})
+    np.testing.assert_allclose(array(found["logits"]), array(whole["logits"]), 1e-5, 1e-5)
+    forwards = model({**batch, "reversed_rows": np.zeros(3, "int32")})["logits"]
+    assert (np.abs(array(forwards) - array(found["logits"])).max(axis=(1, 2)) > 0.1).tolist() == [
+        True, False, True]
+
+
 @pytest.mark.parametrize("memory, reuse, expected", [
     (4, None, [3, 4, 5, 6]), (9, None, [-2, -1, 0, 1, 2, 3, 4, 5, 6]), (3, 2, [-1, 0, 1]),
     (30, None, list(range(-5, 7)))])

@@ -59,6 +59,8 @@ class XLNetPretrainer(Task, keras.Model):
         given = self.backbone.select_inputs(inputs)
         if "memory_ids" in inputs:
             before = {"token_ids": inputs["memory_ids"], "padding_mask": inputs["memory_mask"]}
+            if "reversed_rows" in inputs:  # the text behind is read from its end on, too
+                before["reversed_rows"] = inputs["reversed_rows"]
             given["memory"] = self.backbone(before, training=training)["memory"]
         outputs = self.backbone(given, training=training)
         if "mask_positions" not in inputs:
