@@ -1,6 +1,7 @@
 """Runs that train XLNets."""
 
 import json
+import pathlib
 
 import keras
 import numpy as np
@@ -17,6 +18,8 @@ from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 
 SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
              "one, two and 3,000 cats"]
+
+FOREIGN = pathlib.Path(__file__).parents[1] / "golden" / "language_models" / "xlnet_memory"
 
 
 def _write(path, count, seed):
@@ -150,6 +153,16 @@ def test_a_run_starts_from_another_and_may_add_memory(trained, corpus, tmp_path)
                     workdir=str(tmp_path / "memory"), pretrained=str(trained[0]))
     saved = json.loads((tmp_path / "memory/config.json").read_text())["architecture"]
     assert saved["memory_length"] == 8 and more["plm_loss"] < 2 * trained[1]["plm_loss"] + 1
+
+
+def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
+    """It reuses 3 of the 4 tokens of its memory when it reads on; here all are seen."""
+    config = _config(corpus, **{"train.steps": 2, "data.bidirectional": True})
+    config.model.update(num_layers=None, hidden_dim=None, num_heads=None)
+    results = pretrain(config, workdir=str(tmp_path / "run"), pretrained=str(FOREIGN))
+    saved = json.loads((tmp_path / "run/config.json").read_text())["architecture"]
+    assert (saved["memory_length"], saved["reuse_length"]) == (4, 3)
+    assert np.isfinite(results["plm_loss"])
 
 
 @pytest.mark.parametrize("fields, message", [

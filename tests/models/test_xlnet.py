@@ -185,7 +185,7 @@ def test_two_segments_with_memory_equal_one_in_which_the_first_does_not_see_the_
     np.testing.assert_allclose(both, array(whole["sequence_output"]), 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("limits", [{"memory_length": 5}])
+@pytest.mark.parametrize("limits", [{"memory_length": 5}, {"memory_length": 4, "reuse_length": 3}])
 def test_pretraining_with_memory_is_a_pass_over_the_whole_text_in_either_direction(inputs, limits):
     # The memory that is given does not depend on the limits; by small weights hardly on places.
     model = make_model(**limits, initializer_range=0.3)

@@ -216,6 +216,31 @@ class XLNet(keras.Model):
         return [below, *layers, [v for v in self.variables if v.path not in known]]
 
     def call(self, inputs, training=None):
+        output_generator = self.seed_generators[2]
+        memory, content, query = self._through_layers(inputs, training)
+        outputs = {"sequence_output": drop(content, self.dropout, output_generator, training)}
+        if query is not None:
+            outputs["query_output"] = drop(query, self.dropout, output_generator, training)
+        outputs["pooled_output"] = self._pooled(outputs["sequence_output"], inputs)
+        if self.memory_length:
+            before = inputs.get("memory") or [None] * self.num_layers
+            outputs["memory"] = [self._remembered(x, seen)
+                                 for x, seen in zip(memory, before, strict=True)]
+        return outputs
+
+    def make_memory(self, inputs, training=None):
+        """A memory of all tokens of a batch, whatever `memory_length` and `reuse_length` are.
+
+        Args:
+            inputs, training: As of a call.
+
+        Returns:
+            List of `(B, T, D)`, a tensor a layer; no gradient passes into them.
+        """
+        return [ops.stop_gradient(x) for x in self._through_layers(inputs, training)[0]]
+
+    def _through_layers(self, inputs, training):
+        """The content that each layer gets, and what the last makes of content and query."""
         generators = self.seed_generators
         x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
                      self.compute_dtype)
@@ -227,19 +252,14 @@ class XLNet(keras.Model):
             query = drop(query, self.dropout, generators[1], training)
         before = inputs.get("memory") or [None] * self.num_layers
         content_mask, query_mask = self._masks(inputs, content, before[0])
-        memory = []
+        given = []
         for layer, seen in zip(self.xlnet_layers, before, strict=True):
-            if self.memory_length:
-                memory.append(self._remembered(content, seen))
+            given.append(content)
             content, query = layer(
                 content, query, query_positions=places, segment_ids=inputs.get("segment_ids"),
                 content_mask=content_mask, query_mask=query_mask, memory=seen,
                 reversed_rows=inputs.get("reversed_rows"), training=training)
-        outputs = {"sequence_output": drop(content, self.dropout, generators[2], training)}
-        if query is not None:
-            outputs["query_output"] = drop(query, self.dropout, generators[2], training)
-        outputs["pooled_output"] = self._pooled(outputs["sequence_output"], inputs)
-        return outputs | ({"memory": memory} if self.memory_length else {})
+        return given, content, query
 
     def _masks(self, inputs, content, memory):
         permutation = inputs.get("permutation_mask")

@@ -19,8 +19,8 @@ class XLNetPretrainer(Task, keras.Model):
         inputs: The backbone's dictionary with `mask_positions` `(B, K)`, the tokens to tell; and
             for losses and metrics `mask_ids` `(B, K)`, what they are, `mask_weights` `(B, K)`,
             0 for places that are none, and `sample_weight` `(B,)`, optional. In place of the
-            memory, `memory_ids` and `memory_mask` `(B, M)`: the tokens before, of which it is
-            made.
+            memory, `memory_ids` and `memory_mask` `(B, M)`: the tokens before, all of which it is
+            made of, whatever the backbone's `memory_length`.
         training: Whether dropout is on.
 
     Returns:
@@ -61,7 +61,7 @@ class XLNetPretrainer(Task, keras.Model):
             before = {"token_ids": inputs["memory_ids"], "padding_mask": inputs["memory_mask"]}
             if "reversed_rows" in inputs:  # the text behind is read from its end on, too
                 before["reversed_rows"] = inputs["reversed_rows"]
-            given["memory"] = self.backbone(before, training=training)["memory"]
+            given["memory"] = self.backbone.make_memory(before, training)
         outputs = self.backbone(given, training=training)
         if "mask_positions" not in inputs:
             return outputs
