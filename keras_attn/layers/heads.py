@@ -163,6 +163,23 @@ class Heads:
                 heads.update(zip(run, self._split(projected, run), strict=True))
         return heads
 
+    def project_with_memory(self, x, memory=None):
+        """Heads of queries `(B, H, T, K)`, and of keys and values `(B, H, M + T, K)`.
+
+        Args:
+            x: `(B, T, D)`.
+            memory: None or `(B, M, D)`, before x in keys and values; no gradient passes into it.
+        """
+        # Not with x in a product of its own for the queries: what is used here, there and in a
+        # residual gets three gradients, which TensorFlow may sum in another order each time.
+        heads = self.project(query=x, key=x, value=x)
+        if memory is None:
+            return heads
+        memory = ops.cast(ops.stop_gradient(memory), x.dtype)
+        before = self.project(key=memory, value=memory)
+        return heads | {name: ops.concatenate([part, heads[name]], axis=2)
+                        for name, part in before.items()}
+
     def _split(self, x, members):
         widths = [self.widths[m] for m in members]
         if len(set(widths)) > 1:

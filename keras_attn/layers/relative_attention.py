@@ -119,8 +119,8 @@ class RelativeAttention(keras.layers.Layer):
              attention_mask=None, use_causal_mask=False, memory=None,
              return_attention_scores=False, training=None):
         query_mask = self_attention_mask(self, query, value, key, query_mask)
-        heads, everything = self._project(query, memory)
-        length, keys = ops.shape(query)[1], ops.shape(everything)[1]
+        heads = self.heads.project_with_memory(query, memory)
+        length, keys = ops.shape(query)[1], ops.shape(heads["key"])[2]
         if isinstance(length, int) and not length:  # no pair has a distance
             weights = ops.swapaxes(ops.zeros_like(heads["key"][..., :0]), -1, -2)
             return (query, weights) if return_attention_scores else query
@@ -134,13 +134,6 @@ class RelativeAttention(keras.layers.Layer):
             output = output + linear(by_distance(ops.cast(dropped, output.dtype)), table)
         output = self.heads.output(output)
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
-
-    def _project(self, query, memory):
-        if memory is None:
-            return self.heads.project(query=query, key=query, value=query), query
-        memory = ops.cast(ops.stop_gradient(memory), query.dtype)
-        everything = ops.concatenate([memory, query], axis=1)
-        return self.heads.project(query=query, key=everything, value=everything), everything
 
     def _mask(self, query_mask, value_mask, attention_mask, causal, length, keys, memory):
         mask = head_mask(as_mask(attention_mask, "attention_mask"))

@@ -109,21 +109,18 @@ class TwoStreamAttention(keras.layers.Layer):
                              f"query={query}, query_positions={query_positions}")
         if content.shape[1] == 0:  # no pair has a distance
             return _one_or_all(self._of_nothing(content, query, memory), return_attention_scores)
-        everything = content
-        if memory is not None:
-            memory = ops.cast(ops.stop_gradient(memory), content.dtype)
-            everything = ops.concatenate([memory, content], axis=1)
-        heads = self.heads.project(query=content, key=everything, value=everything)
-        tables = self._tables(content, everything, reversed_rows)
+        heads = self.heads.project_with_memory(content, memory)
+        keys = ops.shape(heads["key"])[2]
+        tables = self._tables(content, keys, reversed_rows)
         found = [self._attend(
-            heads["query"], heads, tables, by_pair, self._segments(segment_ids, everything),
+            heads["query"], heads, tables, by_pair, self._segments(segment_ids, keys),
             as_mask(content_mask, "content_mask"), self.seed_generators[0], training)]
         if query is not None:
             places = ops.cast(query_positions, "int32")
             own = self.heads.project(query=query)["query"]
             found.append(self._attend(
-                own, heads, tables, self._of_places(places, content, everything),
-                self._segments(segment_ids, everything, places),
+                own, heads, tables, self._of_places(places, content, keys),
+                self._segments(segment_ids, keys, places),
                 as_mask(query_mask, "query_mask"), self.seed_generators[1], training))
         return _one_or_all(found, return_attention_scores)
 
@@ -133,9 +130,9 @@ class TwoStreamAttention(keras.layers.Layer):
             shape = ops.shape(x)[0], self.heads.num_heads, ops.shape(x)[1], seen
             yield ops.zeros_like(x), ops.zeros(shape, x.dtype)
 
-    def _tables(self, content, everything, reversed_rows):
+    def _tables(self, content, keys, reversed_rows):
         """`W_R r` of each distance, `(H, K, N)`, or with reversed rows `(B, H, K, N)`."""
-        distances = distances_of_pairs(ops.shape(content)[1], ops.shape(everything)[1])
+        distances = distances_of_pairs(ops.shape(content)[1], keys)
         if self.max_distance is not None:
             distances = ops.clip(distances, -self.max_distance, self.max_distance)
         if reversed_rows is not None:
@@ -149,23 +146,21 @@ class TwoStreamAttention(keras.layers.Layer):
         last = len(tables.shape)
         return ops.transpose(tables, (*range(last - 3), last - 2, last - 1, last - 3))
 
-    def _segments(self, segment_ids, everything, places=None):
+    def _segments(self, segment_ids, keys, places=None):
         """Whether a query and a key are of different segments, float `(B, 1, T, M + T)`."""
         if segment_ids is None:
             return None
-        queries = keys = ops.cast(segment_ids, "int32")
-        more = ops.shape(everything)[1] - ops.shape(keys)[1]
-        keys = ops.pad(keys, [(0, 0), (more, 0)])
+        queries = ops.cast(segment_ids, "int32")
+        seen = ops.pad(queries, [(0, 0), (keys - ops.shape(queries)[1], 0)])
         if places is not None:
             queries = ops.take_along_axis(queries, places, axis=1)
-        return ops.cast(queries[:, None, :, None] != keys[:, None, None, :], "float32")
+        return ops.cast(queries[:, None, :, None] != seen[:, None, None, :], "float32")
 
-    def _of_places(self, places, content, everything):
+    def _of_places(self, places, content, keys):
         """`by_pair` for queries at these places."""
         # Column r of the tables is of the distance S - 1 - r, the place i at i + S - T.
         last = ops.shape(content)[1] - 1
-        columns = (last - places)[:, None, :, None] + ops.arange(
-            ops.shape(everything)[1], dtype="int32")
+        columns = (last - places)[:, None, :, None] + ops.arange(keys, dtype="int32")
         heads = self.heads.num_heads
 
         def of_pairs(x):
@@ -176,15 +171,17 @@ class TwoStreamAttention(keras.layers.Layer):
     def _attend(self, query, heads, tables, of_pairs, different, mask, seed_generator, training):
         # Before the products, which could pass what float16 holds.
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
-        by_content, by_place, by_segment = (
-            (query + ops.cast(bias, query.dtype)[:, None]) * scale
-            for bias in (self.content_bias, self.position_bias, self.segment_bias))
+        # The query is used once: TensorFlow may sum three gradients in another order each time.
+        biases = ops.stack([ops.cast(bias, query.dtype)[:, None] for bias in (
+            self.content_bias, self.position_bias, self.segment_bias)])
+        by_content, by_place, by_segment = ops.unstack((query + biases[:, None]) * scale, num=3)
         logits = ops.cast(ops.matmul(by_content, ops.swapaxes(heads["key"], -1, -2)), "float32")
         logits = logits + ops.cast(of_pairs(_of_heads(by_place, tables)), "float32")
         if different is not None:
             table = ops.transpose(ops.cast(self.segment_table, query.dtype), (1, 2, 0))
-            both = ops.cast(_of_heads(by_segment, table), "float32")
-            logits = logits + both[..., :1] + different * (both[..., 1:] - both[..., :1])
+            same, other = ops.split(
+                ops.cast(_of_heads(by_segment, table), "float32"), 2, axis=-1)
+            logits = logits + same + different * (other - same)
         if mask is not None and len(mask.shape) == 3:
             mask = mask[:, None]
         weights = masked_softmax(logits, mask)

@@ -127,9 +127,8 @@ def test_a_run_resumes_and_goes_on_with_its_weights(folder, tmp_path, name):
     whole = run("whole", **{"train.steps": 8})
     run("parts", **{"train.steps": 4})
     parts = run("parts", **{"train.steps": 8})
-    # Not to the bit: of an XLNet without XLA, two runs alike differ in the last one now and then.
-    for metric, value in metrics_among(whole).items():
-        assert parts[metric] == pytest.approx(value, abs=1e-6)
+    assert parts["weights_sha256"] == whole["weights_sha256"]
+    assert metrics_among(parts) == metrics_among(whole)
     again = finetune(_config(folder, name, **{"pretrained": str(tmp_path / "whole"),
                                               "train.steps": 1, "train.learning_rate": 1e-9}),
                      workdir=str(tmp_path / "again"))

@@ -134,10 +134,11 @@ def test_memory_is_seen_and_padding_in_it_is_not(corpus, tmp_path):
 @pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
     fields = {"train.schedule": "constant", "train.warmup_fraction": 0.0, "model.dropout": 0.1,
-              "model.memory_length": 8}
-    wanted = pretrain(_config(corpus, **fields, **{"train.steps": 6}),
+              "model.memory_length": 8, "data.bidirectional": True, "model.num_layers": 2,
+              "model.hidden_dim": 64}
+    wanted = pretrain(_config(corpus, **fields, **{"train.steps": 20}),
                       workdir=str(tmp_path / "whole"))
-    for steps in (3, 6):
+    for steps in (7, 20):
         found = pretrain(_config(corpus, **fields, **{"train.steps": steps}),
                          workdir=str(tmp_path / "broken"))
     assert found["weights_sha256"] == wanted["weights_sha256"]
