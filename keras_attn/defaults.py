@@ -236,7 +236,8 @@ _LANGUAGE_MODELING = {
                       "tiny"),
         **{name: _BERT[name] for name in ("num_layers", "hidden_dim", "num_heads",
                                           "intermediate_dim")},
-        "max_length": (int, "positions; without: 1024"),
+        "max_length": (int, "positions, which are the tokens of a text that it goes on with at "
+                            "most; without: those of `pretrained`, or data.length"),
         "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, "
                            "or 0 (GPT-2: 0.1)"),
         "initializer_range": (float, "spread of first weights; without: 0.02"),

@@ -143,8 +143,9 @@ class Generator:
         for number, row in enumerate(rows):
             if len(row) + max_tokens > self.max_length:
                 raise UserError(
-                    f"A text and the tokens to add must have {self.max_length} tokens at most. "
-                    f"Received: {len(row)} in text {number + 1}, max_tokens={max_tokens}")
+                    f"A text and the tokens to add must have {self.max_length} tokens at most, "
+                    f"the positions of the model. Received: {len(row)} in text {number + 1}, "
+                    f"max_tokens={max_tokens}")
         return rows
 
     def _batch(self, rows, numbers, max_tokens, seed, options):

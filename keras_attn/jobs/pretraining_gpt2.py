@@ -28,7 +28,7 @@ from keras_attn.text.byte_pairs import (
     train_byte_pairs,
 )
 
-_USUAL = {"max_length": 1024, "dropout": 0.0, "initializer_range": 0.02}
+_USUAL = {"dropout": 0.0, "initializer_range": 0.02}
 
 
 def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
@@ -77,11 +77,15 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
 
 
 def _architecture(run):
-    architecture = choose_architecture(run, GPT2, GPT2_SIZES, _USUAL)
-    if run.config.data.length > architecture["max_length"]:
+    length = run.config.data.length
+    # More positions would stay as they are drawn, and texts that come to them go on at random.
+    architecture = choose_architecture(run, GPT2, GPT2_SIZES, {"max_length": length, **_USUAL})
+    positions = architecture["max_length"]
+    if length > positions:
         raise UserError("data.length must be at most the positions of the model, model.max_length. "
-                        f"Received: data.length={run.config.data.length}, it has "
-                        f"{architecture['max_length']}")
+                        f"Received: data.length={length}, it has {positions}")
+    if length < positions and not (run.pretrained or run.resumed):
+        run.say(f"positions {length + 1} to {positions} are not trained: data.length={length}")
     return architecture
 
 

@@ -241,6 +241,25 @@ def test_a_run_starts_from_another(trained, corpus, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("positions", [None, 30])
+def test_a_model_goes_on_to_positions_that_were_trained(corpus, tmp_path, capsys, positions):
+    config = _config(corpus, **{"model.max_length": positions, "train.steps": 1})
+    pretrain(config, workdir=str(tmp_path / "run"))
+    assert ("positions 25 to 30 are not trained" in capsys.readouterr().out) == bool(positions)
+    generator, most = load(str(tmp_path / "run")), positions or 24
+    assert generator.max_length == most
+    (found,) = generator.generate("", most - 1, min_tokens=most - 1, nbest=1)
+    assert not found["finished"]
+    with pytest.raises(UserError, match=f"{most} tokens at most, the positions of the model"):
+        generator.generate("", most)
+
+
+def test_a_pretrained_model_keeps_its_positions(trained, corpus, tmp_path):
+    config = _config(corpus, **{"model.max_length": None, "train.steps": 1})
+    pretrain(config, workdir=str(tmp_path / "run"), pretrained=str(trained[0]))
+    assert load(str(tmp_path / "run")).max_length == 48
+
+
 def test_a_tokenizer_may_be_given(trained, corpus, tmp_path):
     pretrain(_config(corpus, **{"data.vocab": str(trained[0])}), workdir=str(tmp_path / "run"))
     found, given = (BytePairTokenizer.read(str(folder))
@@ -264,7 +283,7 @@ def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, me
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"max_tokens": 48}, "48 tokens at most. Received: 1 in text 1, max_tokens=48"),
+    ({"max_tokens": 48}, "48 tokens at most.*Received: 1 in text 1, max_tokens=48"),
     ({"max_tokens": 0}, "max_tokens must be 1, 2"),
     ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
     ({"top_p": 0.0}, "top_p is out of range. Received: top_p=0.0"),
