@@ -4,9 +4,10 @@
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was' --temperature=0
     python -m pretrain.generate --workdir=runs/gpt2 --input=prompts.txt --output=texts.jsonl
 
-Tokens are drawn, unless --temperature is 0 or --beam is given. After each text that is printed
-comes a line of dashes. --output has a line of JSON for each prompt: a list of `text`,
-`continuation`, `log_probability` and `finished` (else it was cut).
+Tokens are drawn, unless --temperature is 0 or --beam is given, which takes neither --temperature
+nor --top_k nor --top_p. After each text that is printed comes a line of dashes. --output has a line
+of JSON for each prompt: a list of `text`, `continuation`, `log_probability` and `finished` (else it
+was cut).
 """
 
 from absl import flags
@@ -31,12 +32,13 @@ def define_flags():
                          lower_bound=1)
     flags.DEFINE_float("top_p", 0.9, "Draw from the likeliest tokens that together have this "
                        "probability.")
-    flags.DEFINE_integer("seed", 0, "Of what is drawn.")
+    flags.DEFINE_integer("seed", 0, "Of what is drawn; 32 bits of it count.")
     flags.DEFINE_integer("beam", None, "Hypotheses of a beam search, in place of drawing.",
                          lower_bound=1)
-    flags.DEFINE_float("length_penalty", 0.0, "Of the beam search: more favours longer texts.")
+    flags.DEFINE_float("length_penalty", 0.0, "Of --beam: more favours longer texts.")
     flags.DEFINE_integer("nbest", 1, "Texts for each prompt.", lower_bound=1)
-    flags.DEFINE_integer("min_tokens", 0, "Tokens to add at least.", lower_bound=0)
+    flags.DEFINE_integer("min_tokens", 0, "Tokens to add at least, up to --max_tokens.",
+                         lower_bound=0)
     flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice.",
                          lower_bound=0)
     flags.DEFINE_integer("batch_size", 16, "Texts worked on together.", lower_bound=1)

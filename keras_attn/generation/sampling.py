@@ -47,14 +47,16 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
     Reference:
         `top_p`: Holtzman et al., The Curious Case of Neural Text Degeneration, 2020.
     """
-    for name, value, right in (
-            ("temperature", temperature, 0 <= temperature < float("inf")),
-            ("top_k", top_k, top_k is None or top_k >= 1),
-            ("top_p", top_p, top_p is None or 0 < top_p <= 1),
-            ("source_length", source_length, not return_attention or source_length),
-            ("max_length", max_length, max_length >= 1), ("no_repeat", no_repeat, no_repeat >= 0)):
+    for name, value, right, needed in (
+            ("temperature", temperature, 0 <= temperature < float("inf"), "at least 0 and finite"),
+            ("top_k", top_k, top_k is None or top_k >= 1, "at least 1, or None"),
+            ("top_p", top_p, top_p is None or 0 < top_p <= 1, "in (0, 1], or None"),
+            ("source_length", source_length, not return_attention or source_length,
+             "given with return_attention"),
+            ("max_length", max_length, max_length >= 1, "at least 1"),
+            ("no_repeat", no_repeat, no_repeat >= 0, "at least 0")):
         if not right:
-            raise ValueError(f"{name} is out of range. Received: {name}={value}")
+            raise ValueError(f"{name} must be {needed}. Received: {name}={value}")
     begin_ids = ops.cast(begin_ids, "int32")
     count = ops.shape(begin_ids)[0]
     prefix = read_prefix(prefix, begin_ids.shape[0])

@@ -1,7 +1,12 @@
 """Trained language models: the beginning of a text in, what may follow out."""
 
+import inspect
 import itertools
 import json
+import math
+import numbers
+import secrets
+from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -29,10 +34,13 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
         precision: See `keras_attn.load`.
         **options: Of `Generator.generate`.
     """
+    if options.get("nbest") is None:
+        options["nbest"] = 1
+    check_options(**options)
     saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
     if isinstance(prompts, str):
         prompts = (line.rstrip("\r\n") for line in Lines(prompts, "utf-8"))
-    prompts, options = iter(prompts), {**options, "nbest": options.get("nbest") or 1}
+    prompts = iter(prompts)
     with opened(output, (".jsonl",)) as file:
         generator, number = Generator.load(saved, precision), 0
         del saved  # its weights are in the model now
@@ -80,11 +88,11 @@ class Generator:
         Args:
             prompts: A string, or a list of them; "" begins a new text.
             max_tokens: Tokens to add at most, with the mark of the end.
-            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy.
-            seed: Of what is drawn.
+            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy. Not with `beam`.
+            seed: Of what is drawn, an integer, of which 32 bits count; None: another each time.
             beam: Hypotheses of a beam search, which draws nothing; None: sample. Texts that come
                 to their end are better than those that do not.
-            length_penalty: See `beam_search`.
+            length_penalty: See `beam_search`; only with `beam`.
             nbest: How many continuations of each, all drawn, or those of the beam; None: one.
             min_tokens, no_repeat: See `constrain`.
             batch_size: Texts worked on together; the results do not depend on it.
@@ -97,7 +105,8 @@ class Generator:
             the end of the text.
 
         Raises:
-            UserError: If something is out of range, or a prompt has too many tokens.
+            UserError: If something is out of range or has no use beside another, or a prompt has
+                too many tokens.
         """
         if isinstance(prompts, str):
             return self.generate(
@@ -105,12 +114,20 @@ class Generator:
                 seed=seed, beam=beam, length_penalty=length_penalty, nbest=nbest,
                 min_tokens=min_tokens, no_repeat=no_repeat, batch_size=batch_size,
                 number=number)[0]
-        self._check(max_tokens, beam, nbest, batch_size)
-        options = {"min_length": min_tokens, "no_repeat": no_repeat}
+        given = check_options(
+            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+            beam=beam, length_penalty=length_penalty, nbest=nbest, min_tokens=min_tokens,
+            no_repeat=no_repeat, batch_size=batch_size, number=number)
+        if not isinstance(prompts, Iterable):
+            raise UserError(f"A text, or a list of them, is needed. Received: {prompts!a:.50}")
+        options = {"min_length": given["min_tokens"], "no_repeat": given["no_repeat"]}
         if beam:
-            options |= {"beams": beam, "length_penalty": length_penalty}
+            options |= {"beams": given["beam"], "length_penalty": given["length_penalty"]}
         else:
-            options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+            options |= {name: given[name] for name in _DRAWING}
+        max_tokens, seed = given["max_tokens"], given["seed"]
+        seed = secrets.randbits(32) if seed is None else seed & 0xFFFFFFFF
+        seed = np.uint32(seed).astype(np.int32)
         rows = self._encode(list(prompts), max_tokens)
         copies = 1 if beam else nbest or 1
         # A row for each that is drawn; neighbours of similar length.
@@ -125,12 +142,6 @@ class Generator:
                 found[owner] += some
         kept = [some[:nbest or 1] for some in found]
         return kept if nbest else [some[0]["text"] for some in kept]
-
-    def _check(self, max_tokens, beam, nbest, batch_size):
-        given = {"max_tokens": max_tokens, "beam": beam, "nbest": nbest, "batch_size": batch_size}
-        check_counts(**{name: value for name, value in given.items() if value is not None})
-        if beam and nbest and nbest > beam:
-            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
 
     def _encode(self, prompts, max_tokens):
         """Ids of each prompt; of one without any the mark that texts begin with."""
@@ -156,10 +167,7 @@ class Generator:
         for number, row in enumerate(rows):
             ids[number, width - len(row):] = row
             real[number, width - len(row):] = 1
-        try:
-            found = self.found(ids, real, numbers, np.int32(seed), max_tokens, **options)
-        except ValueError as error:  # what only decoding checks
-            raise UserError(str(error)) from error
+        found = self.found(ids, real, numbers, seed, max_tokens, **options)
         found = {name: value.numpy() for name, value in found.items()}
         return [self._told(rows[n], {name: value[n] for name, value in found.items()})
                 for n in range(len(rows))]
@@ -215,3 +223,53 @@ class Generator:
             return beam_search(step, cache, begin, beams, max_tokens, end, pad_id=end, **options)
         return sample(step, cache, begin, max_tokens, end, pad_id=end, seed=seed, numbers=numbers,
                       **options)
+
+
+_USUAL = {name: one.default for name, one in inspect.signature(
+    Generator.generate).parameters.items() if name not in ("self", "prompts")}
+_DRAWING = "temperature", "top_k", "top_p"
+
+
+def check_options(**options):
+    """Checks arguments of `Generator.generate`.
+
+    Args:
+        **options: Those besides the prompts; what is missing is as usual.
+
+    Returns:
+        Dictionary of all of them, as numbers of Python.
+
+    Raises:
+        UserError: If one is out of range, or has no use beside another.
+    """
+    given = {**_USUAL, **options}
+    check_counts(**{name: given[name] for name in ("max_tokens", "batch_size")},
+                 **{name: given[name] for name in ("beam", "nbest", "top_k")
+                    if given[name] is not None})
+    most, beam = given["max_tokens"], given["beam"]
+    for name, kind, holds, needed in (
+            ("temperature", numbers.Real, lambda x: 0 <= x < math.inf, "a number of at least 0"),
+            ("top_p", numbers.Real, lambda x: 0 < x <= 1, "a number in (0, 1]"),
+            ("length_penalty", numbers.Real, math.isfinite, "a finite number"),
+            ("min_tokens", numbers.Integral, lambda x: 0 <= x <= most,
+             f"a whole number in [0, {most}], at most max_tokens"),
+            ("no_repeat", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
+            ("number", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
+            ("seed", numbers.Integral, lambda _: True, "a whole number")):
+        value = given[name]
+        if value is None and name in ("top_p", "seed"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, kind) or not holds(value):
+            raise UserError(f"{name} must be {needed}. Received: {name}={value}")
+    if beam and (given["nbest"] or 1) > beam:
+        raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
+    for name in _DRAWING if beam else ():
+        if given[name] not in (None, _USUAL[name]):
+            raise UserError(f"{name} must be left out with a beam, which draws nothing. "
+                            f"Received: {name}={given[name]}, beam={beam}")
+    if given["length_penalty"] and not beam:
+        raise UserError("length_penalty must be left out without a beam. "
+                        f"Received: length_penalty={given['length_penalty']}")
+    # A number of NumPy would be a tensor in the graph.
+    return {name: value.item() if isinstance(value, np.generic) else value
+            for name, value in given.items()}

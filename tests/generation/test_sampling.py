@@ -173,7 +173,7 @@ def test_compiled_it_draws_the_same():
 def test_wrong_arguments_are_named(options):
     (name, value), = options.items()
     name = "max_length" if name == "length" else name
-    with pytest.raises(ValueError, match=f"{name}={value}"):
+    with pytest.raises(ValueError, match=f"{name} must be .* Received: {name}={value}"):
         _sample(Markov(), **options)
 
 

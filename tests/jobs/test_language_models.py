@@ -199,6 +199,20 @@ def test_what_is_drawn_follows_the_seed(generator):
     assert generator.generate(prompts, 12, temperature=2.0, seed=1) == first
     assert generator.generate(prompts, 12, temperature=2.0, seed=2) != first
     assert len(set(first)) > 4
+    # 32 bits of it count, and without one each draws anew.
+    assert generator.generate(prompts, 12, temperature=2.0, seed=1 - 2**32) == first
+    largest = generator.generate(prompts, 12, temperature=2.0, seed=2**32 - 1)
+    assert largest == generator.generate(prompts, 12, temperature=2.0, seed=-1) != first
+    anew = [generator.generate(prompts, 12, temperature=2.0, seed=None) for _ in range(2)]
+    assert anew[0] != anew[1]
+
+
+def test_numbers_of_numpy_are_taken(generator):
+    options = {"max_tokens": 5, "temperature": 1.5, "top_k": 5, "top_p": 0.75, "seed": 3,
+               "min_tokens": 2, "no_repeat": 3, "nbest": 2, "batch_size": 2}
+    others = {name: np.float32(value) if isinstance(value, float) else np.int64(value)
+              for name, value in options.items()}
+    assert generator.generate(["the"], **others) == generator.generate(["the"], **options)
 
 
 def test_beams_are_ordered_by_their_probability(generator):
@@ -286,17 +300,36 @@ def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, me
     ({"max_tokens": 48}, "48 tokens at most.*Received: 1 in text 1, max_tokens=48"),
     ({"max_tokens": 0}, "max_tokens must be 1, 2"),
     ({"beam": 2, "nbest": 3}, r"nbest must be in \[1, 2\]"),
-    ({"top_p": 0.0}, "top_p is out of range. Received: top_p=0.0"),
-    ({"temperature": -1.0}, "temperature is out of range"),
+    ({"top_p": 0.0}, r"top_p must be a number in \(0, 1\]. Received: top_p=0.0"),
+    ({"temperature": -1.0}, "temperature must be a number of at least 0. Received: .*=-1.0"),
+    ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
+    ({"temperature": "hot"}, "temperature must be a number of at least 0. Received: .*=hot"),
+    ({"top_k": 2.5}, "top_k must be 1, 2"),
+    ({"no_repeat": None}, "no_repeat must be 0, 1"),
+    ({"seed": 1.5}, "seed must be a whole number"),
+    ({"min_tokens": -1}, r"min_tokens must be a whole number in \[0, 7\]"),
+    ({"min_tokens": 8}, r"min_tokens must be a whole number in \[0, 7\]"),
+    ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
+    ({"length_penalty": 0.5}, "length_penalty must be left out without a beam"),
+    ({"beam": 2, "temperature": 0.5}, "temperature must be left out with a beam"),
+    ({"beam": 2, "top_k": 5}, "top_k must be left out with a beam"),
+    ({"beam": 2, "top_p": 0.5}, "top_p must be left out with a beam"),
 ])
 def test_wrong_arguments_of_generating_are_named(generator, options, message):
     with pytest.raises(UserError, match=message):
         generator.generate([""], **{"max_tokens": 7, **options})
 
 
+def test_wrong_arguments_are_named_before_a_model_is_read():
+    with pytest.raises(UserError, match="top_k must be left out with a beam"):
+        generate_texts("nowhere", ["a"], beam=2, top_k=5)
+
+
 def test_what_is_no_text_is_named(generator):
     with pytest.raises(UserError, match="Texts are needed. Received: 3 as text 2"):
         generator.generate(["a", 3])
+    with pytest.raises(UserError, match="A text, or a list of them, is needed. Received: None"):
+        generator.generate(None)
     assert generator.generate([]) == []
 
 
