@@ -39,8 +39,8 @@ def define_flags():
     flags.DEFINE_integer("nbest", 1, "Texts for each prompt.", lower_bound=1)
     flags.DEFINE_integer("min_tokens", 0, "Tokens to add at least, up to --max_tokens.",
                          lower_bound=0)
-    flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice.",
-                         lower_bound=0)
+    flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice, those "
+                         "of the prompt counted.", lower_bound=0)
     flags.DEFINE_integer("batch_size", 16, "Texts worked on together.", lower_bound=1)
     define_precision()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_prefix
+from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
@@ -13,7 +13,7 @@ from keras_attn.generation.loop import decode_while
 def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
                 coverage_penalty=0.0, early_stopping=False, source_length=None,
                 source_mask=None, return_attention=False, max_lengths=None, min_length=0,
-                no_repeat=0, prefix=None, pad_id=0, reorder=None):
+                no_repeat=0, prefix=None, prompt=None, pad_id=0, reorder=None):
     """Finds the likeliest sequences of each row.
 
     A hypothesis has the score `log P / ((5 + length) / 6)^length_penalty`, its length with the end
@@ -37,7 +37,7 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
         return_attention: Whether to tell what each token attended to.
         max_lengths: Integers `(B,)`, of each row, in [1, `max_length`]; None: the latter.
         min_length, no_repeat: See `constrain`.
-        prefix: Integers `(B, P)`; see `constrain`.
+        prefix, prompt: Integers `(B, P)` and `(B, Q)`; see `constrain`.
         pad_id: Fills up what is after the end.
         reorder: Function of the cache and integers `(N,)`, the hypothesis that each goes on from;
             returns the cache of these. None: takes their rows of every tensor.
@@ -66,9 +66,10 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     limits = ops.full((rows,), max_length, "int32")
     if max_lengths is not None:
         limits = ops.clip(ops.cast(max_lengths, "int32"), 1, max_length)
-    prefix = read_prefix(prefix, rows)
-    limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat,
-               "prefix": None if prefix is None else ops.repeat(prefix, beams, axis=0)}
+    limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat}
+    for name, tokens in (("prefix", prefix), ("prompt", prompt)):
+        tokens = read_tokens(name, tokens, rows)
+        limited[name] = None if tokens is None else ops.repeat(tokens, beams, axis=0)
     search = _Search(step, reorder, rows, beams, max_length, limits, limited, length_penalty,
                      coverage_penalty, early_stopping, source_length, source_mask,
                      return_attention, pad_id)

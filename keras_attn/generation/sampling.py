@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_prefix
+from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while
 
@@ -11,7 +11,7 @@ COLDEST = 1e-6  # temperatures below it are none
 
 
 def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
-           seed=0, numbers=None, min_length=0, no_repeat=0, prefix=None, pad_id=0,
+           seed=0, numbers=None, min_length=0, no_repeat=0, prefix=None, prompt=None, pad_id=0,
            return_attention=False, source_length=None):
     """Decodes one sequence a row, the likeliest token or a random one at a time.
 
@@ -30,7 +30,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         seed: Of what is drawn, an integer, also a tensor; a row does not depend on how many there
             are. Alike on every backend.
         numbers: Integers `(B,)`, of the rows, by which each draws; None: 0 to B - 1.
-        min_length, no_repeat, prefix: See `constrain`; N is B.
+        min_length, no_repeat, prefix, prompt: See `constrain`; N is B.
         pad_id: Fills up what is after the end.
         return_attention: Whether to return what `step` returns third.
         source_length: S; needed then.
@@ -59,7 +59,8 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             raise ValueError(f"{name} must be {needed}. Received: {name}={value}")
     begin_ids = ops.cast(begin_ids, "int32")
     count = ops.shape(begin_ids)[0]
-    prefix = read_prefix(prefix, begin_ids.shape[0])
+    prefix = read_tokens("prefix", prefix, begin_ids.shape[0])
+    prompt = read_tokens("prompt", prompt, begin_ids.shape[0])
     if numbers is None:
         numbers = ops.arange(count, dtype="int32")
     ids = ops.concatenate(
@@ -82,7 +83,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
         logits = ops.cast(logits, "float32")
         limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
-                            no_repeat=no_repeat, prefix=prefix)
+                            no_repeat=no_repeat, prefix=prefix, prompt=prompt)
         if temperature >= COLDEST:
             best = ops.max(limited, axis=-1, keepdims=True)
             warmed = ops.where(limited <= IMPOSSIBLE / 2, IMPOSSIBLE,

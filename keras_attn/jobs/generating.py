@@ -94,7 +94,9 @@ class Generator:
                 to their end are better than those that do not.
             length_penalty: See `beam_search`; only with `beam`.
             nbest: How many continuations of each, all drawn, or those of the beam; None: one.
-            min_tokens, no_repeat: See `constrain`.
+            min_tokens: Tokens before the mark of the end at least.
+            no_repeat: No sequence of so many tokens may come twice, those of the prompt counted;
+                0: any may.
             batch_size: Texts worked on together; the results do not depend on it.
             number: Of the first prompt: each draws by its own.
 
@@ -207,6 +209,8 @@ class Generator:
         """
         each, end = beams or 1, self.tokenizer.end_id
         begin, width = ids[:, -1], ids.shape[1]
+        # The mark stands for padding, and for a prompt without tokens; no text holds it.
+        options["prompt"] = tf.where(ids == end, -1, ids)
         ids, real = (tf.repeat(value, each, axis=0) for value in (ids, real))
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
         cache = self.model.make_cache(tf.shape(ids)[0], width + max_tokens)

@@ -223,6 +223,28 @@ def test_beams_are_ordered_by_their_probability(generator):
     assert generator.generate(["the"], 6, beam=1, nbest=1)[0] == greedy
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_texts_repeat_no_sequence_of_tokens_of_their_prompts(generator, size):
+    end, prompts = generator.tokenizer.end_id, ["the cat sees a dog the cat sees", "",
+                                               "a dog the"]
+    found = generator.generate(prompts, 9, temperature=0, no_repeat=size)
+    free = generator.generate(prompts, 9, temperature=0)
+    for prompt, text in zip(prompts, found, strict=True):
+        ids = generator.tokenizer.encode([prompt])[0].tolist()
+        for _ in range(9):
+            inputs = {"token_ids": np.array([ids or [end]], np.int32)}
+            logits = np.array(generator.model(inputs)["logits"])[0, -1]
+            begun = ids[len(ids) - size + 1:]
+            for place in range(len(ids) - size + 1):
+                if ids[place:place + size - 1] == begun:
+                    logits[ids[place + size - 1]] = -np.inf
+            if logits.argmax() == end:
+                break
+            ids.append(int(logits.argmax()))
+        assert text == generator.tokenizer.decode([ids])[0]
+    assert found != free
+
+
 def test_files_and_prompts_are_answered(trained, generator, tmp_path, capsys):
     (tmp_path / "prompts.txt").write_text("the cat\n\na dog\n")
     generate_texts(str(trained[0]), str(tmp_path / "prompts.txt"), str(tmp_path / "out.jsonl"),
