@@ -21,13 +21,10 @@ from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import GPT2
 from keras_attn.models.gpt2 import GPT2_SIZES
-from keras_attn.text.byte_pairs import (
-    END_OF_TEXT,
-    FILES,
-    BytePairTokenizer,
-    train_byte_pairs,
-)
+from keras_attn.text.byte_pairs import FILES, BytePairTokenizer, train_byte_pairs
 
+_LATER = bytes(range(0x80, 0xC0))  # those that begin no character, in UTF-8
+_WORD = re.compile(r"(?<!\S)\S")  # its first character
 _USUAL = {"dropout": 0.0, "initializer_range": 0.02}
 
 
@@ -39,8 +36,9 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
 
     Returns:
         Dict, as `pretrain`; the metrics are `token_accuracy`, `token_loss`, `perplexity` of a
-        token and `word_perplexity`, `loss_per_character`, by which vocabularies compare, and
-        `loss_per_visible_character`, without blanks, by which BERT and XLNet do.
+        token, `word_perplexity` and `character_perplexity`, `loss_per_character`, by which
+        vocabularies compare, and `loss_per_visible_character`, without blanks, by which BERT and
+        XLNet do.
     """
     run = Run(GPT_2.pretraining, config, {"workdir": workdir, "pretrained": pretrained},
               {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
@@ -68,6 +66,7 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         def metrics(results, rows, _):
             loss, (words, characters, visible) = results["token_loss"], sizes()
             return {**results, "perplexity": _exp(loss), "word_perplexity": _exp(loss / words),
+                    "character_perplexity": _exp(loss / characters),
                     "loss_per_character": loss / characters,
                     "loss_per_visible_character": loss / visible}
 
@@ -104,7 +103,10 @@ def _examples(run, split, source, tokenizer):
 
 
 def _sizes(batches, tokenizer):
-    """Mean number of words, of characters, and of those without blanks, of the tokens to tell."""
+    """Mean number of words, of characters, and of those without blanks, of the tokens to tell.
+
+    A word and a character are told where they begin: the bytes of a character may lie in two rows.
+    """
     tokens = words = characters = visible = 0
     for number in range(batches.num_batches):
         batch = batches.batch(number, 0, batches.batch_size)
@@ -112,15 +114,16 @@ def _sizes(batches, tokenizer):
             real = batch["padding_mask"][row] > 0
             ids, label = batch["token_ids"][row][real], batch["label"][row][real]
             tokens += len(label)
-            # A word is told where it begins: after a blank, or at the beginning of a text.
-            begins = ids[0] == tokenizer.end_id
-            ends = np.flatnonzero(label == tokenizer.end_id)
-            for text in tokenizer.decode(np.split(label, ends)):
-                text = text.removeprefix(END_OF_TEXT)
-                words += len(re.findall(r"(?:^|\s)\S" if begins else r"\s\S", text))
+            before = tokenizer.to_bytes(ids[:1][ids[:1] != tokenizer.end_id])
+            for part in np.split(label, np.flatnonzero(label == tokenizer.end_id)):
+                told = tokenizer.to_bytes(part[part != tokenizer.end_id])
+                begun = told.lstrip(_LATER)
+                before += told[:len(told) - len(begun)]
+                before, text = before.decode(errors="replace")[-1:], begun.decode(errors="replace")
+                words += len(_WORD.findall(before + text, len(before)))
                 characters += len(text)
                 visible += len("".join(text.split()))
-                begins = True
+                before = b""
     return tuple(max(count, 1) / tokens for count in (words, characters, visible))
 
 

@@ -17,6 +17,9 @@ END_OF_TEXT = "<|endoftext|>"
 FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
 _TITLE = "#version: 0.2"
 _CHUNK = 10_000  # texts
+_PRINTABLE = *range(33, 127), *range(161, 173), *range(174, 256)
+# The bytes that characters of a piece stand for: printable ones, and others from U+0100 on.
+_BYTES = {256 + number: byte for number, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE}))}
 
 
 class BytePairTokenizer:
@@ -146,6 +149,15 @@ class BytePairTokenizer:
         """
         return self._tokenizer.decode_batch([np.asarray(row).tolist() for row in rows],
                                             skip_special_tokens=False)
+
+    def to_bytes(self, ids):
+        """The bytes of pieces that texts are cut into, which may be parts of characters.
+
+        Args:
+            ids: List or array of integers.
+        """
+        pieces = "".join([self.vocabulary[number] for number in ids])
+        return pieces.translate(_BYTES).encode("latin-1", "replace")
 
 
 def read_files(folder, files=FILES):

@@ -69,12 +69,21 @@ def _log_probabilities(model, ids):
     return shares[np.arange(len(ids) - 1), ids[1:]]
 
 
-def test_texts_without_blanks_have_a_perplexity_of_words_that_can_be_recorded(corpus, tmp_path):
-    text = "\n\n".join("天地玄黃宇宙洪荒日月盈昃辰宿列張" * 8 for _ in range(20))
-    (tmp_path / "valid.txt").write_text(text + "\n")
-    config = _config(corpus, **{"data.validation": str(tmp_path / "valid.txt"), "train.steps": 1})
+def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(corpus, tmp_path):
+    # Of bytes alone: rows end within characters.
+    documents = ["天地玄黃宇宙洪荒🙂日月盈昃👩‍👧辰宿列張é" * 8] * 9 + ["\u3000天 地\u00a0玄"]
+    (tmp_path / "valid.txt").write_text("\n\n".join(documents) + "\n")
+    config = _config(corpus, **{"data.validation": str(tmp_path / "valid.txt"), "train.steps": 1,
+                                "data.length": 23, "data.vocab_size": 257})
     results = pretrain(config, workdir=str(tmp_path / "run"))
+    documents = [text.strip() for text in documents]
     assert 1e30 < results["word_perplexity"] < np.finfo(np.float32).max
+    loss = results["token_loss"] * sum(1 + len(text.encode()) for text in documents)
+    characters = sum(map(len, documents))
+    assert results["loss_per_character"] == pytest.approx(loss / characters, rel=1e-6)
+    assert results["character_perplexity"] == pytest.approx(math.exp(loss / characters), rel=1e-6)
+    visible = sum(len("".join(text.split())) for text in documents)
+    assert results["loss_per_visible_character"] == pytest.approx(loss / visible, rel=1e-6)
 
 
 def test_it_learns_what_follows(trained, generator):
@@ -107,6 +116,8 @@ def test_perplexities_are_those_of_the_text(trained, generator, corpus):
     assert results["word_perplexity"] == pytest.approx(math.exp(total / words), rel=1e-5)
     characters = sum(map(len, documents))
     assert results["loss_per_character"] == pytest.approx(total / characters, rel=1e-5)
+    wanted = math.exp(total / characters)
+    assert results["character_perplexity"] == pytest.approx(wanted, rel=1e-5)
     visible = sum(len(text.replace(" ", "")) for text in documents)
     assert results["loss_per_visible_character"] == pytest.approx(total / visible, rel=1e-5)
 

@@ -36,6 +36,8 @@ def test_any_text_comes_back(text):
     tokenizer = BytePairTokenizer([*_bytes(), END_OF_TEXT], [])
     (row,) = rows_of(tokenizer, [text])
     assert len(row) == len(text.encode())  # nothing is joined
+    assert tokenizer.to_bytes(row) == text.encode()
+    assert b"".join(tokenizer.to_bytes([one]) for one in row) == text.encode()
     assert tokenizer.decode([row]) == [text]
 
 
