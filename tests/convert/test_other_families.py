@@ -310,15 +310,6 @@ def test_a_tokenizer_that_is_another_is_said(name, file, change, message, tmp_pa
         convert.read(folder)
 
 
-def test_a_token_that_was_added_later_has_its_row(tmp_path):
-    folder = copied("gpt2", tmp_path)
-    (folder / "added_tokens.json").write_text('{"[PAD]": 283}')
-    tokenizer = convert.read(folder).tokenizer
-    assert tokenizer.vocabulary[282:] == ["<|endoftext|>", "[PAD]", "[row 284]", "[row 285]"]
-    assert tokenizer.decode([tokenizer.encode(["[PAD] <|endoftext|>"])[0]]) == [
-        "[PAD] <|endoftext|>"]
-
-
 def test_pickles_and_missing_files_are_said(openai, tmp_path):
     folder = copied("gpt2", tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -389,17 +380,6 @@ def test_half_precision_becomes_float32(tmp_path):
         assert np.asarray(value).dtype == np.float32, path
     np.testing.assert_array_equal(convert.read(folder).weights["gpt2/token_embedding"],
                                   halves["transformer.wte.weight"].astype("float32"))
-
-
-def test_the_mark_of_the_end_may_be_an_added_token(tmp_path):
-    folder = copied("gpt2", tmp_path)
-    tokenizer = convert.read(folder).tokenizer
-    (folder / "tokenizer.json").unlink()
-    ids = {piece: number for number, piece in enumerate(tokenizer.vocabulary[:282])}
-    (folder / "vocab.json").write_text(json.dumps(ids))
-    (folder / "merges.txt").write_text("\n".join(map(" ".join, tokenizer.merges)))
-    (folder / "added_tokens.json").write_text('{"<|endoftext|>": 282}')
-    assert convert.read(folder).tokenizer.sha256 == tokenizer.sha256
 
 
 def test_the_wrong_family_is_said():

@@ -13,7 +13,7 @@ TOKENIZER, CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_to
 
 
 def read_tokenizer(folder, rows):
-    """Reads vocab.json and merges.txt, or tokenizer.json.
+    """Reads vocab.json and merges.txt, or tokenizer.json, or both, which must agree.
 
     Tokens that were added later are pieces that no text is cut into: marks in a text are text.
 
@@ -32,14 +32,20 @@ def read_tokenizer(folder, rows):
         if config.get(name) not in (None, False):
             raise UserError("A tokenizer must treat text as GPT-2's does. Received: "
                             f"{name}={shorten(config[name])} in {folder}")
+    found = []
     if any(all(tf.io.gfile.exists(os.path.join(folder, name)) for name in names)
            for names in FILES):
-        pieces, merges = read_files(folder)
-    elif tokenizer:
-        pieces, merges = _model_of(tokenizer, os.path.join(folder, TOKENIZER))
-    else:
+        found.append(read_files(folder))
+    if tokenizer:
+        found.append(_model_of(tokenizer, os.path.join(folder, TOKENIZER)))
+    if not found:
         return None
-    return fitted([*pieces, *_added(folder, tokenizer, pieces)], merges, rows, folder)
+    found = [([*pieces, *_added(folder, tokenizer, pieces)], merges) for pieces, merges in found]
+    pieces, merges = found[0]
+    if found[-1] != (pieces, merges):
+        raise UserError(f"{TOKENIZER} and the files of vocabulary and merges must hold the same "
+                        f"pieces and merges. Received: others in {folder}")
+    return fitted(pieces, merges, rows, folder)
 
 
 def fitted(pieces, merges, rows, folder):
@@ -82,21 +88,49 @@ def _read(folder, name):
 
 def _model_of(tokenizer, path):
     """(pieces, merges) of a tokenizer.json."""
-    model, before = tokenizer.get("model"), tokenizer.get("pre_tokenizer")
-    if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or \
-            not isinstance(model.get("vocab"), dict) or not isinstance(model.get("merges"), list) \
-            or not isinstance(before, dict) or before.get("type") != "ByteLevel" or \
-            before.get("add_prefix_space") is not False or tokenizer.get("normalizer") or \
-            any(model.get(name) for name in ("ignore_merges", "end_of_word_suffix", "dropout",
-                                             "continuing_subword_prefix")):
-        raise UserError("A byte-level BPE model without prefix_space is needed. "
-                        f"Received: another in {path}")
+    for name, value, right in _settings(tokenizer):
+        if not right:
+            raise UserError("A tokenizer must be byte-level BPE, as GPT-2's. "
+                            f"Received: {name}={shorten(value)} in {path}")
+    model = tokenizer["model"]
     pieces = _in_order(model["vocab"].items(), 0, path)
     merges = [tuple(pair.split(" ")) if isinstance(pair, str) else
               tuple(pair) if isinstance(pair, list) else () for pair in model["merges"]]
     if any(len(pair) != 2 or not all(isinstance(piece, str) for piece in pair) for pair in merges):
         raise UserError(f"Merges must be pairs of pieces. Received: others in {path}")
     return pieces, merges
+
+
+def _settings(tokenizer):
+    """Yields (name, value, whether GPT-2's has it or ids are the same) of a tokenizer.json."""
+    model = tokenizer.get("model")
+    yield "model", model, isinstance(model, dict)
+    yield "model.type", model.get("type"), model.get("type", "BPE") == "BPE"
+    for name, kind in (("vocab", dict), ("merges", list)):
+        yield f"model.{name}", model.get(name), isinstance(model.get(name), kind)
+    for name in ("ignore_merges", "end_of_word_suffix", "dropout", "continuing_subword_prefix"):
+        yield f"model.{name}", model.get(name), not model.get(name)
+    yield "normalizer", tokenizer.get("normalizer"), not tokenizer.get("normalizer")
+    before = tokenizer.get("pre_tokenizer")
+    yield "pre_tokenizer", before, isinstance(before, dict) and before.get("type") == "ByteLevel"
+    # use_regex is missing in files from before there was any.
+    for name, value, needed in (("add_prefix_space", before.get("add_prefix_space"), False),
+                                ("use_regex", before.get("use_regex", True), True)):
+        yield f"pre_tokenizer.{name}", value, value is needed
+    after = tokenizer.get("post_processor")
+    yield "post_processor", after, after is None or not _adds_tokens(after)
+
+
+def _adds_tokens(processor):
+    """Whether a post_processor, or one of a sequence, changes the ids of a text."""
+    kind = processor.get("type") if isinstance(processor, dict) else None
+    if kind == "Sequence" and isinstance(processor.get("processors"), list):
+        return any(map(_adds_tokens, processor["processors"]))
+    if kind == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
+        single = processor.get("single")
+        return not isinstance(single, list) or [
+            isinstance(piece, dict) and "Sequence" in piece for piece in single] != [True]
+    return kind != "ByteLevel"  # which moves offsets alone
 
 
 def _added(folder, tokenizer, pieces):
