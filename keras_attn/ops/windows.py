@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 from keras import ops
 
 from keras_attn.ops.dropout import dropout as drop
@@ -56,6 +55,8 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     alone = isinstance(length, int) and length <= size * dilation
     if alone:  # no block has neighbours: no more than the queries and keys that there are
         size = max(-(-length // dilation), 1)
+    elif ops.is_tensor(length):  # a graph for all lengths: the neighbours may be of padding alone
+        size = _no_longer(size, (length + dilation - 1) // dilation)
     query = _scaled(query)
     real = ops.ones((1, length), "bool") if mask is None else as_mask(mask)
     places = _in_blocks(ops.arange(length, dtype="int32")[None, None, :, None], size, dilation)
@@ -65,8 +66,7 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     sides = range(0, 1) if alone else range(-1 if left else 0, 2 if right else 1)
     near = [_neighbours(x, sides) for x in (keys, values, reals, places)]
     seen = ops.logical_and(near[2] != 0, near[3] >= first)[..., 0]
-    band = ops.convert_to_tensor(_band(size, sides, left, right))
-    seen = ops.logical_and(seen[..., None, :], band)
+    seen = ops.logical_and(seen[..., None, :], _band(size, sides, left, right))
     parts = [(near[0], near[1], seen)]
     if random_blocks:
         chosen, valid = other_blocks(ops.shape(queries)[3], random_blocks, seed)
@@ -150,7 +150,8 @@ def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dro
     for length, r in zip((rows, columns), radius, strict=True):
         size = max(r, GRID_BLOCK)
         alone = isinstance(length, int) and length <= size
-        sizes.append(max(length, 1) if alone else size)
+        size = max(length, 1) if alone else size
+        sizes.append(_no_longer(size, length) if ops.is_tensor(length) else size)
         sides.append(range(0, 1) if alone else range(-1 if r else 0, 2 if r else 1))
     query = _scaled(query)
     real = ops.ones((1, rows, columns), "bool") if mask is None else as_mask(mask)
@@ -158,8 +159,8 @@ def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dro
         _in_grid_blocks(x, sizes)
         for x in (query, key, value, ops.cast(real, "int32")[:, None, ..., None]))
     keys, values, reals = (_grid_neighbours(x, sides) for x in (keys, values, reals))
-    bands = [_band(size, side, r, r) for size, side, r in zip(sizes, sides, radius, strict=True)]
-    seen = ops.logical_and(reals[..., 0][..., None, :] != 0, _grid_band(bands, sizes))
+    seen = ops.logical_and(
+        reals[..., 0][..., None, :] != 0, _grid_band(sizes, sides, radius))
     output = _attend(queries, [(keys, values, seen)], dropout, dropout_seed)
     # (B, H, Ny, Nx, Cy Cx, V) -> (B, H, Y, X, V)
     batch, heads, tall, wide, _, depth = ops.shape(output)
@@ -227,6 +228,11 @@ def _scaled(query):
     return query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
 
 
+def _no_longer(size, length):
+    """The smaller one, at least 1, where the length is known to the running graph alone."""
+    return ops.minimum(size, ops.maximum(length, 1))
+
+
 def _in_blocks(x, size, dilation):
     """`(B, H, T, K)` -> `(B, H, d, N, C, K)`, filled up with 0."""
     whole = size * dilation
@@ -262,8 +268,10 @@ def _shifted(x, side, axis):
 
 def _band(size, sides, left, right):
     """Boolean `(C, m C)`: which keys of a block and its neighbours a query sees."""
-    distance = (np.arange(len(sides) * size)[None] + sides[0] * size) - np.arange(size)[:, None]
-    return (-left <= distance) & (distance <= right)
+    # Computed where it is needed: as a constant it would be as large as a window squared.
+    places = ops.arange(len(sides) * size, dtype="int32") + sides[0] * size
+    distance = places[None] - ops.arange(size, dtype="int32")[:, None]
+    return ops.logical_and(-left <= distance, distance <= right)
 
 
 def _take_blocks(x, chosen):
@@ -291,7 +299,7 @@ def _attend(query, parts, dropout, seed):
     if dropout:
         weights = drop(weights, dropout, seed)
     weights = ops.cast(weights, parts[0][1].dtype)
-    ends = [*itertools.accumulate(key.shape[-2] for key, _, _ in parts[:-1]), None]
+    ends = [*itertools.accumulate(ops.shape(key)[-2] for key, _, _ in parts[:-1]), None]
     return sum(ops.matmul(weights[..., start:end], value)
                for start, end, (_, value, _) in zip([0, *ends], ends, parts, strict=False))
 
@@ -312,9 +320,12 @@ def _grid_neighbours(x, sides):
                             for down in sides[0] for aside in sides[1]], axis=-2)
 
 
-def _grid_band(bands, sizes):
-    """Boolean `(Cy Cx, m Cy Cx)` from those along rows and columns."""
-    down, aside = (band.reshape(size, -1, size) for band, size in zip(bands, sizes, strict=True))
-    # (Cy, my, Cy) and (Cx, mx, Cx) -> (Cy, Cx, my, mx, Cy, Cx)
-    both = down[:, None, :, None, :, None] & aside[None, :, None, :, None, :]
-    return ops.convert_to_tensor(both.reshape(sizes[0] * sizes[1], -1))
+def _grid_band(sizes, sides, radius):
+    """Boolean `(Cy Cx, m Cy Cx)`: which keys of a block and those around it a query sees."""
+    (tall, wide), across = sizes, len(sides[1])
+    query = ops.arange(tall * wide, dtype="int32")[:, None]
+    key = ops.arange(len(sides[0]) * across * tall * wide, dtype="int32")[None]
+    block = key // (tall * wide)
+    down = (block // across + sides[0][0]) * tall + key // wide % tall - query // wide
+    aside = (block % across + sides[1][0]) * wide + key % wide - query % wide
+    return ops.logical_and(ops.abs(down) <= radius[0], ops.abs(aside) <= radius[1])

@@ -168,6 +168,81 @@ def test_one_graph_takes_every_length(name):
             ops.convert_to_numpy(windowed_attention(*arrays, **window)), atol=1e-5)
 
 
+UNKNOWN = {
+    "window": lambda *x: windowed_attention(*x, 1000, 1000),
+    "causal": lambda *x: windowed_attention(*x, 1000, 0, causal=True),
+    "dilated, first": lambda *x: windowed_attention(*x, 40, 0, dilation=3, first=2),
+    "random": lambda *x: windowed_attention(*x, 40, 40, random_blocks=2, first=1),
+}
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_one_graph_takes_texts_shorter_than_the_window(name, jit_compile):
+    import tensorflow as tf
+
+    masks = {
+        "window": lambda length: window_mask(length, 1000, 1000),
+        "causal": lambda length: window_mask(length, 1000, 0, causal=True),
+        "dilated, first": lambda length: window_mask(length, 40, 0, dilation=3, first=2),
+        "random": lambda length: window_mask(length, 40, 40, random_blocks=2, first=1)}
+    shape = tf.TensorSpec((None, 3, None, 8), "float32")
+    function = tf.function(UNKNOWN[name], [shape] * 3, jit_compile=jit_compile)
+    for length in (1, 7, 333) if jit_compile else (0, 1, 7, 121, 333):
+        arrays = heads(length)
+        expected = scaled_dot_product_attention(*arrays, mask=masks[name](length))
+        np.testing.assert_allclose(function(*arrays), expected, atol=1e-5, err_msg=str(length))
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+def test_one_graph_takes_grids_smaller_than_the_rectangle():
+    import tensorflow as tf
+
+    function = tf.function(lambda *x: windowed_attention_2d(*x, (50, 2)),
+                           [tf.TensorSpec((None, 2, None, None, 4), "float32")] * 3)
+    for shape in (1, 1), (3, 7), (9, 13):
+        grids = [RANDOM.normal(size=(2, 2, *shape, 4)).astype("float32") for _ in range(3)]
+        lines = [x.reshape(2, 2, -1, 4) for x in grids]
+        expected = scaled_dot_product_attention(*lines, mask=grid_window_mask(*shape, (50, 2)))
+        np.testing.assert_allclose(
+            ops.reshape(function(*grids), lines[0].shape), expected, atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+def test_in_a_graph_for_all_lengths_memory_grows_with_length_times_window():
+    """The peak of memory of one process that attends forward and back."""
+    import subprocess
+    import sys
+
+    code = """
+import resource
+import tensorflow as tf
+from keras_attn.ops.windows import windowed_attention
+
+def step(window):
+    @tf.function(input_signature=[tf.TensorSpec((1, 2, None, 8))] * 3)
+    def differentiate(*x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(windowed_attention(*x, window, window) ** 2)
+        return tape.gradient(loss, x)
+    return differentiate
+
+x = [tf.random.normal((1, 2, 8192, 8)) for _ in range(3)]
+step(8)(*x)
+peaks = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]
+step(8192)(*[t[:, :, :100] for t in x])  # a window squared is 256 MB
+peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+step(64)(*x)  # the length squared, of two heads, is 512 MB
+peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(*((after - before) / 1024 for before, after in zip(peaks, peaks[1:])))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    wide, long = map(float, done.stdout.split())
+    assert wide < 60 and long < 200, done.stdout
+
+
 @pytest.mark.parametrize(("window", "message"), [
     ({"left": -1, "right": 1}, "left and right of 0 or more"),
     ({"left": 1, "right": 1, "dilation": 0}, "a dilation of 1 or more"),
