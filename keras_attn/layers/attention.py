@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
-from keras_attn.layers.scores.by_name import make_score, score_config
+from keras_attn.layers.parts import part_config
+from keras_attn.layers.scores.by_name import make_score
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.ops.attention import scaled_dot_product_attention
@@ -84,7 +85,7 @@ class Attention(keras.layers.Layer):
                 f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}")
         score_seed, self._dropout_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
-        self._score_config = score_config(score)
+        self._score_name = score if isinstance(score, str) else None
         self.units = units
         self.dropout = dropout
         self.causal_align = causal_align
@@ -150,5 +151,6 @@ class Attention(keras.layers.Layer):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
-        return {**super().get_config(), "score": self._score_config, "units": self.units,
-                "dropout": self.dropout, "causal_align": self.causal_align, "seed": self.seed}
+        return {**super().get_config(), "score": self._score_name or part_config(self.score),
+                "units": self.units, "dropout": self.dropout, "causal_align": self.causal_align,
+                "seed": self.seed}

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.scores.by_name import make_score, score_config
+from keras_attn.layers.parts import part_config
+from keras_attn.layers.scores.by_name import make_score
 from keras_attn.layers.seeds import split_seed
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -83,7 +84,7 @@ class HardAttention(keras.layers.Layer):
                 raise ValueError(f"{name} must be in [0, 1]. Received: {name}={share}")
         score_seed, self._draw_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
-        self._score_config = score_config(score)
+        self._score_name = score if isinstance(score, str) else None
         self.estimator = estimator
         self.units = units
         self.temperature = temperature
@@ -183,8 +184,9 @@ class HardAttention(keras.layers.Layer):
 
     def get_config(self):
         return {
-            **super().get_config(), "estimator": self.estimator, "score": self._score_config,
-            "units": self.units, "temperature": self.temperature,
+            **super().get_config(), "estimator": self.estimator,
+            "score": self._score_name or part_config(self.score), "units": self.units,
+            "temperature": self.temperature,
             "sample_probability": self.sample_probability,
             "baseline_momentum": self.baseline_momentum, "entropy_weight": self.entropy_weight,
             "seed": self.seed}

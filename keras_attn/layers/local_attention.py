@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.scores.by_name import make_score, score_config
+from keras_attn.layers.parts import part_config
+from keras_attn.layers.scores.by_name import make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -86,7 +87,7 @@ class LocalAttention(keras.layers.Layer):
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
         score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
-        self._score_config = score_config(score)
+        self._score_name = score if isinstance(score, str) else None
         self.window = window
         self.alignment = alignment
         self.units = units
@@ -169,8 +170,8 @@ class LocalAttention(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(), "window": self.window, "alignment": self.alignment,
-            "score": self._score_config, "units": self.units, "sigma": self.sigma,
-            "renormalize": self.renormalize, "dropout": self.dropout,
+            "score": self._score_name or part_config(self.score), "units": self.units,
+            "sigma": self.sigma, "renormalize": self.renormalize, "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}
 

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.cache import keep_value_mask
-from keras_attn.layers.scores.by_name import score_config
+from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 
 
@@ -62,14 +62,12 @@ class LuongAttention(keras.layers.Layer):
         if units < 1:
             raise ValueError(f"units must be positive. Received: units={units}")
         attention_seed, self._kernel_seed = split_seed(seed, 2)
-        self._attention_config = None if attention is None else score_config(attention)
-        if isinstance(attention, dict):
-            attention = keras.saving.deserialize_keras_object(attention)
-        self.attention = attention or Attention(
+        self._makes_attention = attention is None
+        self.attention = part(attention) or Attention(
             score, attention_units, dropout, seed=attention_seed, dtype=self.dtype_policy,
             name="attention")
         self.units = units
-        self._score_config = score_config(score)
+        self._score_name = score if isinstance(score, str) else None
         self.attention_units = attention_units
         self.activation = keras.activations.get(activation)
         self.dropout = dropout
@@ -116,9 +114,12 @@ class LuongAttention(keras.layers.Layer):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
+        own = self._makes_attention
         return {
-            **super().get_config(), "units": self.units, "score": self._score_config,
-            "attention_units": self.attention_units, "attention": self._attention_config,
+            **super().get_config(), "units": self.units,
+            "score": self.attention.get_config()["score"] if own else self._score_name,
+            "attention_units": self.attention_units,
+            "attention": None if own else part_config(self.attention),
             "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
@@ -132,9 +133,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_dim = output_dim
         self.dropout = dropout
         self.causal_align = causal_align
-        if isinstance(position, dict):
-            position = keras.saving.deserialize_keras_object(position)
-        self.position = _checked_position(position, num_heads)
+        self.position = _checked_position(part(position), num_heads)
         self.seed = seed
         self.supports_masking = True
 
@@ -263,14 +262,6 @@ class MultiHeadAttention(keras.layers.Layer):
             return None
         return self.position(query, key, offset=start)
 
-    def _position_config(self):
-        if self.position is None:
-            return None
-        # Keras marks as shared what it serializes a second time, and loses the mark of the first:
-        # without this each layer of a file would get a position of its own.
-        keras.saving.serialize_keras_object(self.position)
-        return keras.saving.serialize_keras_object(self.position)
-
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
@@ -284,7 +275,7 @@ class MultiHeadAttention(keras.layers.Layer):
             **self.heads.get_config(),
             "dropout": self.dropout,
             "causal_align": self.causal_align,
-            "position": self._position_config(),
+            "position": part_config(self.position),
             "initial_shifts": self.heads.initial_shifts,
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }

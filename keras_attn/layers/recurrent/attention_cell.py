@@ -6,8 +6,8 @@ from keras import ops
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.memory import attend, by_source, prepare
-from keras_attn.layers.recurrent.parts import part, part_config
 from keras_attn.layers.scores.additive_score import AdditiveScore
 
 ORDERS = "attend_last", "attend_first"

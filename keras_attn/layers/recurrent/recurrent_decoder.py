@@ -5,7 +5,7 @@ import contextlib
 import keras
 from keras import ops
 
-from keras_attn.layers.recurrent.parts import part, part_config
+from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.products import linear

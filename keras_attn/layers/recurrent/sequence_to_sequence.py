@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.recurrent.parts import part, part_config
+from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 

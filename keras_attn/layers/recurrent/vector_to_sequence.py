@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.recurrent.parts import part, part_config
+from keras_attn.layers.parts import part, part_config
 
 FEEDS = "first", "every"
 

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.layers.parts import part
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.scores.bilinear_score import BilinearScore
 from keras_attn.layers.scores.concat_score import ConcatScore
@@ -31,21 +32,13 @@ def make_score(score, units=None, seed=None, dtype=None):
     Raises:
         ValueError: If there is no such score.
     """
-    if isinstance(score, dict):
-        return keras.saving.deserialize_keras_object(score)
+    score = part(score)
     if isinstance(score, keras.layers.Layer):
         return score
     if score not in SCORES:
         raise ValueError(f"score must be a layer or one of {', '.join(SCORES)}. "
                          f"Received: score={score!r}")
     return SCORES[score](units, seed=seed, dtype=dtype, name="score")
-
-
-def score_config(score):
-    """What `get_config` holds of a score: its name, or the layer's config before it was built."""
-    if isinstance(score, keras.layers.Layer):
-        return keras.saving.serialize_keras_object(score)
-    return score
 
 
 def _without_seed(layer, seed, **kwargs):

@@ -2,8 +2,8 @@
 
 import keras
 
+from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
-from keras_attn.layers.recurrent.parts import part
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,

@@ -5,9 +5,8 @@ import keras
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
-from keras_attn.layers.recurrent.parts import part
-from keras_attn.layers.scores.by_name import score_config
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,
@@ -105,7 +104,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         self.cell = cell
         self.bidirectional = bidirectional
         self.attention = attention
-        self.score = score
+        self.score = part(score)  # a layer, or its name
         self.attention_units = attention_units
         self.window = window
         self.input_feeding = input_feeding
@@ -188,7 +187,8 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             "target_vocabulary_size": self.target_vocabulary_size,
             "num_layers": self.num_layers, "cell": self.cell,
             "bidirectional": self.bidirectional, "attention": self.attention,
-            "score": score_config(self.score), "attention_units": self.attention_units,
+            "score": self.score if isinstance(self.score, str) else part_config(self.score),
+            "attention_units": self.attention_units,
             "window": self.window, "input_feeding": self.input_feeding,
             "dropout": self.dropout, "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],
             "level": decoder["level"], "label_smoothing": self.label_smoothing,

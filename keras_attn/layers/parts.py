@@ -15,6 +15,9 @@ def part_config(layer):
     """
     if layer is None:
         return None
+    # Keras marks as shared what it serializes a second time, and loses the mark of the first:
+    # without this each layer of a file would get a part of its own.
+    keras.saving.serialize_keras_object(layer)
     config = keras.saving.serialize_keras_object(layer)
     config.pop("build_config", None)
     return config
