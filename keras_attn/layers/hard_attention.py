@@ -135,14 +135,17 @@ class HardAttention(keras.layers.Layer):
         if self.estimator == "gumbel":
             relaxed = masked_softmax(noisy / self.temperature, mask)
             return drawn + (relaxed - ops.stop_gradient(relaxed)), drawn
-        chance = keras.random.uniform((*ops.shape(logits)[:2], 1), seed=self.seed_generator)
+        chance = self._uniform((*ops.shape(logits)[:2], 1))
         sampled = chance < self.sample_probability
         return ops.where(sampled, drawn, soft), ops.where(sampled, drawn, 0.0)
 
     def _gumbel(self, shape):
-        uniform = keras.random.uniform(shape, seed=self.seed_generator)
+        uniform = self._uniform(shape)
         # Neither end may be met: an infinite logit alone in its row would be NaN in a softmax.
         return -ops.log(-ops.log(ops.clip(uniform, 1e-20, 1.0 - 1e-7)))
+
+    def _uniform(self, shape):
+        return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
 
     def reinforce_loss(self, log_likelihood, draws, update_baseline=True):
         """Loss whose gradient is that of the expected log-likelihood, by its sign.

@@ -5,8 +5,11 @@ import contextvars
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_attn.ops.dropout import dropout
+
+HALF = "float16", "bfloat16"
 
 _INSTEAD = contextvars.ContextVar("instead", default=None)
 
@@ -29,7 +32,7 @@ def split_seed(seed, number, stream=0):
 
 
 def seeded_initializer(initializer, seed):
-    """Copy of an initializer with a seed of its own.
+    """Copy of an initializer with a seed of its own, that draws in float32 for half precision.
 
     One initializer used for two weights of one shape gives them the same
     values, so every weight needs a copy.
@@ -44,19 +47,23 @@ def seeded_initializer(initializer, seed):
     config = initializer.get_config()
     if config.get("seed", 0) is None:
         config["seed"] = seed
-    initializer = type(initializer).from_config(config)
-    return _Postponed(initializer) if _INSTEAD.get() else initializer
+    return _Seeded(type(initializer).from_config(config))
 
 
 @keras.saving.register_keras_serializable("keras_attn")
-class _Postponed(keras.initializers.Initializer):
-    """An initializer that another stands in for inside `initialized_by`: layers keep theirs."""
+class _Seeded(keras.initializers.Initializer):
+    """Draws in float32 for half precision; inside `initialized_by` another stands in for it."""
 
     def __init__(self, initializer):
         self.initializer = keras.initializers.get(initializer)
 
     def __call__(self, shape, dtype=None):
-        return (_INSTEAD.get() or self.initializer)(shape, dtype=dtype)
+        if instead := _INSTEAD.get():
+            return instead(shape, dtype=dtype)
+        # No QR decomposition, which orthogonal ones take, knows bfloat16.
+        half = dtype is not None and keras.backend.standardize_dtype(dtype) in HALF
+        drawn = self.initializer(shape, dtype="float32" if half else dtype)
+        return ops.cast(drawn, dtype) if half else drawn
 
     def get_config(self):
         return {"initializer": keras.initializers.serialize(self.initializer)}

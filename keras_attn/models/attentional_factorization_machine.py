@@ -107,13 +107,13 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     def call(self, inputs, training=None):
         ids, mask = inputs["feature_ids"], as_mask(inputs.get("padding_mask"), "padding_mask")
         values = inputs.get("feature_values")
-        values = ops.ones(ops.shape(ids)) if values is None else ops.cast(values, "float32")
+        values = ops.cast(1.0 if values is None else values, "float32")
         if mask is not None:
             values = ops.where(mask, values, 0.0)
         # (B, F, D) and (B, F, 1)
-        factors, terms = (ops.take(table, ids, axis=0) * values[..., None]
+        factors, terms = (ops.cast(ops.take(table, ids, axis=0), "float32") * values[..., None]
                           for table in (self.embedding, self.weight))
-        linear, found = self.bias + ops.sum(terms, axis=1), {}
+        linear, found = ops.cast(self.bias, "float32") + ops.sum(terms, axis=1), {}
         if self.interaction is None:
             # The sum over pairs by lemma 3.1.
             pairs = 0.5 * (ops.square(ops.sum(factors, axis=1))
@@ -125,7 +125,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         pairs = drop(ops.cast(pairs, "float32"), self.shares["dropout"], self.seed_generator,
                      training)
         projected = (ops.sum(pairs, axis=-1, keepdims=True) if self.interaction is None
-                     else ops.matmul(pairs, self.projection))
+                     else ops.matmul(pairs, ops.cast(self.projection, "float32")))
         return {"logits": linear + projected, **found}
 
     def loss_weights(self, batch):

@@ -374,3 +374,15 @@ def test_lstmn_leaves_nothing_of_padding_on_its_tape_and_forgets_the_oldest():
     found = ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(mask > 0)))
     expected = lstmn(weights_of(layer), x, mask, window=2)
     np.testing.assert_allclose(found[mask > 0], expected[mask > 0], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_in_half_precision_begin_as_those_of_float32_rounded(dtype):
+    pair = [BahdanauDecoderCell(4, seed=3, dtype=dtype) for dtype in (dtype, "float32")]
+    for cell in pair:
+        cell.build((None, 5), (None, None, 6))
+    for half, full in zip(*(cell.weights for cell in pair), strict=True):
+        assert half.dtype == dtype
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(ops.cast(half, "float32")),
+            ops.convert_to_numpy(ops.cast(ops.cast(full, dtype), "float32")), half.path)

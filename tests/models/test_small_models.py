@@ -149,12 +149,13 @@ def test_every_weight_learns_and_two_seeds_differ(name):
     assert not all(same)
 
 
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])
 @every_model
-def test_half_precision_is_near(name):
+def test_half_precision_is_near(name, dtype):
     model, data = made(name)
     batch = {k: x[:4] for k, x in data.items()}
     wanted = outputs_of(model, batch)
-    half, _ = made(name, dtype="mixed_bfloat16")
+    half, _ = made(name, dtype=dtype)
     half.build()
     half.set_weights(model.get_weights())
     for key, value in outputs_of(half, batch).items():

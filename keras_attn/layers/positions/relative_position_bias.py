@@ -86,7 +86,7 @@ class RelativePositionBias(keras.layers.Layer):
         start = 0
         if self.bidirectional:
             buckets //= 2
-            start = ops.where(ahead > 0, buckets, 0)
+            start = ops.cast(ahead > 0, "int32") * buckets
             distance = ops.abs(ahead)
         else:
             distance = ops.maximum(-ahead, 0)

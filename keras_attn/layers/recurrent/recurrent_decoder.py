@@ -167,8 +167,9 @@ class RecurrentDecoder(keras.layers.Layer):
         if isinstance(ratio, (int, float)) and ratio <= 0:
             forced = ops.zeros(shape, "bool")
         else:
-            forced = keras.random.uniform(shape, seed=self.draw_generator) < ratio
-        forced = ops.logical_or(forced, ops.arange(length) == 0)
+            chance = keras.random.uniform(shape, dtype="float32", seed=self.draw_generator)
+            forced = chance < ratio
+        forced = ops.logical_or(forced, ops.arange(length, dtype="int32") == 0)
         sequence = ops.stack([target_ids, ops.cast(forced, "int32")], axis=-1)
 
         def step(x, carried):

@@ -65,7 +65,9 @@ class LocationScore(keras.layers.Layer):
                              f"Received: key.shape={tuple(key.shape)}")
         scores = ops.matmul(query, self.kernel)
         # A slice of unknown length would end at max_length, in its shape too.
-        return scores[..., :length] if known else ops.take(scores, ops.arange(length), axis=-1)
+        if known:
+            return scores[..., :length]
+        return ops.take(scores, ops.arange(length, dtype="int32"), axis=-1)
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])

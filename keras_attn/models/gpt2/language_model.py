@@ -56,7 +56,7 @@ class GPT2LanguageModel(Task, keras.Model):
         rows = (-1, self.backbone.vocabulary_size)
         labels, shape = self._labels(inputs), ops.shape(inputs["token_ids"])
         errors, found = cross_entropy_and_hits(
-            ops.reshape(labels, (-1,)), ops.reshape(products, rows), ops.zeros(rows[1:]),
+            ops.reshape(labels, (-1,)), ops.reshape(products, rows), ops.zeros(rows[1:], "float32"),
             ops.reshape(logits, rows))
         return {**outputs, "logits": logits, "errors": ops.reshape(errors, shape),
                 "hits": ops.reshape(found, shape)}
