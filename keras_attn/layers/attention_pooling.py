@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.masks import row_mask
+from keras_attn.ops.products import widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 SCORES = "context", "linear", "query"
@@ -108,14 +109,14 @@ class AttentionPooling(keras.layers.Layer):
 
     def _logits(self, inputs, query):
         # (B, T, D) x (D, U) -> (B, T, U) -> (B, T)
-        hidden = ops.matmul(inputs, self.kernel)
+        hidden = ops.matmul(*widened(inputs, self.kernel))
         if self.bias is not None:
-            hidden = hidden + self.bias
+            hidden = hidden + ops.cast(self.bias, hidden.dtype)
         hidden = self.activation(hidden)
         if self.score == "linear":
             return hidden[..., 0]
-        query = self.context if query is None else ops.cast(query, hidden.dtype)[..., None]
-        return ops.matmul(hidden, query)[..., 0]
+        query = self.context if query is None else query[..., None]
+        return ops.matmul(hidden, ops.cast(query, hidden.dtype))[..., 0]
 
     def compute_mask(self, inputs, previous_mask):
         return None

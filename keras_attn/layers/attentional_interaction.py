@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.products import widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
@@ -90,16 +91,20 @@ class AttentionalInteraction(keras.layers.Layer):
 
     def call(self, inputs, mask=None, return_attention_scores=False, training=None):
         # (B, F, D) -> (B, P, D)
-        products = ops.multiply(*(ops.take(inputs, side, axis=1) for side in self.pairs))
+        features, = widened(inputs)
+        products = ops.multiply(*(ops.take(features, side, axis=1) for side in self.pairs))
         mask = as_mask(mask)
         if mask is not None:
             mask = ops.logical_and(*(ops.take(mask, side, axis=1) for side in self.pairs))
             products = ops.where(mask[..., None], products, 0)
         # (B, P, D) x (D, A) -> (B, P, A) -> (B, P)
-        hidden = ops.relu(ops.matmul(products, self.kernel) + self.bias)
-        weights = masked_softmax(ops.matmul(hidden, self.vector)[..., 0], mask)
+        kernel, bias, vector = (
+            ops.cast(x, products.dtype) for x in (self.kernel, self.bias, self.vector))
+        hidden = ops.relu(ops.matmul(products, kernel) + bias)
+        weights = masked_softmax(ops.matmul(hidden, vector)[..., 0], mask)
         output = weighted_average(weights[:, None], products, self.dropout if training else 0.0,
                                   self.seed_generator)[:, 0]
+        output = ops.cast(output, inputs.dtype)
         return (output, ops.cast(weights, inputs.dtype)) if return_attention_scores else output
 
     def compute_mask(self, inputs, previous_mask):

@@ -7,6 +7,7 @@ from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
+from keras_attn.ops.products import widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.ops.windows import window_mask
 
@@ -121,7 +122,7 @@ class MixedAttention(keras.layers.Layer):
         near = window_mask(length, self.window, self.window)
         scale = ops.cast(self.heads.key_dim**-0.5, key.dtype)
         # (B, H, T, K) x (B, H, T, K) -> (B, H, T, T)
-        logits = ops.matmul(projected["query"] * scale, ops.swapaxes(key, -1, -2))
+        logits = ops.matmul(*widened(projected["query"] * scale, ops.swapaxes(key, -1, -2)))
         weights = self._mixed(query, logits, mask, near)
         output = self.heads.output(weighted_average(
             weights, value, self.dropout if training else 0.0, self.seed_generator))

@@ -8,7 +8,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.positions import sinusoidal_positions
-from keras_attn.ops.products import linear
+from keras_attn.ops.products import linear, widened
 from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
@@ -165,10 +165,9 @@ class RelativeAttention(keras.layers.Layer):
                 tables = ops.transpose(tables, (1, 0, 2))
         # (T + S - 1, K) of all heads, or (H, T + S - 1, K)
         product = linear if len(tables.shape) == 2 else ops.matmul
-        # Before the products, which could pass what float16 holds.
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
-        by_key = ops.matmul(content * scale, key)
-        by_place = by_pair(product(places * scale, ops.swapaxes(tables, -1, -2)))
+        by_key = ops.matmul(*widened(content * scale, key))
+        by_place = by_pair(product(*widened(places * scale, ops.swapaxes(tables, -1, -2))))
         return ops.cast(by_key, "float32") + ops.cast(by_place, "float32")
 
     def _of_distances(self, table, length, keys):

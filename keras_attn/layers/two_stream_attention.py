@@ -7,7 +7,7 @@ from keras_attn.layers.heads import Heads
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.positions import sinusoidal_positions
-from keras_attn.ops.products import linear
+from keras_attn.ops.products import linear, widened
 from keras_attn.ops.relative import by_pair, distances_of_pairs
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
@@ -169,13 +169,13 @@ class TwoStreamAttention(keras.layers.Layer):
         return of_pairs
 
     def _attend(self, query, heads, tables, of_pairs, different, mask, seed_generator, training):
-        # Before the products, which could pass what float16 holds.
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
         # The query is used once: TensorFlow may sum three gradients in another order each time.
         biases = ops.stack([ops.cast(bias, query.dtype)[:, None] for bias in (
             self.content_bias, self.position_bias, self.segment_bias)])
         by_content, by_place, by_segment = ops.unstack((query + biases[:, None]) * scale, num=3)
-        logits = ops.cast(ops.matmul(by_content, ops.swapaxes(heads["key"], -1, -2)), "float32")
+        logits = ops.matmul(*widened(by_content, ops.swapaxes(heads["key"], -1, -2)))
+        logits = ops.cast(logits, "float32")
         logits = logits + ops.cast(of_pairs(_of_heads(by_place, tables)), "float32")
         if different is not None:
             table = ops.transpose(ops.cast(self.segment_table, query.dtype), (1, 2, 0))
@@ -209,6 +209,7 @@ def _one_or_all(found, with_weights):
 
 def _of_heads(x, matrices):
     """`(B, H, T, K) x (H, K, N)`, or `(B, H, K, N)`."""
+    x, matrices = widened(x, matrices)
     if len(matrices.shape) == 3 and matrices.shape[0] == 1:
         return linear(x, matrices[0])
     return ops.matmul(x, matrices)

@@ -93,11 +93,14 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         self.bias = self.add_weight(name="bias", shape=(1,), initializer="zeros", autocast=False)
         self.interaction = None
         if self.has_attention:
+            # Products of features and their average may pass 65,504, where float16 ends.
+            narrow = self.compute_dtype == "float16"
             self.interaction = AttentionalInteraction(
                 self.sizes["attention_units"], self.shares["attention_dropout"],
                 kernel_regularizer=keras.regularizers.L2(self.attention_l2)
                 if self.attention_l2 else None,
-                seed=attention_seed, dtype=self.dtype_policy, name="interaction")
+                seed=attention_seed, dtype="float32" if narrow else self.dtype_policy,
+                name="interaction")
             self.interaction.build((None, self.sizes["num_fields"], depth))
             self.projection = self.add_weight(
                 name="projection", shape=(depth, 1), initializer="ones", autocast=False)
@@ -120,8 +123,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
                            - ops.sum(ops.square(factors), axis=1))
         else:
             pairs, found["attention"] = self.interaction(
-                ops.cast(factors, self.compute_dtype), mask=mask, training=training,
-                return_attention_scores=True)
+                factors, mask=mask, training=training, return_attention_scores=True)
         pairs = drop(ops.cast(pairs, "float32"), self.shares["dropout"], self.seed_generator,
                      training)
         projected = (ops.sum(pairs, axis=-1, keepdims=True) if self.interaction is None

@@ -7,6 +7,7 @@ from keras_attn.ops import kernels
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
+from keras_attn.ops.products import widened
 from keras_attn.ops.weights import softmax
 
 # From so many logits of a head on, no more than a block of them exists at a time; on JAX and
@@ -38,8 +39,8 @@ def scaled_dot_product_attention(
 ):
     """Average of the values, weighted by how well their keys match the query.
 
-    `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32.
-    A query that may attend to no key gets weights 0 and output 0.
+    `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32; the logits of
+    float16 too. A query that may attend to no key gets weights 0 and output 0.
 
     Long inputs of static length are worked on in blocks, in memory that grows with T + S, if
     neither bias nor dropout nor scores are wanted; on PyTorch by its fused kernel. Gradients of
@@ -113,7 +114,7 @@ def scaled_dot_product_attention(
     attending = _attending(mask, query_mask)
 
     # (..., T, K) x (..., S, K) -> (..., T, S)
-    logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
+    logits = ops.matmul(*widened(query, ops.swapaxes(key, -1, -2)))
     logits = ops.cast(logits, "float32")
     if bias is not None:
         logits = logits + ops.cast(bias, "float32")

@@ -1,5 +1,6 @@
 """How functions with matrix products are called so that they are fast."""
 
+import keras
 from keras import ops
 
 from keras_attn.ops import kernels
@@ -45,6 +46,12 @@ def linear(x, kernel, bias=None):
         return rows if bias is None else ops.add(rows, bias)
 
     return by_rows(product, x)
+
+
+def widened(*tensors):
+    """Those of float16 in float32: their product may pass 65,504, where float16 ends."""
+    return [ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "float16" else x
+            for x in tensors]
 
 
 def keep_products(function):

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.products import widened
 from keras_attn.ops.weights import masked_softmax
 
 # A block has at least so many queries, else its products of matrices are too small to be fast.
@@ -288,7 +289,7 @@ def _attend(query, parts, dropout, seed):
         query: `(…, C, K)`, scaled.
         parts: List of keys `(…, S, K)`, values `(…, S, V)` and masks `(…, C or 1, S)`.
     """
-    logits = [ops.matmul(query, ops.swapaxes(key, -1, -2)) for key, _, _ in parts]
+    logits = [ops.matmul(*widened(query, ops.swapaxes(key, -1, -2))) for key, _, _ in parts]
     masks = [ops.broadcast_to(mask, ops.shape(x))
              for x, (_, _, mask) in zip(logits, parts, strict=True)]
     logits, masks = ops.concatenate(logits, axis=-1), ops.concatenate(masks, axis=-1)

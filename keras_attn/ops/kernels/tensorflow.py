@@ -127,6 +127,8 @@ class _Blocks:
 
     def _logits(self, q, k, i, j):
         """float32 logits of a block."""
+        if q.dtype == tf.float16:  # products may pass 65,504, where it ends
+            q, k = tf.cast(q, tf.float32), tf.cast(k, tf.float32)
         logits = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32)
         if self.offset is None and self.mask is None and self.keys % self.columns == 0:
             return logits
