@@ -231,6 +231,18 @@ def test_weights_and_constants_may_be_of_any_precision(name, floatx):
         assert [x.shape for x in learning] == [x.shape for x in found]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_in_half_precision_begin_as_those_of_float32_rounded(dtype):
+    pair = [layers.BahdanauDecoderCell(4, seed=3, dtype=dtype) for dtype in (dtype, "float32")]
+    for cell in pair:
+        cell.build((None, 5), (None, None, 6))
+    for half, full in zip(*(cell.weights for cell in pair), strict=True):
+        assert half.dtype == dtype
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(ops.cast(half, "float32")),
+            ops.convert_to_numpy(ops.cast(ops.cast(full, dtype), "float32")), half.path)
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in RECURRENT | FEATURES])
 def test_no_step_at_all_gives_nothing_or_zero(name):
     make, inputs_of = CASES[name]

@@ -120,21 +120,29 @@ def luong(w, target_ids, memory, memory_mask, layers=("lstm",), feeding=True, al
     return weights if alignments else logits
 
 
-def attend_first(w, target_ids, memory, memory_mask):
-    """A GRU of Keras, told what its state before finds by an additive score."""
-    def step(h, x):
-        hidden = np.tanh((h @ w["cell/attention/score/query_kernel"])[:, None]
+def gru(w, name, x, h):
+    """Of Keras, with its two biases."""
+    given, own = w[f"{name}/bias"]
+    xz, xr, xh = np.split(x @ w[f"{name}/kernel"] + given, 3, axis=1)
+    hz, hr, hh = np.split(h @ w[f"{name}/recurrent_kernel"] + own, 3, axis=1)
+    z = sigmoid(xz + hz)
+    return z * h + (1 - z) * np.tanh(xh + sigmoid(xr + hr) * hh)
+
+
+def attend_first(w, target_ids, memory, memory_mask, layers=("gru",), first=None):
+    """GRUs of Keras, told what the highest one's state before finds by an additive score."""
+    def step(states, x):
+        hidden = np.tanh((states[-1] @ w["cell/attention/score/query_kernel"])[:, None]
                          + memory @ w["cell/attention/score/key_kernel"])
         a = softmax((hidden @ w["cell/attention/score/vector"])[..., 0], memory_mask > 0)
-        x = np.concatenate([x, np.einsum("bs,bsd->bd", a, memory)], axis=1)
-        given, own = w["cell/gru/bias"]
-        xz, xr, xh = np.split(x @ w["cell/gru/kernel"] + given, 3, axis=1)
-        hz, hr, hh = np.split(h @ w["cell/gru/recurrent_kernel"] + own, 3, axis=1)
-        z = sigmoid(xz + hz)
-        h = z * h + (1 - z) * np.tanh(xh + sigmoid(xr + hr) * hh)
-        return h, h @ w["output_kernel"]
+        x, new = np.concatenate([x, np.einsum("bs,bsd->bd", a, memory)], axis=1), []
+        for name, h in zip(layers, states, strict=True):
+            x = gru(w, f"cell/{name}", x, h)
+            new.append(x)
+        return new, x @ w["output_kernel"]
 
-    return run_steps(step, np.zeros((len(memory), U)), w["embedding"][target_ids])[0]
+    first = [np.zeros((len(memory), U))] * len(layers) if first is None else first
+    return run_steps(step, first, w["embedding"][target_ids])[0]
 
 
 def bahdanau_cell(dtype=None, **kwargs):
@@ -148,9 +156,10 @@ def luong_cell(dtype=None, layers=("lstm",), **kwargs):
                          name="cell", **kwargs)
 
 
-def first_cell(dtype=None):
+def first_cell(dtype=None, layers=("gru",)):
+    cells = [keras.layers.GRUCell(U, dtype=dtype, name=name) for name in layers]
     return AttentionCell(
-        keras.layers.GRUCell(U, dtype=dtype, name="gru"),
+        cells[0] if len(cells) == 1 else keras.layers.StackedRNNCells(cells, name="stack"),
         Attention("additive", A, seed=3, dtype=dtype, name="attention"), "attend_first",
         dtype=dtype, name="cell")
 
@@ -209,6 +218,18 @@ def test_stacked_cells_feed_the_lowest_and_ask_with_the_highest():
     weights = {name.replace("cell/stack/", "cell/"): w for name, w in weights_of(layer).items()}
     np.testing.assert_allclose(run(layer, INPUTS), luong(weights, **INPUTS, layers=layers),
                                1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("first", [None, [normal(2, U, seed=s) for s in (4, 5)]],
+                         ids=["nested", "flat"])
+def test_stacked_cells_that_attend_first_ask_with_the_highest(first):
+    layers = "low", "high"
+    layer = decoder(lambda dtype: first_cell(dtype, layers))
+    randomize(layer, INPUTS)
+    weights = {name.replace("cell/stack/", "cell/"): w for name, w in weights_of(layer).items()}
+    found = layer(**INPUTS, initial_state=first)[0]
+    np.testing.assert_allclose(ops.convert_to_numpy(found), attend_first(
+        weights, **INPUTS, layers=layers, first=first), 1e-5, 1e-5)
 
 
 def test_without_feeding_one_pass_of_attention_gives_what_steps_give():
@@ -374,15 +395,3 @@ def test_lstmn_leaves_nothing_of_padding_on_its_tape_and_forgets_the_oldest():
     found = ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(mask > 0)))
     expected = lstmn(weights_of(layer), x, mask, window=2)
     np.testing.assert_allclose(found[mask > 0], expected[mask > 0], 1e-5, 1e-5)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_weights_in_half_precision_begin_as_those_of_float32_rounded(dtype):
-    pair = [BahdanauDecoderCell(4, seed=3, dtype=dtype) for dtype in (dtype, "float32")]
-    for cell in pair:
-        cell.build((None, 5), (None, None, 6))
-    for half, full in zip(*(cell.weights for cell in pair), strict=True):
-        assert half.dtype == dtype
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(ops.cast(half, "float32")),
-            ops.convert_to_numpy(ops.cast(ops.cast(full, dtype), "float32")), half.path)

@@ -130,8 +130,10 @@ class AttentionCell(keras.layers.Layer):
     def call(self, inputs, states, memory, index=0, training=None):
         own = states["cell"]
         if self.attention is not None and self.order == "attend_first":
-            first = own[-1] if keras.tree.is_nested(own[-1]) else own
-            attended, weights = self._attend(first[0][:, None], memory, index, training)
+            # The states of a stack may be one tensor or a list for each of its cells.
+            top = own[-1] if len(getattr(self.cell, "cells", ())) > 1 else own
+            top = keras.tree.flatten(top)[0]
+            attended, weights = self._attend(top[:, None], memory, index, training)
             output, own = self.cell(ops.concatenate([inputs, attended[:, 0]], axis=-1), own)
             return {"output": output, "weights": weights[:, 0]}, {"cell": own}
         if not self._feeds:
