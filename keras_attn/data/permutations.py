@@ -80,24 +80,27 @@ class PermutationExamples:
         rows = order[start:stop]
         begin = rows * self._text
         size = np.minimum(len(stream) - begin, self._text)
-        backwards = (rows % 2 == 1) & self.bidirectional
+        backwards = self._backwards(rows)
         first = np.minimum(size, self._first)
 
         column = np.arange(self.length)
         a, b = first[:, None], size[:, None]  # where A ends, and B without the <sep> between
-        place = np.where(column < a, column, column - 1)
         in_a, in_b = column < a, (column > a) & (column <= b)
-        places = self._places(begin[:, None], size[:, None], place, backwards[:, None])
-        elsewhere = (other[rows] * self._text)[:, None]  # whole rows, as these are
-        places = np.where(in_b, self._places(elsewhere, size[:, None], place, backwards[:, None]),
-                          places)
+        # B is cut as in the row that it is from; rows that exchange theirs are whole.
+        begin_a = begin + np.where(backwards, size - first, 0)
+        begin_b = other[rows] * self._text
+        begin_b += np.where(self._backwards(other[rows]), 0, first)
+        flipped = backwards[:, None]
+        places = np.where(
+            in_a, begin_a[:, None] + np.where(flipped, a - 1 - column, column),
+            begin_b[:, None] + np.where(flipped, b - column, column - a - 1))
         marks = np.where(column == b + 2, self._tokenizer.cls_id, self._tokenizer.sep_id)
         marks = np.where(column > b + 2, self._tokenizer.pad_id, marks)
         ids = np.where(in_a | in_b, np.take(stream, places, mode="clip"), marks).astype(np.int32)
         real = column <= b + 2
         batch = {"token_ids": ids, "padding_mask": real.astype(np.int32),
                  "segment_ids": ((column > a).astype(np.int32) + (column > b + 1)) * real}
-        batch |= self._told(ids, size + 3, epoch, shard, start)
+        batch |= self._told(ids, size + 3, backwards, epoch, shard, start)
         if self.bidirectional:
             batch["reversed_rows"] = backwards
         if self.memory:
@@ -105,13 +108,21 @@ class PermutationExamples:
         return {name: array if array.dtype == np.float32 else array.astype(np.int32)
                 for name, array in batch.items()}
 
-    def _places(self, begin, size, place, backwards):
-        return begin + np.where(backwards, size - 1 - place, place)
+    def _backwards(self, rows):
+        return (rows % 2 == 1) & self.bidirectional
 
-    def _told(self, ids, tokens, epoch, shard, first_row):
+    def _told(self, ids, tokens, backwards, epoch, shard, first_row):
         """Which tokens are told, and in which order."""
         epoch = 0 if self.exact else epoch
-        told = self._masker(ids, tokens, epoch_seed(self.seed, epoch, _TARGETS, shard), first_row)
+        # Words are found from left to right, so in the order of the text.
+        column, tokens_of = np.arange(self.length), tokens[:, None]
+        mirrored = np.where(backwards[:, None] & (column < tokens_of), tokens_of - 1 - column,
+                            column)
+        told = self._masker(np.take_along_axis(ids, mirrored, axis=1), tokens,
+                            epoch_seed(self.seed, epoch, _TARGETS, shard), first_row)
+        told["mask_positions"] = np.where(
+            told["mask_weights"] > 0,
+            np.take_along_axis(mirrored, told["mask_positions"], axis=1), 0)
         del told["token_ids"]  # hidden there, which the query stream does instead
         ranked = np.isin(ids, (self._tokenizer.cls_id, self._tokenizer.sep_id))
         row, slot = np.nonzero(told["mask_weights"])

@@ -71,16 +71,21 @@ def test_rows_of_an_evaluation_are_the_text_in_its_order(folder, bidirectional):
             assert rows["reversed_rows"][number] == odd
 
 
-def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_others(folder):
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_each_token_is_in_one_row_of_an_epoch_and_half_of_the_second_parts_are_others(
+        folder, bidirectional):
     own = [TOKENIZER.eod_id] + [token for stream in streams(folder) for token in stream]
-    examples, rows = all_rows(folder, seed=4)
+    examples, rows = all_rows(folder, seed=4, bidirectional=bidirectional)
     found = [parts(row) for row in rows["token_ids"]]
     texts = sorted(token for pair in found for part in pair for token in part)
     assert texts == sorted(own[1:])
+    if bidirectional:
+        found = [(b[::-1], a[::-1]) if backwards else (a, b)
+                 for (a, b), backwards in zip(found, rows["reversed_rows"], strict=True)]
     text = " ".join(map(str, [t for shard in read_index(folder)["shards"] for t in
                               read_shard(f"{folder}/{shard['file']}").ids.tolist()]))
     follows = np.mean([" ".join(map(str, a[-3:] + b[:3])) in text for a, b in found
-                       if EOD not in a[-3:] + b[:3] and len(b) > 2])
+                       if EOD not in a[-3:] + b[:3] and min(len(a), len(b)) > 2])
     assert 0.3 < follows < 0.75
     later = examples.rows(examples.num_examples, 2 * examples.num_examples)
     assert (later["token_ids"] != rows["token_ids"]).any()
@@ -106,6 +111,27 @@ def test_a_share_is_told_and_with_the_marks_in_an_order_all_else_is_context(fold
     orders = [np.argsort(ranks[rows["mask_positions"][n][:3]]).tolist()
               for n, ranks in enumerate(rows["permutation_ranks"])]
     assert len(set(map(tuple, orders))) == 6  # all orders of three occur
+
+
+def test_spans_are_whole_words_in_either_direction(folder):
+    _, rows = all_rows(folder, fraction=0.3, bidirectional=True, seed=2)
+    pieces, alone = 0, 0
+    for number, ids in enumerate(rows["token_ids"]):
+        weights = rows["mask_weights"][number] > 0
+        told = rows["mask_positions"][number][weights]
+        assert (rows["mask_ids"][number][weights] == ids[told]).all()
+        told = set(told.tolist())
+        order = np.flatnonzero(~np.isin(ids, TOKENIZER.special_ids))
+        order = order[::-1] if rows["reversed_rows"][number] else order
+        words = []
+        for place in order.tolist():
+            joined = words and abs(place - words[-1][-1]) == 1 and \
+                TOKENIZER.continuation[ids[place]]
+            words[-1].append(place) if joined else words.append([place])
+        assert all(told.issuperset(word) or told.isdisjoint(word) for word in words), number
+        pieces += len(told)
+        alone += sum(len(word) == 1 for word in words if told.issuperset(word))
+    assert alone < 0.9 * pieces  # there are words of several pieces
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
