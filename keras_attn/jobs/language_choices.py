@@ -36,6 +36,8 @@ def choose_architecture(run, kind, sizes, usual, free=()):
     elif run.pretrained:
         free = [name for name in ("dropout", "initializer_range", *free) if name in given]
         architecture = {**run.pretrained.architecture, **{name: given.pop(name) for name in free}}
+        if "dropout" in free:
+            architecture["attention_dropout"] = None  # the same
         for name, value in given.items():
             if architecture.get(name) != value:
                 raise UserError(

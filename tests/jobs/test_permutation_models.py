@@ -144,16 +144,19 @@ def test_a_run_that_goes_on_ends_with_the_same_bits(corpus, tmp_path):
     assert found["weights_sha256"] == wanted["weights_sha256"]
 
 
-def test_a_run_starts_from_another_and_may_add_memory(trained, corpus, tmp_path):
+def test_a_run_starts_from_another_and_may_add_memory_and_dropout(trained, corpus, tmp_path):
     begun = pretrain(_config(corpus, **{"train.steps": 1, "train.learning_rate": 1e-9,
                                         "data.vocab_size": 999}),
                      workdir=str(tmp_path / "next"), pretrained=str(trained[0]))
     for name in ("plm_loss", "plm_accuracy"):
         assert begun[name] == pytest.approx(trained[1][name], rel=1e-4)
-    more = pretrain(_config(corpus, **{"train.steps": 1, "model.memory_length": 8}),
+    more = pretrain(_config(corpus, **{"train.steps": 1, "model.memory_length": 8,
+                                       "model.dropout": 0.25}),
                     workdir=str(tmp_path / "memory"), pretrained=str(trained[0]))
     saved = json.loads((tmp_path / "memory/config.json").read_text())["architecture"]
     assert saved["memory_length"] == 8 and more["plm_loss"] < 2 * trained[1]["plm_loss"] + 1
+    backbone = keras.saving.load_model(tmp_path / "memory/model.keras").backbone
+    assert backbone.dropout == backbone.attention_dropout == 0.25
 
 
 def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
