@@ -262,8 +262,10 @@ _PERMUTATION_MODELING = {
            if name != "max_length"},
         "size": (str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or "
                       "tiny"),
-        "memory_length": (int, "tokens before a row that it sees; without: 0"),
-        "max_distance": (int, "distances beyond count as it; without: any"),
+        "memory_length": (int, "tokens before a row that it sees; without: that of `pretrained`, "
+                               "or 0"),
+        "max_distance": (int, "distances beyond count as it; without: that of `pretrained`, or "
+                              "any"),
         "dropout": (float, "share of values set to 0 in training; without: that of `pretrained`, "
                            "or 0 (XLNet: 0.1)"),
     },
