@@ -328,22 +328,6 @@ def test_pickles_and_missing_files_are_said(openai, tmp_path):
         convert.read(openai)
 
 
-@pytest.mark.parametrize("name, format, message", [
-    ("gpt2", "google", "format must be one of workdir, huggingface, kerashub, openai of gpt2"),
-    ("xlnet", "kerashub", "format must be one of workdir, huggingface, google of xlnet"),
-    ("gpt2", "openai", "intermediate_dim / hidden_dim=4.0"),
-    ("xlnet", "google", "one of gelu_tanh, relu"),
-    ("xlnet_memory", "google", "must have max_distance=None"),
-    ("xlnet_classifier", "google", "only pretrained models are written"),
-])
-def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
-    with pytest.raises(UserError, match=message):
-        convert.convert(MODELS / name, tmp_path / "out", format)
-    assert not (tmp_path / "out").exists()
-    with pytest.raises(UserError, match="task and new_heads are for a BERT alone"):
-        convert.convert(MODELS / name, tmp_path / "out", task="encoder")
-
-
 @pytest.mark.parametrize("file, change, message", [
     ("vocab.json", lambda ids: ids.update(a=ids["b"], b=ids["a"]), "which has changed"),
     ("vocab.json", lambda ids: ids.update(new=len(ids)), "which has changed"),

@@ -89,7 +89,8 @@ def write(folder, stored):
         UserError: If the model is none that KerasHub has.
     """
     check_is_bert(stored, "KerasHub", multilabel=False)
-    for name, value in _FIXED.items():
+    one_rate = {"attention_dropout": stored.architecture["dropout"]}
+    for name, value in {**_FIXED, **one_rate}.items():
         if stored.architecture[name] != value:
             raise UserError(f"KerasHub's BertBackbone has {name}={value}. "
                             f"Received: {name}={stored.architecture[name]}")

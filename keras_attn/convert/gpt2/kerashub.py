@@ -73,7 +73,8 @@ def write(folder, stored):
     Raises:
         UserError: If the model is none that KerasHub has.
     """
-    check_writable(stored, "KerasHub", **_FIXED)
+    check_writable(stored, "KerasHub", **_FIXED,
+                   attention_dropout=stored.architecture["dropout"])  # it has one rate
     os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
     write_tensors(os.path.join(folder, WEIGHTS),
                   split(_layout(stored.architecture), stored.weights))

@@ -102,8 +102,9 @@ def write(folder, stored):
     Raises:
         UserError: If the model is none that `transformers` has.
     """
-    check_writable(stored, "transformers")
     architecture, tokenizer = stored.architecture, stored.tokenizer
+    # It has one rate.
+    check_writable(stored, "transformers", attention_dropout=architecture["dropout"])
     config = {
         "model_type": "xlnet",
         "architectures": [name for name, kind in _KINDS.items() if kind == stored.kind],

@@ -71,11 +71,15 @@ def is_output(name):
     return name.endswith(".rel_attn.o")
 
 
-def check_writable(stored, format):
+def check_writable(stored, format, **needed):
     """Raises UserError for an XLNet that other libraries do not have."""
     if stored.is_classifier and not stored.architecture["use_pooler"]:
         raise UserError(f"A classifier for {format} must be trained with model.pooling=cls. "
                         f"Received: pooling={stored.heads.get('pooling')}")
+    for name, value in needed.items():
+        if stored.architecture[name] != value:
+            raise UserError(f"An XLNet for {format} must have {name}={value}. "
+                            f"Received: {name}={stored.architecture[name]}")
 
 
 def read_tokenizer(folder, rows, lowercase):

@@ -1,0 +1,45 @@
+"""Models that a format of another library cannot hold are refused."""
+
+import json
+import pathlib
+
+import pytest
+
+from keras_attn import convert
+from keras_attn.errors import UserError
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+MODELS = GOLDEN / "language_models"
+
+
+@pytest.mark.parametrize("name, format, message", [
+    ("gpt2", "google", "format must be one of workdir, huggingface, kerashub, openai of gpt2"),
+    ("xlnet", "kerashub", "format must be one of workdir, huggingface, google of xlnet"),
+    ("gpt2", "openai", "intermediate_dim / hidden_dim=4.0"),
+    ("xlnet", "google", "one of gelu_tanh, relu"),
+    ("xlnet_memory", "google", "must have max_distance=None"),
+    ("xlnet_classifier", "google", "only pretrained models are written"),
+])
+def test_what_a_format_cannot_hold_is_said(name, format, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        convert.convert(MODELS / name, tmp_path / "out", format)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match="task and new_heads are for a BERT alone"):
+        convert.convert(MODELS / name, tmp_path / "out", task="encoder")
+
+
+@pytest.mark.parametrize("folder, format", [
+    (MODELS / "gpt2", "kerashub"), (MODELS / "xlnet", "huggingface"),
+    (GOLDEN / "keras_hub", "kerashub")], ids=["gpt2", "xlnet", "bert"])
+def test_a_second_rate_of_dropout_is_not_lost(folder, format, tmp_path):
+    convert.convert(folder, tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    found = json.loads(path.read_text())
+    found["architecture"]["attention_dropout"] = 0.3
+    path.write_text(json.dumps(found))
+    with pytest.raises(UserError, match="attention_dropout=0.* Received: attention_dropout=0.3"):
+        convert.convert(tmp_path / "run", tmp_path / "out", format)
+    assert not (tmp_path / "out").exists()
+    found["architecture"]["attention_dropout"] = None  # the same
+    path.write_text(json.dumps(found))
+    convert.convert(tmp_path / "run", tmp_path / "out", format)
