@@ -1,6 +1,7 @@
 """Byte pairs: the ids of openai/gpt-2, and text that comes back byte for byte."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from keras_attn.errors import UserError
 from keras_attn.text.byte_pairs import END_OF_TEXT, BytePairTokenizer, train_byte_pairs
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "byte_pairs.json"
 TEXTS = ["low lower lowest, newer newest", "the low road\tand  the high road\n", "naïve 🙂 ﬁ",
          END_OF_TEXT, "", " leading", "it's we'll they're", "1234567 3.14"]
 
@@ -48,6 +50,16 @@ def test_the_pair_that_is_first_is_joined_first():
         tokenizer = BytePairTokenizer(pieces, pairs)
         (row,) = rows_of(tokenizer, ["abc"])
         assert [pieces[i] for i in row] == first["".join(pairs[0])]
+
+
+def test_ids_are_those_of_openai_and_give_the_text_back():
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    pieces = golden["pieces"]  # a part of the vocabulary, with the ids of the whole
+    tokenizer = BytePairTokenizer(pieces, [pair.split(" ") for pair in golden["merges"]])
+    texts, wanted = zip(*golden["texts"], *golden["words"], strict=True)
+    rows, ids = rows_of(tokenizer, list(texts)), np.array([*pieces.values()])
+    assert len(texts) > 3000 and [ids[row].tolist() for row in rows] == list(wanted)
+    assert tokenizer.decode(rows) == list(texts)
 
 
 def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
