@@ -48,6 +48,10 @@ def detect(folder):
     path = posixpath.join(folder, "config.json")
     if tf.io.gfile.exists(path):
         found = read_json(path)
+        if isinstance(found, dict) and not found.keys() & {"model_type", "registered_name", "kind"}:
+            raise UserError("config.json must say what the model is: model_type in a folder of "
+                            "transformers, registered_name in a preset of KerasHub, kind in a "
+                            f"run. Received: {path} without any")
         found = found if isinstance(found, dict) else {}
         if "model_type" in found:
             return _known("model_type", found, {name: name for name in FAMILIES}, path), \

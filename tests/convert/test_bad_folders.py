@@ -314,6 +314,9 @@ def test_what_a_format_does_not_have_is_refused(folder, tmp_path):
         convert.convert("nowhere", tmp_path / "out")
     with pytest.raises(UserError, match="A folder with a model is needed.*none"):
         convert.read(None)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="config.json must say what the model is: model_type in"):
+        convert.convert(tmp_path, tmp_path / "out")
     for source, target in ((folder, "gs://bucket/x"), ("gs://bucket/x", tmp_path / "out")):
         with pytest.raises(UserError, match="folder of this machine.*gs://bucket/x"):
             convert.convert(source, target)
