@@ -265,6 +265,8 @@ def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
     ("gpt2", {"architectures": ["GPT2DoubleHeadsModel"]}, "architectures must name one of GPT2LM"),
     ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx must be"),
     ("gpt2", {"embd_pdrop": 0.2}, "embd_pdrop must be 0.1"),
+    ("gpt2", {"resid_pdrop": float("nan"), "embd_pdrop": float("nan")},
+     "dropout must be a number of at least 0. Received: nan"),
     ("gpt2", {"activation_function": "mish"}, "activation_function must be one of gelu_new"),
     ("gpt2", {"n_layer": 99}, "num_layers must be as many as there are weights for"),
     ("gpt2", {"n_layer": 2}, r"unknown: transformer\.h\.2"),

@@ -54,15 +54,16 @@ def read(folder):
     if config.get("architectures") not in [[name] for name in MODELS]:
         raise UserError(f"architectures must name one of {', '.join(MODELS)}. "
                         f"Received: {shorten(config.get('architectures'))} in {path}")
-    for name, needed in {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}.items():
-        if config[name] != needed:
-            raise UserError(f"{name} must be {shorten(needed)}. "
-                            f"Received: {name}={shorten(config[name])} in {path}")
     activation = read_activation(config, "activation_function", _ACTIVATIONS, path)
     tensors = read_tensors(folder)
     architecture = check_architecture(
         GPT2, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
                "activation": activation}, path, len(tensors.header))
+    # Now that resid_pdrop is a number: NaN is not the same as itself.
+    for name, needed in {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}.items():
+        if config[name] != needed:
+            raise UserError(f"{name} must be {shorten(needed)}. "
+                            f"Received: {name}={shorten(config[name])} in {path}")
     prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
     unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
     weights = tensors.take(_layout(architecture, prefix), unused | {_HEAD})
