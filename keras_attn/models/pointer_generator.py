@@ -151,6 +151,10 @@ class PointerGenerator(Losses, keras.Model):
         return {**self._distribution(x, states, attention, memory), "attention": attention,
                 "coverage": ops.cumsum(attention, axis=1) - attention}
 
+    def attention_of(self, results):
+        """The attention to the source among the results of a call."""
+        return results["attention"]
+
     def _encode(self, inputs):
         """What all steps see of the source, and the state before the first one."""
         mask, ids = real_tokens(inputs), inputs["token_ids"]

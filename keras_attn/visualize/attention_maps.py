@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 
+import keras
 from keras import ops
 
 ASKED = "return_attention_scores"
@@ -12,9 +13,11 @@ AFTER = "return_draws", "cache"  # arguments whose results come after the weight
 def attention_maps(model, *args, **kwargs):
     """Calls a model and collects the weights of all its attention layers.
 
-    Every layer inside whose call has an argument `return_attention_scores` is called once more
-    with it; the outputs of the model stay the same. Layers that run inside a compiled loop have
-    none to show, unless what is around the loop returns them.
+    A layer shows its weights if its call has an argument `return_attention_scores`; it is then
+    called once more, with the same random numbers, and the outputs of the model stay the same.
+    So does one with a method `attention_of(results)`, which finds them among the results of its
+    call, such as `RecurrentDecoder`; what runs inside it is not shown besides. Other layers that
+    run inside a compiled loop have none to show.
 
     Args:
         model: Keras model or layer.
@@ -24,6 +27,7 @@ def attention_maps(model, *args, **kwargs):
         Dictionary from the name of a layer, with those of the layers around it, to its weights as
         an array: `(B, H, T, S)`, `(B, T, S)` or `(B, T)`. A layer that was called again has
         `:1`, `:2` … at the end of its name; one with several kinds of weights `/0`, `/1` ….
+        Weights that a layer around it returns, too, have the shape that they have there.
 
     Examples:
 
@@ -39,24 +43,19 @@ def attention_maps(model, *args, **kwargs):
     """
     if not model.built:
         model(*args, **kwargs)  # else it has no layers yet
-    found = {}
+    recorder = _Recorder()
     with contextlib.ExitStack() as stack:
-        for name, layer in _attention_layers(model):
-            stack.enter_context(_recording(layer, name, found))
+        for name, layer in _walk(model, (), set()):
+            stack.enter_context(recorder.recording(layer, name))
         model(*args, **kwargs)
+    found = {}
+    for name, weights in recorder.maps:
+        again = sum(other.partition(":")[0] == name for other in found)
+        found[f"{name}:{again}" if again else name] = weights
     return found
 
 
-def _attention_layers(model):
-    """Innermost layers that can return weights, with their names."""
-    for name, layer in _walk(model, ()):
-        inner = [other for _, other in _walk(layer, ()) if other is not layer]
-        if _can_return(layer) and not any(_can_return(other) for other in inner):
-            yield name, layer
-
-
-def _walk(layer, names, seen=None):
-    seen = set() if seen is None else seen
+def _walk(layer, names, seen):
     if id(layer) in seen:  # shared: it has one name
         return
     seen.add(id(layer))
@@ -65,38 +64,90 @@ def _walk(layer, names, seen=None):
         yield from _walk(part, (*names, part.name), seen)
 
 
-def _can_return(layer):
-    return ASKED in inspect.signature(type(layer).call).parameters
+class _Recorder:
+    """Keeps the weights of the calls of layers.
+
+    Attributes:
+        maps: List of pairs of a name and an array.
+    """
+
+    def __init__(self):
+        self.maps = []
+        self._listens = True
+
+    @contextlib.contextmanager
+    def recording(self, layer, name):
+        """Scope in which the weights of a layer's calls are kept, if it shows any."""
+        if hasattr(layer, "attention_of"):
+            record = self._shown
+        elif ASKED in inspect.signature(layer.call).parameters:
+            record = self._asked
+        else:
+            yield
+            return
+        call = layer.call
+
+        def recorded(*args, **kwargs):
+            return (record if self._listens else _plain)(layer, call, name, args, kwargs)
+
+        layer.call = recorded
+        try:
+            yield
+        finally:
+            del layer.call
+
+    def _shown(self, layer, call, name, args, kwargs):
+        inner = len(self.maps)
+        results = call(*args, **kwargs)
+        weights = layer.attention_of(results)
+        self.maps[inner:] = [] if weights is None else _named(name, [weights])
+        return results
+
+    def _asked(self, layer, call, name, args, kwargs):
+        bound = inspect.signature(call).bind(*args, **kwargs)
+        asked = bool(bound.arguments.get(ASKED))
+        after = sum(bound.arguments.get(other) not in (None, False) for other in AFTER)
+        bound.arguments[ASKED] = not asked
+        self._listens = False
+        try:
+            with keras.StatelessScope():  # so the call itself draws the same random numbers
+                other = call(*bound.args, **bound.kwargs)
+        finally:
+            self._listens = True
+        inner = len(self.maps)
+        results = call(*args, **kwargs)
+        plain, more = (other, results) if asked else (results, other)
+        count = len(plain) if isinstance(plain, (tuple, list)) else 1
+        self._join(inner, _named(name, more[count - after:len(more) - after]))
+        return results
+
+    def _join(self, start, own):
+        """Adds what a layer returned to what those inside it did, from `start` on.
+
+        What it has from them keeps their names, and takes its shape: they may see rows of rows.
+        """
+        free = list(range(start, len(self.maps)))
+        for name, weights in own:
+            same = next((i for i in free if self.maps[i][1].size == weights.size), None)
+            if same is None:
+                self.maps.append((name, weights))
+            else:
+                free.remove(same)
+                inner_name, inner = self.maps[same]
+                self.maps[same] = inner_name, inner.reshape(weights.shape)
 
 
-@contextlib.contextmanager
-def _recording(layer, name, found):
-    call = layer.call
-
-    def recorded(*args, **kwargs):
-        plain = call(*args, **{**kwargs, ASKED: False})
-        asked = call(*args, **{**kwargs, ASKED: True})
-        after = sum(kwargs.get(other) not in (None, False) for other in AFTER)
-        weights = asked[_count(plain) - after:len(asked) - after]
-        for number, one in enumerate(weights):
-            _keep(found, name if len(weights) == 1 else f"{name}/{number}", one)
-        return asked if kwargs.get(ASKED) else plain
-
-    layer.call = recorded
-    try:
-        yield
-    finally:
-        del layer.call
+def _plain(layer, call, name, args, kwargs):
+    return call(*args, **kwargs)
 
 
-def _count(results):
-    return len(results) if isinstance(results, (tuple, list)) else 1
-
-
-def _keep(found, name, weights):
-    try:
-        weights = ops.convert_to_numpy(ops.cast(weights, "float32"))
-    except (NotImplementedError, TypeError, ValueError):
-        return  # a symbol of a loop that is being compiled
-    again = sum(other.partition(":")[0] == name for other in found)
-    found[f"{name}:{again}" if again else name] = weights
+def _named(name, weights):
+    """Pairs of names and arrays."""
+    arrays = []
+    for one in weights:
+        with contextlib.suppress(NotImplementedError, TypeError, ValueError):
+            # Else it is a symbol of a loop that is being compiled.
+            arrays.append(ops.convert_to_numpy(ops.cast(one, "float32")))
+    if len(arrays) == 1:
+        return [(name, arrays[0])]
+    return [(f"{name}/{number}", one) for number, one in enumerate(arrays)]

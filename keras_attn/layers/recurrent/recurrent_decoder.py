@@ -218,6 +218,10 @@ class RecurrentDecoder(keras.layers.Layer):
         found = drop(found, self.dropout, self.dropout_generator, training)
         return linear(found, self.output_kernel), alignments
 
+    def attention_of(self, results):
+        """The alignments among the results of a call, or None if the cell attends to nothing."""
+        return None if getattr(self.cell, "attention", self.cell) is None else results[1]
+
     def compute_mask(self, inputs, previous_mask):
         return None
 
