@@ -50,8 +50,8 @@ def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
         `AttentionPage`.
 
     Raises:
-        ValueError: If there are no weights, more tokens than weights, or weights have another
-            number of axes, are negative or not finite.
+        ValueError: If there are no weights, no tokens or more than weights, no tokens of a layer,
+            no such row, or weights have another number of axes, are negative or not finite.
 
     Examples:
 
@@ -67,9 +67,12 @@ def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
         raise ValueError("maps must have the weights of a layer at least. Received: none")
     layers = []
     for name, weights in maps.items():
+        if isinstance(tokens, dict) and name not in tokens:
+            raise ValueError("tokens must have those of every layer of maps. Received: none of "
+                             f"{name!r}, tokens of {', '.join(map(repr, tokens))}")
         queries, keys = tokens[name] if isinstance(tokens, dict) else (
             tokens, tokens if key_tokens is None else key_tokens)
-        layers.append(_layer(name, np.asarray(weights)[row], list(queries), list(keys)))
+        layers.append(_layer(name, _row(name, weights, row), list(queries), list(keys)))
     # "</script>" in a token must not end the script that holds it.
     data = json.dumps({"title": title, "layers": layers}, ensure_ascii=False)
     text = resources.files(__package__).joinpath("attention_page.html").read_text("utf-8")
@@ -82,6 +85,15 @@ def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
     pieces = re.split(f"({'|'.join(values)})", text)
     text = "".join(values.get(piece, piece) for piece in pieces)
     return AttentionPage(text)
+
+
+def _row(name, weights, row):
+    weights = np.asarray(weights)
+    rows = len(weights) if weights.ndim else 0
+    if not -rows <= row < rows:
+        raise ValueError(f"row must be one of the batch. Received: row={row}, {name} of shape "
+                         f"{weights.shape}")
+    return weights[row]
 
 
 def _layer(name, weights, queries, keys):
@@ -97,6 +109,9 @@ def _layer(name, weights, queries, keys):
         raise ValueError(
             f"There must be weights for all tokens. Received: {name} of shape "
             f"{(1, *weights.shape)}, {len(queries)} tokens of queries, {len(keys)} of keys")
+    if not queries or not keys:
+        raise ValueError("There must be a token at least. Received: "
+                         f"{len(queries)} tokens of queries of {name}, {len(keys)} of keys")
     weights = weights[:, :len(queries), :len(keys)].astype("float32")
     if not (weights >= 0).all() or np.isinf(weights).any():
         raise ValueError(f"Weights must be finite and not negative. Received: {name}, from "

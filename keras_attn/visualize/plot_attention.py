@@ -16,7 +16,8 @@ def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
         The matplotlib figure.
 
     Raises:
-        ValueError: If scores have another number of axes, or `ax` is given for several heads.
+        ValueError: If scores have another number of axes or are of no token, there are no tokens
+            or more than scores, or `ax` is given for several heads.
         ImportError: If matplotlib is missing; `pip install 'keras-attn[plot]'` installs it.
 
     Examples:
@@ -35,6 +36,12 @@ def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
                          f"Received: scores.shape={scores.shape}, ax={ax}")
     key_tokens = query_tokens if key_tokens is None else key_tokens
     heads = scores if scores.ndim == 3 else scores[None]
+    for name, tokens, size in (("query_tokens", query_tokens, heads.shape[1]),
+                               ("key_tokens", key_tokens, heads.shape[2])):
+        count = size if tokens is None else len(tokens)
+        if not 0 < count <= size:
+            raise ValueError(f"{name} must be a token at least, and no more than scores. "
+                             f"Received: {count} tokens, scores.shape={scores.shape}")
     heads = heads[:, :_count(query_tokens), :_count(key_tokens)]
     if ax is None:
         wide = min(len(heads), 4)
@@ -48,9 +55,9 @@ def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
     for number, (one, weights) in enumerate(zip(axes, heads, strict=False)):
         one.imshow(weights, cmap="Blues", vmin=0.0, vmax=max(float(heads.max()), 1e-9))
         if key_tokens is not None:
-            one.set_xticks(range(weights.shape[1]), key_tokens[:weights.shape[1]], rotation=90)
+            one.set_xticks(range(weights.shape[1]), key_tokens, rotation=90)
         if query_tokens is not None:
-            one.set_yticks(range(weights.shape[0]), query_tokens[:weights.shape[0]])
+            one.set_yticks(range(weights.shape[0]), query_tokens)
         if scores.ndim == 3:
             one.set_title(f"head {number}", fontsize="medium")
     for one in axes[len(heads):]:

@@ -203,6 +203,13 @@ def test_a_page_is_saved(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (({}, ["a"]), "the weights of a layer at least"),
+    ((np.zeros((1, 2, 2)), []), "a token at least. Received: 0 tokens of queries of attention, 0"),
+    ((np.zeros((1, 0)), ["a"]), "There must be weights for all tokens"),
+    ((np.zeros((1, 2, 2)), ["a"], []), "a token at least. Received: 1 tokens of queries of att"),
+    (({"m": np.zeros((1, 2, 2))}, {"n": "ab", "o": "ab"}),
+     "of every layer of maps. Received: none of 'm', tokens of 'n', 'o'"),
+    ((np.zeros((2, 3, 3)), ["a"], None, 2), "row must be one of the batch. Received: row=2, att"),
+    ((np.zeros(()), ["a"]), "row must be one of the batch"),
     ((np.zeros((1, 2, 2)), ["a", "b", "c"]), "weights for all tokens"),
     ((np.zeros((1, 1, 1, 1, 1)), ["a"]), r"must be \(B, H, T, S\)"),
     ((-np.eye(2)[None], ["a", "b"]), "not negative. Received: attention, from -1.0"),
@@ -220,5 +227,16 @@ def test_plots_label_rows_and_columns_and_show_every_head():
     assert len(shown) == 3
     np.testing.assert_array_equal(shown[1].images[0].get_array(), weights[1, :4, :2])
     assert [label.get_text() for label in shown[0].get_xticklabels()] == ["v", "w"]
-    with pytest.raises(ValueError, match="scores must be"):
-        plot_attention(weights[0, 0])
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((np.ones(3),), "scores must be"),
+    ((np.ones((2, 3)), []), r"query_tokens must be .* Received: 0 tokens, scores.shape=\(2, 3\)"),
+    ((np.ones((2, 3)), ["a"], []), "key_tokens must be a token at least"),
+    ((np.ones((2, 3)), ["a", "b", "c"]), "query_tokens must be .* Received: 3 tokens"),
+    ((np.ones((1, 2, 3)), "ab", "abcd"), "key_tokens must be .* Received: 4 tokens"),
+    ((np.ones((2, 0)),), "key_tokens must be a token at least"),
+])
+def test_what_cannot_be_drawn_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plot_attention(*arguments)
