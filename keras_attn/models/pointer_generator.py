@@ -9,6 +9,7 @@ from keras_attn.layers.padded_rnn import bidirectional, recurrent
 from keras_attn.layers.recurrent.time_loop import over_time
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import real_tokens
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops.coverage import coverage_loss
@@ -55,7 +56,8 @@ class PointerGenerator(Losses, keras.Model):
         Dictionary, float32: `probabilities` P `(B, T, V + num_oov)`, `attention` `(B, T, S)`,
         `coverage` c `(B, T, S)`, `generation_probability` p_gen `(B, T)`.
 
-    `fit` takes a dataset of such dictionaries. Losses `token`: -log P(label), 23 for words of
+    Decoding is as of `Transformer`, with log probabilities for logits. `fit` takes a dataset of
+    such dictionaries. Losses `token`: -log P(label), 23 for words of
     probability 0, and with coverage `coverage`, its weight in it; metric `token_accuracy`.
 
     Raises:
@@ -139,17 +141,9 @@ class PointerGenerator(Losses, keras.Model):
 
     def call(self, inputs):
         memory, state = self._encode(inputs)
-        x = self._embed(inputs["target_ids"])
-        states, *_ = self.decoder(x, initial_state=state)
-        queries = self.score.project_query(states)
-        if self.coverage:
-            attention, _ = over_time(self._attend(memory), queries, _no_coverage(memory))
-        else:
-            # Nothing joins the steps, so all are made at once.
-            attention = masked_softmax(self.score.from_projected(queries, memory["keys"]),
-                                       memory["mask"][:, None])
-        return {**self._distribution(x, states, attention, memory), "attention": attention,
-                "coverage": ops.cumsum(attention, axis=1) - attention}
+        found, _ = self._steps(inputs["target_ids"], state, _no_coverage(memory), memory)
+        attention = found["attention"]
+        return {**found, "coverage": ops.cumsum(attention, axis=1) - attention}
 
     def attention_of(self, results):
         """The attention to the source among the results of a call."""
@@ -167,6 +161,28 @@ class PointerGenerator(Losses, keras.Model):
     def _embed(self, ids):
         known = ops.cast(ids, "int32") < self.sizes["vocabulary_size"]
         return self.embedding(ops.where(known, ids, self.unknown_id))
+
+    def _steps(self, target_ids, state, coverage, memory):
+        """What a call returns of these steps, and the state and the coverage after them."""
+        x, one = self._embed(target_ids), target_ids.shape[1] == 1  # one needs no loop
+        if one:
+            states, state = self.decoder.cell(x[:, 0], state)
+            states = states[:, None]
+        else:
+            states, *state = self.decoder(x, initial_state=state)
+        queries = self.score.project_query(states)
+        if not self.coverage:
+            # Nothing joins the steps, so all are made at once.
+            attention = masked_softmax(self.score.from_projected(queries, memory["keys"]),
+                                       memory["mask"][:, None])
+            coverage = coverage + ops.sum(attention, axis=1)
+        elif one:
+            attention, coverage = self._attend(memory)(queries[:, 0], coverage)
+            attention = attention[:, None]
+        else:
+            attention, coverage = over_time(self._attend(memory), queries, coverage)
+        found = self._distribution(x, states, attention, memory)
+        return {**found, "attention": attention}, (state, coverage)
 
     def _attend(self, memory):
         """Function of a projected query `(B, U)` and the coverage before it, for both after it."""
@@ -189,11 +205,13 @@ class PointerGenerator(Losses, keras.Model):
         return {"probabilities": self.copying(words, attention, memory["ids"], generate),
                 "generation_probability": generate[..., 0]}
 
-    def start_decoding(self, inputs, rows=1):
-        """What decoding begins with; see `keras_attn.generation`.
+    @needs_weights
+    def start_decoding(self, inputs, length, rows=1):
+        """What decoding begins with.
 
         Args:
             inputs: As in a call, without targets.
+            length: Tokens of a target at most; states are no longer for it.
             rows: Targets R of each source.
 
         Returns:
@@ -206,30 +224,36 @@ class PointerGenerator(Losses, keras.Model):
                 lambda x: ops.repeat(x, rows, axis=0), (memory, hidden, cell))
         return {"hidden": hidden, "cell": cell, "coverage": _no_coverage(memory)}, memory
 
-    def decode(self, target_ids, cache, memory):
-        """Log probabilities of the next tokens.
+    def reorder_cache(self, cache, targets):
+        """Cache of targets that go on from others of the same source; for `beam_search`.
 
         Args:
-            target_ids: Integers `(B R,)`, the newest tokens.
+            cache: Of `start_decoding` or `decode`.
+            targets: Integers `(B R,)`, the one that each goes on from.
+        """
+        return keras.tree.map_structure(lambda x: ops.take(x, targets, axis=0), cache)
+
+    def decode(self, target_ids, index, cache, memory, padding_mask=None,
+               return_attention_scores=False):
+        """Log probabilities of the next tokens, from those given and the states in the cache.
+
+        Args:
+            target_ids: Integers `(B R, T)`, the tokens from position `index` on.
+            index: Integer scalar; not needed, for the cache knows it.
             cache, memory: Of `start_decoding`.
+            padding_mask: Of the source; not needed, for the memory knows it.
+            return_attention_scores: Also return the attention to the source `(B R, T, S)`.
 
         Returns:
-            (log probabilities `(B R, V + num_oov)`, -1e30 where there is none, cache, attention
-            to the source `(B R, S)`): what a step function returns.
+            `(log probabilities (B R, T, V + num_oov), cache)`, then the attention if asked for;
+            -1e30 is the log of 0.
         """
-        x = self._embed(target_ids)
-        hidden, (_, cell) = self.decoder.cell(x, [cache["hidden"], cache["cell"]])
-        query = self.score.project_query(hidden)
-        if self.coverage:
-            attention, coverage = self._attend(memory)(query, cache["coverage"])
-        else:
-            attention = masked_softmax(
-                self.score.from_projected(query[:, None], memory["keys"])[:, 0], memory["mask"])
-            coverage = cache["coverage"] + attention
-        found = self._distribution(x[:, None], hidden[:, None], attention[:, None], memory)
-        p = found["probabilities"][:, 0]
+        found, ((hidden, cell), coverage) = self._steps(
+            target_ids, [cache["hidden"], cache["cell"]], cache["coverage"], memory)
+        p = found["probabilities"]
         logs = ops.where(p > 0, ops.log(ops.maximum(p, 1e-37)), IMPOSSIBLE)
-        return logs, {"hidden": hidden, "cell": cell, "coverage": coverage}, attention
+        result = logs, {"hidden": hidden, "cell": cell, "coverage": coverage}
+        return (*result, found["attention"]) if return_attention_scores else result
 
     @property
     def metric_names(self):

@@ -7,6 +7,7 @@ from keras_attn.generation.loop import decode_while
 from keras_attn.layers.padded_rnn import recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
 from keras_attn.ops.cross_entropy import hits
@@ -106,6 +107,7 @@ class PointerNetwork(Losses, keras.Model):
             queries, memory, value_mask=mask, attention_mask=free, return_attention_scores=True)
         return {"logits": logits, "attention": distribution}
 
+    @needs_weights
     def predict_indices(self, inputs, length=None, return_attention_scores=False):
         """The likeliest positions, one after another, each read by the decoder in turn.
 

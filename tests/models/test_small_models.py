@@ -301,8 +301,14 @@ def test_a_label_that_is_masked_costs_a_bounded_loss():
 
 
 def steps_of(model, inputs, rows=1):
-    cache, memory = model.start_decoding(inputs, rows)
-    return lambda ids, index, cache: model.decode(ids, cache, memory), cache
+    cache, memory = model.start_decoding(inputs, 3, rows)
+
+    def step(ids, index, cache):
+        logs, cache, attention = model.decode(
+            ids[:, None], index, cache, memory, return_attention_scores=True)
+        return logs[:, 0], cache, attention[:, 0]
+
+    return step, cache
 
 
 @pytest.mark.parametrize("name", ["generator", "generator_without_coverage"])

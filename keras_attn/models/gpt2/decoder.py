@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -203,10 +204,12 @@ class GPT2(keras.Model):
         x = by_rows(self.norm, x)
         return {"sequence_output": x, "pooled_output": take_last(x, inputs)}
 
+    @needs_weights
     def make_cache(self, batch_size, length):
         """What decoding of rows up to `length` tokens begins with; see `decode`."""
         return [layer.attention.make_cache(batch_size, length) for layer in self.decoder_layers]
 
+    @needs_weights
     def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None):
         """Vectors of tokens, from them and those in the cache.
 
@@ -229,6 +232,7 @@ class GPT2(keras.Model):
             new.append(own)
         return by_rows(self.norm, x), new
 
+    @needs_weights
     def logits_kernel(self):
         """The token table as a kernel `(D, V)`."""
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.models.building import needs_weights
 from keras_attn.models.task import Task
 from keras_attn.ops.cross_entropy import cross_entropy_and_hits
 
@@ -61,10 +62,12 @@ class GPT2LanguageModel(Task, keras.Model):
         return {**outputs, "logits": logits, "errors": ops.reshape(errors, shape),
                 "hits": ops.reshape(found, shape)}
 
+    @needs_weights
     def make_cache(self, batch_size, length):
         """As of `GPT2`."""
         return self.backbone.make_cache(batch_size, length)
 
+    @needs_weights
     def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None,
                logits_kernel=None):
         """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens.

@@ -5,6 +5,7 @@ import keras
 from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,
     check_sizes_and_shares,
@@ -100,6 +101,7 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         self.decoder.build((None, None), (None, None, 2 * self.units))
         self.built = True
 
+    @needs_weights
     def read(self, inputs, training=None):
         """The encoder's outputs `(B, S, 2 units)`, and the initial state of the decoder."""
         encoded, _, backward = self.encoder(

@@ -8,6 +8,7 @@ from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,
     check_sizes_and_shares,
@@ -165,6 +166,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         self.decoder.build((None, None), (None, None, self.units))
         self.built = True
 
+    @needs_weights
     def read(self, inputs, training=None):
         """The encoder's outputs `(B, S, units)`, and the initial states of the decoder."""
         x, mask, states = self.embed(inputs, training), inputs.get("padding_mask"), []

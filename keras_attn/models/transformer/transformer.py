@@ -11,6 +11,7 @@ from keras_attn.layers import (
 )
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, linear
@@ -225,6 +226,7 @@ class Transformer(TokenLoss, keras.Model):
             x = layer(x, encoded, encoded_mask=inputs.get("padding_mask"), training=training)
         return {"encoder_output": encoded, "logits": self._logits(x)}
 
+    @needs_weights
     def encode(self, inputs, training=None):
         """What the encoder finds in the source.
 

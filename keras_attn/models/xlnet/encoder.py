@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import take_last
 from keras_attn.models.xlnet.layer import XLNetLayer
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -284,6 +285,7 @@ class XLNet(keras.Model):
         last = take_last(x, inputs)
         return last if self.pooler is None else self.pooler(last)
 
+    @needs_weights
     def token_products(self, hidden):
         """Products of vectors `(..., D)` with the token table: logits `(..., V)` but for a bias."""
         return linear(hidden, ops.transpose(ops.cast(self.token_embedding, hidden.dtype)))
