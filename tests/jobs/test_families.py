@@ -3,6 +3,7 @@
 import csv
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -186,3 +187,33 @@ def test_exports_and_other_uses_are_refused(folder, tmp_path, name):
     assert model.embed(["good film"]).shape == (1, 32)
     with pytest.raises(UserError, match="pooling=mean"):
         model.embed(["good film"], pooling="cls")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_two_devices_pretrain_as_one(folder, tmp_path, name):
+    def run(strategy, **options):
+        config = DEFAULTS[name]()
+        config.update_from_flattened_dict({
+            "data.train": str(folder / "text.txt"), "data.validation": str(folder / "text.txt"),
+            "data.format": "lines", "data.length": 16, "data.vocab": str(folder / name),
+            "train.steps": 6, "train.batch_size": 8, "train.accumulate": 2,
+            "train.learning_rate": 0.01, "model.num_layers": 2, "model.hidden_dim": 32,
+            "model.num_heads": 2})
+        if name == "xlnet":
+            config.update_from_flattened_dict({
+                "data.bidirectional": True, "model.memory_length": 8})
+        workdir = tmp_path / strategy
+        results = pretrain(config, workdir=str(workdir), strategy=strategy, **options)
+        lines = (workdir / "metrics.jsonl").read_text().splitlines()
+        losses = [json.loads(line)["loss"] for line in lines]
+        weights = keras.saving.load_model(workdir / "model.keras").get_weights()
+        assert len(losses) == 6
+        return losses, weights, metrics_among(results)
+
+    losses, weights, metrics = run("one_device")
+    two = run("mirrored", virtual_devices=2)
+    np.testing.assert_allclose(two[0], losses, rtol=1e-5)
+    for found, expected in zip(two[1], weights, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert two[2] == pytest.approx(metrics, rel=1e-5)
