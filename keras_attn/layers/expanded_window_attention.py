@@ -17,7 +17,8 @@ class ExpandedWindowAttention(keras.layers.Layer):
     of `window` positions that begin at each of `i - extension` to `i + extension`; distances
     count in steps of `dilation`. Besides, the first `global_tokens` positions see all and are
     seen by all, and each block of positions sees `random_blocks` more. In time and memory
-    `O(T window)`.
+    `O(T w)`, w the positions that one sees: `window + 2 extension + global_tokens`, and those of
+    the blocks.
 
     Args:
         num_heads: Number of heads H.
@@ -36,7 +37,8 @@ class ExpandedWindowAttention(keras.layers.Layer):
         dropout: Share of attention weights dropped in training.
         use_bias: Whether the projections have biases.
         kernel_initializer, bias_initializer: Initializers.
-        seed: Integer for initial weights, blocks and dropout.
+        seed: Integer for initial weights, blocks and dropout; None gives the
+            blocks of 0, for what is in no weight must be the same after loading.
 
     Call arguments:
         Those of `WindowAttention`, for `(B, T, D)`. `use_causal_mask` leaves the part of the

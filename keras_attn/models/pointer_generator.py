@@ -57,8 +57,8 @@ class PointerGenerator(Losses, keras.Model):
         `coverage` c `(B, T, S)`, `generation_probability` p_gen `(B, T)`.
 
     Decoding is as of `Transformer`, with log probabilities for logits. `fit` takes a dataset of
-    such dictionaries. Losses `token`: -log P(label), 23 for words of
-    probability 0, and with coverage `coverage`, its weight in it; metric `token_accuracy`.
+    such dictionaries. Losses `token`: -log P(label), 23 for words of probability 0, and with
+    coverage `coverage`, its weight in it; metric `token_accuracy`.
 
     Raises:
         ValueError: If an argument is out of range.

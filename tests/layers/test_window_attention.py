@@ -114,6 +114,16 @@ def test_random_blocks_are_attention_with_a_mask():
         {"query": x}, masked_reference(near | drawn))
 
 
+def test_blocks_that_no_seed_draws_are_the_same_after_loading():
+    layer = ExpandedWindowAttention(2, 6, 1, random_blocks=1)
+    x = np.random.default_rng(1).normal(size=(1, 170, 12)).astype("float32")
+    _, weights = layer(x, return_attention_scores=True)
+    copy = ExpandedWindowAttention.from_config(layer.get_config())
+    copy.build(x.shape)
+    _, again = same_weights(layer, copy)(x, return_attention_scores=True)
+    np.testing.assert_array_equal(ops.convert_to_numpy(weights), ops.convert_to_numpy(again))
+
+
 @pytest.mark.skipif(
     "sliding_window" not in inspect.signature(keras.layers.MultiHeadAttention).parameters,
     reason="this Keras has no sliding windows")
