@@ -33,10 +33,12 @@ def test_examples_are_found():
 
 
 @pytest.mark.parametrize("owner", [layers, models], ids=["layers", "models"])
-def test_every_class_has_an_example_that_says_what_comes_out(owner):
+def test_every_class_has_an_example_with_a_number_that_comes_out(owner):
     for name in owner.__all__:
         public = getattr(owner, name)
         examples = doctest.DocTestParser().get_examples(public.__doc__)
         assert public.__module__ in MODULES
         assert any(re.search(rf"\b{name}[.(]", example.source) for example in examples), name
-        assert any(re.search(r"\d|True|False", example.want) for example in examples), name
+        # A shape, `(2, 3)`, says nothing of what is in it.
+        assert any(re.search(r"\d", re.sub(r"\([^()]*\)", "", example.want))
+                   for example in examples), name

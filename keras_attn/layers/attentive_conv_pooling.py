@@ -43,9 +43,13 @@ class AttentiveConvPooling(keras.layers.Layer):
     Examples:
 
     >>> import numpy as np
+    >>> from keras import ops
     >>> from keras_attn.layers import AttentiveConvPooling
-    >>> print(AttentiveConvPooling(4, 3, 2)(np.ones((1, 6, 5))).shape)
-    (1, 8)
+    >>> layer = AttentiveConvPooling(4, kernel_size=1, lstm_units=2)
+    >>> output, weights = layer(np.ones((1, 6, 5)), mask=np.array([[1, 1, 1, 1, 0, 0]]),
+    ...                         return_attention_scores=True)
+    >>> print(output.shape, ops.convert_to_numpy(weights).round(3))  # four words alike
+    (1, 8) [[0.25 0.25 0.25 0.25 0.   0.  ]]
     """
 
     def __init__(self, filters, kernel_size, lstm_units, activation="relu",

@@ -64,8 +64,8 @@ class TransformerDecoderLayer(TransformerLayer):
     >>> layer = TransformerDecoderLayer(num_heads=2, intermediate_dim=16, seed=0)
     >>> target, source = np.random.default_rng(0).normal(size=(2, 1, 3, 8))
     >>> whole, beginning = layer(target, source), layer(target[:, :2], source)
-    >>> print(bool(ops.all(ops.abs(whole[:, :2] - beginning) < 1e-5)))  # none sees what is after it
-    True
+    >>> print(round(float(ops.max(ops.abs(whole[:, :2] - beginning))), 4))  # none sees ahead
+    0.0
     """
 
     def build(self, inputs_shape, encoded_shape=None):

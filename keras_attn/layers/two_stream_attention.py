@@ -58,12 +58,15 @@ class TwoStreamAttention(keras.layers.Layer):
     Examples:
 
     >>> import numpy as np
+    >>> from keras import ops
     >>> from keras_attn.layers import TwoStreamAttention
-    >>> layer = TwoStreamAttention(num_heads=2, key_dim=4, seed=0)
-    >>> content, query = layer(np.ones((1, 5, 8)), np.ones((1, 2, 8)), np.array([[1, 4]]),
-    ...                        query_mask=np.array([[[1, 0, 1, 1, 1], [1, 1, 1, 1, 0]]]))
-    >>> print(content.shape, query.shape)
-    (1, 5, 8) (1, 2, 8)
+    >>> layer = TwoStreamAttention(num_heads=1, key_dim=4, kernel_initializer="zeros")
+    >>> *_, weights = layer(np.ones((1, 5, 8)), np.ones((1, 2, 8)), np.array([[1, 4]]),
+    ...                     query_mask=np.array([[[1, 0, 1, 1, 1], [1, 1, 1, 1, 0]]]),
+    ...                     return_attention_scores=True)
+    >>> print(ops.convert_to_numpy(weights)[0, 0])  # of the query stream: none sees itself
+    [[0.25 0.   0.25 0.25 0.25]
+     [0.25 0.25 0.25 0.25 0.  ]]
     """
 
     def __init__(self, num_heads, key_dim, max_distance=None, dropout=0.0,

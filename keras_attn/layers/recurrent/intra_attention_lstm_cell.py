@@ -48,9 +48,11 @@ class IntraAttentionLSTMCell(keras.layers.Layer):
 
     >>> import keras, numpy as np
     >>> from keras_attn.layers import IntraAttentionLSTMCell
-    >>> layer = keras.layers.RNN(IntraAttentionLSTMCell(4, max_length=6), return_sequences=True)
-    >>> tuple(layer(np.ones((2, 6, 3))).shape)
-    (2, 6, 4)
+    >>> cell = IntraAttentionLSTMCell(1, max_length=3, kernel_initializer="ones",
+    ...                               recurrent_initializer="zeros")
+    >>> outputs = keras.layers.RNN(cell, return_sequences=True)(np.ones((1, 3, 1)))
+    >>> print(keras.ops.convert_to_numpy(outputs)[0, :, 0].round(3))
+    [0.37  0.571 0.623]
     """
 
     def __init__(self, units, max_length, attention_units=None,

@@ -50,9 +50,12 @@ class SequenceToSequence(keras.layers.Layer):
 
     >>> import keras, numpy as np
     >>> from keras_attn.layers import SequenceToSequence
-    >>> layer = SequenceToSequence(keras.layers.GRUCell(4), keras.layers.GRUCell(4))
-    >>> tuple(layer(np.ones((2, 5, 3)), np.ones((2, 6, 7))).shape)
-    (2, 6, 4)
+    >>> adders = [keras.layers.SimpleRNNCell(
+    ...     1, activation=None, kernel_initializer="ones", recurrent_initializer="ones")
+    ...     for _ in range(2)]
+    >>> source, target = np.array([[[1.0], [2.0]]]), np.array([[[10.0], [20.0]]])
+    >>> print(keras.ops.convert_to_numpy(SequenceToSequence(*adders)(source, target))[0, :, 0])
+    [13. 33.]
     """
 
     def __init__(self, encoder, decoder, context="states", reduce="last", seed=None, **kwargs):

@@ -76,6 +76,8 @@ class GPT2(keras.Model):
     >>> found = model({"token_ids": np.array([[4, 7, 9]])})
     >>> print(found["sequence_output"].shape, found["pooled_output"].shape)
     (1, 3, 128) (1, 128)
+    >>> print(np.std(found["sequence_output"], axis=-1).round(2))  # it ends in a LayerNorm
+    [[1. 1. 1.]]
     """
 
     INPUTS = ("token_ids", "padding_mask", "position_ids", "pack_ids", "cls_positions")

@@ -31,8 +31,11 @@ class XLNetClassifier(Classifier):
     >>> from keras_attn.models import XLNet, XLNetClassifier
     >>> model = XLNetClassifier(
     ...     XLNet.from_size("tiny", vocabulary_size=50, use_pooler=True, seed=0), 3)
-    >>> print(model({"token_ids": np.array([[4, 7, 9]])})["logits"].shape)
-    (1, 3)
+    >>> short, padded = ({"token_ids": np.array([ids]), "padding_mask": np.sign([ids])}
+    ...                  for ids in ([4, 7, 9], [4, 7, 9, 0]))
+    >>> logits = [np.array(model(inputs)["logits"]) for inputs in (short, padded)]
+    >>> print(logits[0].shape, np.abs(logits[0] - logits[1]).max().round(4))  # padding is unseen
+    (1, 3) 0.0
     """
 
     OWN = "last"

@@ -84,6 +84,8 @@ class XLNet(keras.Model):
     ...                "permutation_ranks": np.array([[-1, 0, -1]])})
     >>> print(found["sequence_output"].shape, found["query_output"].shape)
     (1, 3, 128) (1, 1, 128)
+    >>> print(np.std(found["query_output"], axis=-1).round(2))  # it ends in a LayerNorm
+    [[1.]]
     """
 
     INPUTS = ("token_ids", "segment_ids", "padding_mask", "pack_ids", "permutation_ranks",
