@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import bidirectional
+from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
 
@@ -87,7 +87,7 @@ class AttentiveConvPooling(keras.layers.Layer):
         mask = as_mask(mask)
         if mask is not None:
             inputs = ops.where(mask[..., None], inputs, 0)
-        _, forward, _, backward, _ = self.lstm(inputs, mask=mask)
+        _, forward, _, backward, _ = over_steps(self.lstm, inputs, mask)
         query = ops.concatenate([forward, backward], axis=-1)
         pooled, weights = self.attention(
             self.conv(inputs), mask=mask, query=query, return_attention_scores=True)

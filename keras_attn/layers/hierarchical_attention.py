@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.padded_rnn import bidirectional
+from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
 from keras_attn.ops.masks import as_mask
 
@@ -88,20 +88,21 @@ class HierarchicalAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, mask=None, return_attention_scores=False):
-        _, sentences, words, depth = ops.shape(inputs)
+        batch, sentences, words, depth = ops.shape(inputs)
+        rows = batch * sentences  # not -1, which may be any number where words is 0
         mask, sentence_mask = as_mask(mask), None
         if mask is not None:
             sentence_mask = ops.any(mask, axis=-1)
-            mask = ops.reshape(mask, (-1, words))
+            mask = ops.reshape(mask, (rows, words))
         # (B, S, W, D) -> (B S, W, D): a sentence is a row of its own.
         vectors, word_weights = _encode(
-            self.word_gru, self.word_attention, ops.reshape(inputs, (-1, words, depth)), mask)
-        vectors = ops.reshape(vectors, (-1, sentences, 2 * self.word_units))
+            self.word_gru, self.word_attention, ops.reshape(inputs, (rows, words, depth)), mask)
+        vectors = ops.reshape(vectors, (batch, sentences, 2 * self.word_units))
         vector, weights = _encode(
             self.sentence_gru, self.sentence_attention, vectors, sentence_mask)
         if not return_attention_scores:
             return vector
-        return vector, ops.reshape(word_weights, (-1, sentences, words)), weights
+        return vector, ops.reshape(word_weights, (batch, sentences, words)), weights
 
     def compute_mask(self, inputs, previous_mask):
         return None
@@ -122,5 +123,5 @@ class HierarchicalAttention(keras.layers.Layer):
 
 
 def _encode(gru, attention, x, mask):
-    hidden, *_ = gru(x, mask=mask)
+    hidden, *_ = over_steps(gru, x, mask)
     return attention(hidden, mask=mask, return_attention_scores=True)

@@ -1,8 +1,28 @@
 """Recurrent layers whose padding may lie anywhere."""
 
 import keras
+from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+
+
+def over_steps(rnn, x, mask=None, **arguments):
+    """Calls a recurrent layer that returns its sequence and states, also for no step at all.
+
+    Loops of Keras need a step, so a masked one stands in: the states stay the first ones.
+
+    Args:
+        rnn: Layer of Keras.
+        x: `(B, T, D)`.
+        mask: Boolean `(B, T)`, or None.
+        **arguments: Others of the call.
+    """
+    if x.shape[1] != 0:
+        return rnn(x, mask=mask, **arguments)
+    batch, _, depth = ops.shape(x)
+    outputs, *states = rnn(ops.zeros((batch, 1, depth), x.dtype),
+                           mask=ops.zeros((batch, 1), "bool"), **arguments)
+    return [outputs[:, :0], *states]
 
 
 def recurrent(kind, units, seed, **kwargs):

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
-from keras_attn.layers.padded_rnn import bidirectional
+from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
@@ -115,7 +115,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         mask = real_tokens(inputs)
         x = drop(self.embedding(inputs["token_ids"]), self.dropout, self.seed_generators[0],
                  training)
-        hidden, forward, _, backward, _ = self.lstm(x, mask=mask)
+        hidden, forward, _, backward, _ = over_steps(self.lstm, x, mask)
         last = ops.concatenate([forward, backward], axis=-1)
         vector, attention = self._reduced(hidden, last, mask)
         dropped = drop(vector, self.dropout, self.seed_generators[1], training)
@@ -131,7 +131,8 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         real, found = mask[..., None], {}
         if self.reduce == "max":
             # In float32, which holds MASKED.
-            largest = ops.max(ops.where(real, ops.cast(hidden, "float32"), MASKED), axis=1)
+            largest = ops.max(ops.where(real, ops.cast(hidden, "float32"), MASKED), axis=1,
+                              initial=MASKED)
             return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), hidden.dtype), found
         if self.reduce == "self_attention":
             hidden, weights = self.attention(hidden, hidden, query_mask=mask, value_mask=mask,

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.layers.copy_distribution import CopyDistribution
-from keras_attn.layers.padded_rnn import bidirectional, recurrent
+from keras_attn.layers.padded_rnn import bidirectional, over_steps, recurrent
 from keras_attn.layers.recurrent.time_loop import over_time
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -152,7 +152,8 @@ class PointerGenerator(Losses, keras.Model):
     def _encode(self, inputs):
         """What all steps see of the source, and the state before the first one."""
         mask, ids = real_tokens(inputs), inputs["token_ids"]
-        encoded, hidden, cell, last_hidden, last_cell = self.encoder(self._embed(ids), mask=mask)
+        encoded, hidden, cell, last_hidden, last_cell = over_steps(
+            self.encoder, self._embed(ids), mask)
         state = [self.hidden_bridge(ops.concatenate([hidden, last_hidden], axis=-1)),
                  self.cell_bridge(ops.concatenate([cell, last_cell], axis=-1))]
         keys = self.score.project_key(encoded)
@@ -169,7 +170,7 @@ class PointerGenerator(Losses, keras.Model):
             states, state = self.decoder.cell(x[:, 0], state)
             states = states[:, None]
         else:
-            states, *state = self.decoder(x, initial_state=state)
+            states, *state = over_steps(self.decoder, x, initial_state=state)
         queries = self.score.project_query(states)
         if not self.coverage:
             # Nothing joins the steps, so all are made at once.

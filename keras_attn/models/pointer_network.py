@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.loop import decode_while
-from keras_attn.layers.padded_rnn import recurrent
+from keras_attn.layers.padded_rnn import over_steps, recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
@@ -32,7 +32,7 @@ class PointerNetwork(Losses, keras.Model):
 
     Call arguments:
         inputs: Dictionary.
-            `elements`: Floats `(B, n, F)`.
+            `elements`: Floats `(B, n, F)`. None count as one that is masked: then n is 1.
             `padding_mask`: Integers `(B, n)`, optional; 1 for real elements.
             `label`: Integers `(B, m)`, the right positions; the decoder reads the elements there.
             `sample_weight`: Floats `(B, m)`, optional; 0 for padding of the labels, which must be
@@ -93,12 +93,12 @@ class PointerNetwork(Losses, keras.Model):
 
     def call(self, inputs):
         elements, mask = self._elements(inputs)
-        memory, *state = self.encoder(elements, mask=mask)
+        memory, *state = over_steps(self.encoder, elements, mask)
         label = ops.cast(inputs["label"], "int32")
         # What padding of the labels points at does not matter.
         chosen = take_positions(elements, ops.clip(label, 0, ops.shape(elements)[1] - 1))
-        read = ops.concatenate([self._first(elements)[:, None], chosen[:, :-1]], axis=1)
-        queries, *_ = self.decoder(read, initial_state=state)
+        read = ops.concatenate([self._first(elements)[:, None], chosen], axis=1)[:, :-1]
+        queries, *_ = over_steps(self.decoder, read, initial_state=state)
         free = None
         if self.forbid_repeats:
             taken = ops.one_hot(label, ops.shape(elements)[1], dtype="int32")
@@ -122,8 +122,8 @@ class PointerNetwork(Losses, keras.Model):
         """
         elements, mask = self._elements(inputs)
         rows, number, _ = ops.shape(elements)
-        length = number if length is None else length
-        memory, hidden, cell = self.encoder(elements, mask=mask)
+        length = ops.shape(inputs["elements"])[1] if length is None else length
+        memory, hidden, cell = over_steps(self.encoder, elements, mask)
         keys = self.pointer.score.project_key(memory)
         free = ops.ones((rows, number), "bool") if mask is None else mask
 
@@ -151,8 +151,12 @@ class PointerNetwork(Losses, keras.Model):
         return (state["found"], state["attention"]) if return_attention_scores else state["found"]
 
     def _elements(self, inputs):
-        mask = as_mask(inputs.get("padding_mask"), "padding_mask")
-        return ops.cast(inputs["elements"], self.compute_dtype), mask
+        elements = ops.cast(inputs["elements"], self.compute_dtype)
+        if elements.shape[1] == 0:  # one that is masked, so that there is something to point at
+            batch = ops.shape(elements)[0]
+            return (ops.zeros((batch, 1, self.element_dim), elements.dtype),
+                    ops.zeros((batch, 1), "bool"))
+        return elements, as_mask(inputs.get("padding_mask"), "padding_mask")
 
     def _first(self, elements):
         start = ops.cast(self.start, elements.dtype)

@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_attn.ops import kernels
+from keras_attn.ops.masks import MASKED
 
 _KERNELS = kernels.of_backend("tensorflow")
 
@@ -37,7 +38,7 @@ def hits(labels, logits):
     """
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
-    return ops.cast(ops.greater_equal(own, ops.max(logits, axis=-1)), "float32")
+    return ops.cast(ops.greater_equal(own, _largest(logits)[..., 0]), "float32")
 
 
 def cross_entropy_and_hits(labels, products, bias, logits):
@@ -62,10 +63,15 @@ def cross_entropy_and_hits(labels, products, bias, logits):
     return sparse_cross_entropy(labels, logits), hits(labels, logits)
 
 
+def _largest(logits):
+    # Without a first value Keras refuses a batch of no label.
+    return ops.max(logits, axis=-1, keepdims=True, initial=MASKED)
+
+
 def _rows_cross_entropy(logits, labels, smoothing):
     @ops.custom_gradient
     def function(logits, labels):
-        largest = ops.max(logits, axis=-1, keepdims=True)
+        largest = _largest(logits)
         exponentials = ops.exp(logits - largest)
         total = ops.sum(exponentials, axis=-1, keepdims=True)
         chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)

@@ -159,9 +159,8 @@ CASES = {
 
 # The number of features is fixed, two or more.
 FEATURES = {"AttentionalInteraction"}
-# Recurrent layers of Keras need a step.
-RECURRENT = {"AttentiveConvPooling", "HierarchicalAttention", "IntraAttentionLSTMCell",
-             "SequenceToSequence states", "SequenceToSequence both"}
+# The recurrent layer of Keras around it needs a step.
+RECURRENT = {"IntraAttentionLSTMCell"}
 
 
 HALF = ["mixed_float16", "mixed_bfloat16"] if keras.backend.backend() == "tensorflow" else []
@@ -250,3 +249,34 @@ def test_no_step_at_all_gives_nothing_or_zero(name):
     some = outputs_of(make(), inputs_of(np.ones((2, 3), int)))
     assert [x.ndim for x in found] == [x.ndim for x in some]
     assert name not in ZERO or not found[0].any()
+
+
+@pytest.mark.parametrize("name", ["AttentionCell", "BahdanauDecoderCell", "RecurrentDecoder",
+                                  "SequenceToSequence states", "SequenceToSequence both"])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_target_of_no_step_gives_no_output(name, training):
+    make, inputs_of = CASES[name]
+    layer, inputs = make(), inputs_of(EMPTY_THEN_REAL)
+    target = "target_ids" if "target_ids" in inputs else "target"
+    wanted = outputs_of(layer, inputs, training=training)
+    found = outputs_of(layer, {**inputs, target: inputs[target][:, :0]}, training=training)
+    for none, some in zip(found, wanted, strict=True):
+        assert none.shape == (2, 0, *some.shape[2:])
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 0, 4), (2, 0, 3, 4), (2, 0, 0, 4)])
+def test_documents_without_sentences_or_words_give_zero(shape):
+    layer = layers.HierarchicalAttention(2, 2, 3, seed=1)
+    for mask in ({}, {"mask": np.ones(shape[:3], bool)}):
+        found = outputs_of(layer, {"inputs": np.zeros(shape, "float32"), **mask},
+                           return_attention_scores=True)
+        assert [x.shape for x in found] == [(2, 4), shape[:3], shape[:2]]
+
+
+def test_an_encoder_that_reads_nothing_leaves_its_first_state():
+    layer = layers.SequenceToSequence(GRU(3), GRU(3), seed=1)
+    source, target = normal(2, 3, 4), normal(2, 2, 4, seed=1)
+    masked, = outputs_of(layer, {"source": source, "target": target,
+                                 "source_mask": np.zeros((2, 3), bool)})
+    none, = outputs_of(layer, {"source": source[:, :0], "target": target})
+    np.testing.assert_allclose(none, masked, 1e-6, 1e-6)

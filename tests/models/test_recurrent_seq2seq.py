@@ -70,6 +70,17 @@ def _numpy(found):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_a_batch_of_no_source_token_or_no_target_token_has_a_finite_loss(name):
+    model, full = _model(name), _batch()
+    source, target = {"token_ids", "padding_mask"}, {"target_ids", "label", "sample_weight"}
+    for names in (source, target, source | target):
+        batch = {k: x[:, :0] if k in names else x for k, x in full.items()}
+        outputs = model({k: ops.convert_to_tensor(x) for k, x in batch.items()})
+        assert outputs["logits"].shape == (*batch["target_ids"].shape, 9)
+        assert np.isfinite(float(model.compute_loss(batch, y_pred=outputs)))
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_decoding_step_by_step_gives_what_one_pass_gives(name):
     model, batch = _model(name), _batch()
     outputs = _numpy(model(batch))

@@ -199,6 +199,18 @@ def test_a_text_without_a_word_and_a_batch_of_one():
         assert np.isfinite(float(model.compute_loss(batch, y_pred=outputs))), name
 
 
+@pytest.mark.parametrize("name", [n for n in MODELS if "fm" not in n])
+def test_a_batch_of_no_token_no_sentence_or_no_target_has_a_finite_loss(name):
+    model, data = made(name)
+    read = {"token_ids", "second_token_ids", "elements", "padding_mask"}
+    told = {"label", "target_ids", "sample_weight"} if data["label"].ndim > 1 else set()
+    for names, axis in ((read, 1), (told, 1), (read | told, 1), (read, -1 if name == "han" else 1)):
+        batch = {k: np.take(x, [], axis) if k in names else x for k, x in data.items()}
+        outputs = model({k: ops.convert_to_tensor(x) for k, x in batch.items()})
+        sums = [model.compute_loss(batch, y_pred=outputs), model.metric_sums(outputs, batch)]
+        assert all(np.isfinite(float(x)) for x in keras.tree.flatten(sums))
+
+
 def test_a_factorization_machine_sums_the_products_of_all_pairs():
     (plain, data), (attentive, _) = made("fm"), made("afm")
     for model in (plain, attentive):
@@ -386,9 +398,8 @@ def test_a_generator_copies_unknown_words_greedily_and_by_beams():
     (lambda: AttentionalFactorizationMachine(3, 1), "num_fields=1"),
     (lambda: AttentionalFactorizationMachine(3, 2, dropout=1), "dropout=1"),
     (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
-    (lambda: PointerNetwork(0), "element_dim=0"),
+    (lambda: PointerNetwork(0), "element_dim=0"), (lambda: PointerGenerator(9, -1), "num_oov=-1"),
     (lambda: PointerGenerator(0), "vocabulary_size=0"),
-    (lambda: PointerGenerator(9, -1), "num_oov=-1"),
     (lambda: PointerGenerator(9, unknown_id=9), "unknown_id=9")])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):

@@ -166,7 +166,7 @@ class BahdanauDecoderCell(keras.layers.Layer):
         if self.readout == "tanh":
             return ops.tanh(found), outputs["weights"]
         pairs = ops.reshape(found, (*ops.shape(found)[:-1], self.readout_units, 2))
-        return ops.max(pairs, axis=-1), outputs["weights"]
+        return ops.maximum(pairs[..., 0], pairs[..., 1]), outputs["weights"]
 
     def get_config(self):
         return {

@@ -184,7 +184,7 @@ class RecurrentDecoder(keras.layers.Layer):
 
         with frozen(self):
             states, memory = keras.tree.map_structure(ops.stop_gradient, (states, memory))
-            start = ops.zeros((), "int32"), states, target_ids[:, 0]
+            start = ops.zeros((), "int32"), states, ops.zeros((rows,), "int32")
             return over_time(step, sequence, start)[0]
 
     def _forced(self, ids, states, memory, index, training):

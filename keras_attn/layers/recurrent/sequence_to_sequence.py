@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -98,7 +99,7 @@ class SequenceToSequence(keras.layers.Layer):
         self.built = True
 
     def call(self, source, target, source_mask=None, target_mask=None, training=None):
-        encoded, *states = self.encoder(source, mask=source_mask, training=training)
+        encoded, *states = over_steps(self.encoder, source, source_mask, training=training)
         if self.context != "states":
             states = None
             summary = self.summary(encoded, mask=source_mask)
@@ -111,7 +112,8 @@ class SequenceToSequence(keras.layers.Layer):
             flat = keras.tree.flatten(states)
             flat[0] = ops.tanh(ops.matmul(summary, self.kernel))
             states = keras.tree.pack_sequence_as(states, flat)
-        return self.decoder(target, initial_state=states, mask=target_mask, training=training)[0]
+        return over_steps(self.decoder, target, target_mask, initial_state=states,
+                          training=training)[0]
 
     def compute_mask(self, inputs, previous_mask):
         return None

@@ -28,12 +28,15 @@ def over_time(step, sequence, states):
     Args:
         step: Function of `(x, states)`, x `(B, F)`, that returns outputs, a nest of `(B, ...)`,
             and the new states, of the shapes and dtypes of the old ones.
-        sequence: `(B, T, F)`, T at least 1.
+        sequence: `(B, T, F)`.
         states: Nest of tensors.
 
     Returns:
         Outputs, a nest of `(B, T, ...)`, and the last states.
     """
+    if sequence.shape[1] == 0:  # the loop needs a step
+        outputs, _ = over_time(step, ops.pad(sequence, ((0, 0), (0, 1), (0, 0))), states)
+        return keras.tree.map_structure(lambda x: x[:, :0], outputs), states
     structure = None
 
     def flat_step(x, flat):

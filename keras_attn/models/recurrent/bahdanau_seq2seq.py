@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
@@ -104,8 +105,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
     @needs_weights
     def read(self, inputs, training=None):
         """The encoder's outputs `(B, S, 2 units)`, and the initial state of the decoder."""
-        encoded, _, backward = self.encoder(
-            self.embed(inputs, training), mask=inputs.get("padding_mask"), training=training)
+        encoded, _, backward = over_steps(self.encoder, self.embed(inputs, training),
+                                          inputs.get("padding_mask"), training=training)
         return encoded, backward
 
     def get_config(self):

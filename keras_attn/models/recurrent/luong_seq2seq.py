@@ -5,6 +5,7 @@ import keras
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -173,7 +174,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         for i, layer in enumerate(self.encoder_layers):
             if i:
                 x = drop(x, self.dropout, self.dropout_generator, training)
-            x, *last = layer(x, mask=mask, training=training)
+            x, *last = over_steps(layer, x, mask, training=training)
             if self.bidirectional:
                 half = len(last) // 2
                 last = [keras.ops.concatenate(pair, axis=-1)
