@@ -267,6 +267,9 @@ def check_options(**options):
             raise UserError(f"{name} must be {needed}. Received: {name}={value}")
     if beam and (given["nbest"] or 1) > beam:
         raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
+    if not beam and not given["temperature"] and (given["nbest"] or 1) > 1:
+        raise UserError("nbest must be 1 with temperature=0, which finds one text. "
+                        f"Received: nbest={given['nbest']}")
     for name in _DRAWING if beam else ():
         if given[name] not in (None, _USUAL[name]):
             raise UserError(f"{name} must be left out with a beam, which draws nothing. "

@@ -344,6 +344,7 @@ def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, me
     ({"min_tokens": 8}, r"min_tokens must be a whole number in \[0, 7\]"),
     ({"beam": 2, "length_penalty": float("nan")}, "length_penalty must be a finite number"),
     ({"length_penalty": 0.5}, "length_penalty must be left out without a beam"),
+    ({"temperature": 0, "nbest": 2}, "nbest must be 1 with temperature=0"),
     ({"beam": 2, "temperature": 0.5}, "temperature must be left out with a beam"),
     ({"beam": 2, "top_k": 5}, "top_k must be left out with a beam"),
     ({"beam": 2, "top_p": 0.5}, "top_p must be left out with a beam"),
