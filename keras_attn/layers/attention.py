@@ -5,9 +5,10 @@ from keras import ops
 
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.parts import part_config
-from keras_attn.layers.scores.by_name import make_score
+from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import causal_mask, combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -22,9 +23,9 @@ class Attention(keras.layers.Layer):
 
     Args:
         score: `"dot"`, `"scaled_dot"`, `"bilinear"` (also `"general"`),
-            `"cosine"`, `"concat"`, `"additive"`; or a layer of (query, key), built
-            by both their shapes, that returns `(B, T, S)`, such as `LocationScore(40)`.
-        units: Hidden units of `"concat"` and `"additive"`; the depth of the
+            `"cosine"`, `"concat"`, `"additive"`; or a layer of (query, key) that returns
+            `(B, T, S)`, such as `LocationScore(40)`.
+        units: Hidden units of `"concat"` and `"additive"`, of no other score; the depth of the
             key if None.
         dropout: Share of attention weights dropped in training.
         causal_align: Where `use_causal_mask` puts the diagonal: `"end"` (query
@@ -56,8 +57,8 @@ class Attention(keras.layers.Layer):
         cache if one was given.
 
     Raises:
-        ValueError: If an argument is out of range, a mask is float, or one of
-            `cache` and `cache_index` is missing.
+        ValueError: If an argument is out of range, an input is no sequence, value and key differ
+            in length, a mask is float, or one of `cache` and `cache_index` is missing.
 
     Reference:
         Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
@@ -93,9 +94,8 @@ class Attention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        key_shape = value_shape if key_shape is None else key_shape
-        if not self.score.built:
-            self.score.build(query_shape, key_shape)
+        require_sequences(self, query_shape, value_shape, key_shape)
+        build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.built = True
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.masks import row_mask
 from keras_attn.ops.products import widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
@@ -43,8 +44,9 @@ class AttentionPooling(keras.layers.Layer):
         `(B, D)`; then the weights `(B, T)` if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, a mask is float, `lengths` are not
-            `(B,)`, or a query is missing, or given to another score.
+        ValueError: If an argument is out of range or unknown, the inputs have not three
+            dimensions, a mask is float, `lengths` are not `(B,)`, or a query is missing, or
+            given to another score.
 
     Reference:
         Yang et al., Hierarchical Attention Networks for Document Classification,
@@ -78,6 +80,7 @@ class AttentionPooling(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
+        require_axes(self, "(B, T, D)", inputs=input_shape)
         depth = input_shape[-1]
         kernel_seed, context_seed, dropout_seed = split_seed(self.seed, 3)
         units = 1 if self.score == "linear" else self.units or depth

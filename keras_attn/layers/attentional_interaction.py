@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
@@ -70,6 +71,7 @@ class AttentionalInteraction(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
+        require_axes(self, "(B, F, D)", inputs=input_shape)
         _, features, depth = input_shape
         if features is None or features < 2:
             raise ValueError("AttentionalInteraction needs a known number of features, 2 or more. "

@@ -1,5 +1,7 @@
 """Multi-head self-attention to a window that reaches out."""
 
+import numbers
+
 import keras
 
 from keras_attn.layers.heads import Heads
@@ -72,10 +74,13 @@ class ExpandedWindowAttention(keras.layers.Layer):
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if window < 1 or extension < 0 or global_tokens < 0:
+        sizes = {"window": window, "extension": extension, "dilation": dilation,
+                 "global_tokens": global_tokens, "random_blocks": random_blocks}
+        whole = all(isinstance(size, numbers.Integral) for size in sizes.values())
+        if not whole or window < 1 or extension < 0 or global_tokens < 0:
             raise ValueError(
-                "window must be positive, extension and global_tokens 0 or more. Received: "
-                f"window={window}, extension={extension}, global_tokens={global_tokens}")
+                "window must be a positive integer, extension and global_tokens 0 or more, all "
+                "integers. Received: " + ", ".join(f"{n}={size}" for n, size in sizes.items()))
         if separate_global_projections and not global_tokens:
             raise ValueError("separate_global_projections needs global_tokens. "
                              f"Received: global_tokens={global_tokens}")

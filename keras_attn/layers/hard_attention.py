@@ -4,8 +4,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.parts import part_config
-from keras_attn.layers.scores.by_name import make_score
+from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 
@@ -95,8 +96,8 @@ class HardAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        if not self.score.built:
-            self.score.build(query_shape, value_shape if key_shape is None else key_shape)
+        require_sequences(self, query_shape, value_shape, key_shape)
+        build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = None
         if self.estimator != "straight_through":
             self.seed_generator = keras.random.SeedGenerator(self._draw_seed, name="draws")

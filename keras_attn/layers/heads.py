@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.products import linear
 
 # Which inputs share a kernel, and so a matrix product where they are one tensor.
@@ -77,8 +78,9 @@ class Heads:
             with_output: Whether there is an output kernel.
 
         Raises:
-            ValueError: If the depths do not fit `fused`.
+            ValueError: If the inputs are no sequences or their depths do not fit `fused`.
         """
+        require_sequences(layer, query_shape, value_shape, key_shape)
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         depths = {"query": query_shape[-1], "key": key_shape[-1], "value": value_shape[-1]}

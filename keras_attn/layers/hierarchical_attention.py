@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
+from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.masks import as_mask
 
 
@@ -70,9 +71,7 @@ class HierarchicalAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        if len(input_shape) != 4:
-            raise ValueError("HierarchicalAttention needs inputs (B, S, W, D). "
-                             f"Received: input_shape={input_shape}")
+        require_axes(self, "(B, S, W, D)", inputs=input_shape)
         seeds = split_seed(self.seed, 4)
         self.word_gru, self.sentence_gru = (
             bidirectional(keras.layers.GRU, units, seeds.pop(), self.dtype_policy, f"{name}_gru")

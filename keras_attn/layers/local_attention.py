@@ -4,8 +4,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.parts import part_config
-from keras_attn.layers.scores.by_name import make_score
+from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 
@@ -99,8 +100,8 @@ class LocalAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        if not self.score.built:
-            self.score.build(query_shape, value_shape if key_shape is None else key_shape)
+        require_sequences(self, query_shape, value_shape, key_shape)
+        build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         if self.alignment == "predictive":
             depth = query_shape[-1]
             kernel_seed, vector_seed = self._kernel_seeds

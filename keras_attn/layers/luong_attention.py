@@ -21,7 +21,8 @@ class LuongAttention(keras.layers.Layer):
         score: See `Attention`; or `LocationScore(…)`.
         attention_units: Hidden units of `"concat"` and `"additive"`.
         attention: Layer in place of `Attention`, such as `LocalAttention(…)` or
-            `HardAttention(…)`; `score`, `attention_units` and `dropout` are then its own.
+            `HardAttention(…)`; `score`, `attention_units` and `dropout` are then its own
+            and must not be given here.
         activation: Of the output. TensorFlow Addons has none by default.
         dropout: Share of attention weights dropped in training.
         kernel_initializer: Of W, `(V + Q, units)`; there is no bias.
@@ -38,7 +39,7 @@ class LuongAttention(keras.layers.Layer):
         Output `(B, T, units)`; then what `attention` returns after its output.
 
     Raises:
-        ValueError: If an argument is out of range or a mask is float.
+        ValueError: If an argument is out of range or given in vain, or a mask is float.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -61,6 +62,14 @@ class LuongAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         if units < 1:
             raise ValueError(f"units must be positive. Received: units={units}")
+        if attention is not None:
+            if not isinstance(attention, (dict, keras.layers.Layer)):
+                raise ValueError("attention must be a layer or None; names go to score. "
+                                 f"Received: attention={attention!r}")
+            if score != "bilinear" or attention_units is not None or dropout:
+                raise ValueError(
+                    "attention has a score, units and dropout of its own. Received: attention, "
+                    f"score={score!r}, attention_units={attention_units}, dropout={dropout}")
         attention_seed, self._kernel_seed = split_seed(seed, 2)
         self._makes_attention = attention is None
         self.attention = part(attention) or Attention(

@@ -1,5 +1,7 @@
 """Multi-head self-attention to all positions and to those nearby."""
 
+import numbers
+
 import keras
 from keras import ops
 
@@ -70,8 +72,9 @@ class MixedAttention(keras.layers.Layer):
                  dropout=0.0, use_bias=True, kernel_initializer="glorot_uniform",
                  bias_initializer="zeros", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if window < 0:
-            raise ValueError(f"window must not be negative. Received: window={window}")
+        if not isinstance(window, numbers.Integral) or window < 0:
+            raise ValueError(
+                f"window must be an integer of 0 or more. Received: window={window}")
         if mix not in MIXES:
             raise ValueError(f"mix must be one of {', '.join(MIXES)}. Received: mix={mix!r}")
         if gate not in GATES:

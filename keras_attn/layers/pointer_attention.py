@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax
 
@@ -33,7 +34,7 @@ class PointerAttention(keras.layers.Layer):
         masked, also in rows with nothing to point at, if asked for.
 
     Raises:
-        ValueError: If `units` is not positive or a mask is float.
+        ValueError: If `units` is not positive, an input is no sequence or a mask is float.
 
     Reference:
         Vinyals et al., Pointer Networks, 2015, section 2.3, eq. 3.
@@ -57,6 +58,7 @@ class PointerAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape):
+        require_sequences(self, query_shape, value_shape)
         self.score.build(query_shape, value_shape)
         self.built = True
 

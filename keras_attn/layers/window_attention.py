@@ -1,10 +1,13 @@
 """Multi-head self-attention to the positions nearby."""
 
+import numbers
+
 import keras
 from keras import ops
 
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.shapes import require_axes
 from keras_attn.layers.windows import attend_in_window
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import as_mask, combine_masks
@@ -69,7 +72,8 @@ class WindowAttention(keras.layers.Layer):
                  **kwargs):
         super().__init__(**kwargs)
         pair = isinstance(window, (tuple, list))
-        if any(w < 0 for w in (window if pair else (window,))) or (pair and len(window) != 2):
+        if (any(not isinstance(w, numbers.Integral) or w < 0
+                for w in (window if pair else (window,))) or (pair and len(window) != 2)):
             raise ValueError("window must be an integer of 0 or more, or a pair of them. "
                              f"Received: window={window}")
         if pair and causal:
@@ -85,6 +89,9 @@ class WindowAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape=None, key_shape=None):
+        if isinstance(self.window, tuple):
+            require_axes(self, "(B, Y, X, D)", query=query_shape)
+            query_shape = query_shape[0], None, query_shape[-1]
         self.heads.build(self, query_shape)
         self.seed_generator = dropout_generator(
             self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")

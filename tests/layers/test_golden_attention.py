@@ -244,7 +244,7 @@ def test_opennmt_copies_the_same_words():
 ])
 def test_tensorflow_addons_has_the_same_weights(name, score, weights):
     arrays = golden("addons", f"addons/{name}")
-    layer = Attention(score, units=6)
+    layer = Attention(score, units=6 if score == "additive" else None)
     inputs = {"query": arrays["query"][:, None], "value": arrays["value"],
               "value_mask": arrays["mask"]}
     arguments = {"return_attention_scores": True}

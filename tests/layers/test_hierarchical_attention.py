@@ -212,7 +212,7 @@ def test_a_constant_query_makes_it_one_pooling():
 @pytest.mark.parametrize("make, message", [
     (lambda: HierarchicalAttention(0), "word_units=0"),
     (lambda: AttentiveConvPooling(3, 0, 2), "kernel_size=0"),
-    (lambda: HierarchicalAttention()(np.zeros((1, 2, 3))), "input_shape"),
+    (lambda: HierarchicalAttention()(np.zeros((1, 2, 3))), r"shape \(1, 2, 3\)"),
     (lambda: HierarchicalAttention(2, 2, 2)(np.zeros((1, 1, 1, 2)), mask=np.ones((1, 1, 1))),
      "float")])
 def test_wrong_arguments_are_named(make, message):

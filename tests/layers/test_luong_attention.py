@@ -11,7 +11,10 @@ MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 
 
 def make(score="general", **kwargs):
-    return LuongAttention(4, score, **{"attention_units": 6, "seed": 1, **kwargs})
+    if "attention" in kwargs:
+        return LuongAttention(4, **{"seed": 1, **kwargs})
+    units = 6 if score in ("concat", "additive") else None
+    return LuongAttention(4, score, units, **{"seed": 1, **kwargs})
 
 
 def inputs_of(depth=3):
@@ -133,6 +136,11 @@ def test_decoding_with_a_cache_equals_one_full_pass_under_a_mask_of_keras():
 def test_calls_that_cannot_be_right_are_errors():
     with pytest.raises(ValueError, match="units=0"):
         LuongAttention(0)
+    with pytest.raises(ValueError, match="Received: attention='additive'"):
+        LuongAttention(4, attention="additive")
+    for given in ({"score": "dot"}, {"attention_units": 5}, {"dropout": 0.5}):
+        with pytest.raises(ValueError, match=f"of its own. .*{next(iter(given))}="):
+            LuongAttention(4, attention=HardAttention(), **given)
     with pytest.raises(ValueError, match="value_mask > 0.5"):
         make()(*(ops.convert_to_tensor(inputs_of()[n]) for n in ("query", "value")),
                value_mask=np.ones((2, 4), "float32"))

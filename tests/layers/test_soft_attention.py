@@ -15,7 +15,13 @@ from layer_checks import (
 )
 from numpy_attention import attention_weights, normal
 
-from keras_attn.layers import Attention, LocationScore
+from keras_attn.layers import (
+    Attention,
+    HardAttention,
+    LocalAttention,
+    LocationScore,
+    MultiHeadAttention,
+)
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "joeynmt_attention.npz",
                  allow_pickle=False)
@@ -28,7 +34,8 @@ def make(score="scaled_dot", **kwargs):
     dtype = kwargs.get("dtype")
     if score == "location":
         score = LocationScore(9, seed=1, name="score", dtype=dtype)
-    return Attention(score, units=6, **{"seed": 1, **kwargs})
+    units = 6 if score in ("concat", "additive") else None
+    return Attention(score, units, **{"seed": 1, **kwargs})
 
 
 def inputs_of(query_depth=5, value_depth=5):
@@ -64,7 +71,7 @@ def test_every_check_of_a_layer_with_values_of_another_depth_than_keys(score):
     ("general", "luong", {"kernel": "key_layer.weight"}),
 ])
 def test_joeynmt_gives_the_same_numbers(score, name, paths):
-    layer = Attention(score, units=7)
+    layer = Attention(score, units=7 if score == "additive" else None)
     inputs = {n: GOLDEN[n].astype("float32") for n in ("query", "value")}
     inputs["value_mask"] = GOLDEN["value_mask"]
     run(layer, inputs)
@@ -267,6 +274,41 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores(scor
     np.testing.assert_allclose(quiet, run(make(score), {"query": x, "value": x}), 1e-6, 1e-6)
 
 
+class OfOneShape(keras.layers.Layer):
+    """A dot product that builds itself by the shape of the query."""
+
+    def build(self, input_shape):
+        self.factor = self.add_weight(name="factor", shape=(input_shape[-1],), initializer="ones")
+
+    def call(self, query, key):
+        return ops.matmul(query * self.factor, ops.swapaxes(key, 1, 2))
+
+
+class OfNoShape(keras.layers.Layer):
+    """A dot product whose parts build themselves when they are called."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(5, use_bias=False, kernel_initializer="identity")
+
+    def call(self, query, key):
+        return ops.matmul(self.dense(query), ops.swapaxes(key, 1, 2))
+
+
+@pytest.mark.parametrize("score", [OfOneShape, OfNoShape])
+@pytest.mark.parametrize("layer", [Attention, LocalAttention, HardAttention])
+def test_a_score_of_ones_own_is_built_as_keras_builds_layers(layer, score):
+    inputs, options = inputs_of(), {"window": 9} if layer is LocalAttention else {}
+    found = layer(score=score(name="own"), **options)
+    np.testing.assert_allclose(
+        run(found, inputs), run(layer(score="dot", **options), inputs), 1e-5, 1e-6)
+    (weight,) = found.trainable_variables
+    assert weight.path.startswith(f"{found.name}/own/")
+    symbols = [keras.Input((None, 5)), keras.Input((None, 5))]
+    model = keras.Model(symbols, layer(score=score(), **options)(*symbols))
+    assert model.output_shape == (None, None, 5)
+
+
 def test_one_score_may_serve_two_layers():
     inputs, score = inputs_of(), LocationScore(9)
     one, two = Attention(score), Attention(score)
@@ -279,10 +321,26 @@ def test_one_score_may_serve_two_layers():
     ({"dropout": 1.0}, "dropout=1.0"),
     ({"causal_align": "middle"}, "causal_align='middle'"),
     ({"score": "additive", "units": 0}, "units=0"),
+    ({"score": ["dot"]}, r"Received: score=\['dot'\]"),
+    ({"score": "dot", "units": 5}, "concat and additive.* Received: units=5, score='dot'"),
+    ({"score": LocationScore(9), "units": 5}, "Received: units=5"),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):
         Attention(**arguments)
+
+
+@pytest.mark.parametrize("shapes,message", [
+    ([(2, 5), (2, 4, 5)], r"query \(B, T, D\). Received: query of shape \(2, 5\)"),
+    ([(2, 3, 5), (4, 5)], r"value \(B, S, D\). Received: value of shape \(4, 5\)"),
+    ([(2, 3, 5), (2, 4, 5), (2, 3, 5)], r"one key for each value. Received: value of shape "
+                                        r"\(2, 4, 5\), key of shape \(2, 3, 5\)"),
+])
+@pytest.mark.parametrize("layer", [
+    Attention, LocalAttention, HardAttention, lambda: MultiHeadAttention(2, 2)])
+def test_shapes_that_cannot_be_right_are_errors(layer, shapes, message):
+    with pytest.raises(ValueError, match=message):
+        layer()(*(np.ones(shape, "float32") for shape in shapes))
 
 
 def test_calls_that_cannot_be_right_are_errors():

@@ -46,7 +46,8 @@ class AttentionCell(keras.layers.Layer):
         (outputs, states): outputs go to `read_out`.
 
     Raises:
-        ValueError: If an argument is unknown or the cell has dropout.
+        ValueError: If an argument is unknown, the cell has dropout, or its first states are of
+            other sizes.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -72,6 +73,9 @@ class AttentionCell(keras.layers.Layer):
             raise ValueError(
                 f"order must be one of {', '.join(ORDERS)}. Received: order={order!r}")
         cell, attention = part(cell), part(attention)
+        if attention is not None and not isinstance(attention, keras.layers.Layer):
+            raise ValueError(
+                f"attention must be a layer or None. Received: attention={attention!r}")
         for one in getattr(cell, "cells", [cell]):
             if getattr(one, "dropout", 0) or getattr(one, "recurrent_dropout", 0):
                 raise ValueError("The cell must have no dropout: its masks do not live in a loop; "
@@ -123,6 +127,12 @@ class AttentionCell(keras.layers.Layer):
             initial_state = self.cell.get_initial_state(batch_size=batch_size)
         if not keras.tree.is_nested(initial_state):
             initial_state = [initial_state]
+        given = [tuple(x.shape) for x in keras.tree.flatten(initial_state)]
+        sizes = keras.tree.flatten(self.cell.state_size)
+        if [shape[1:] for shape in given] != [(size,) for size in sizes]:
+            raise ValueError("initial_state must have the states of the cell, "
+                             f"{', '.join(f'(N, {size})' for size in sizes)}. "
+                             f"Received: initial_state of shapes {given}")
         states = {"cell": keras.tree.map_structure(
             lambda x: ops.cast(x, self.compute_dtype), list(initial_state))}
         if self._feeds:

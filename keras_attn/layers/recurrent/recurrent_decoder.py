@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.products import linear
 
 LEVELS = "sequence", "token"
@@ -103,6 +104,8 @@ class RecurrentDecoder(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, target_ids_shape, memory_shape):
+        require_axes(self, "(B, T)", target_ids=target_ids_shape)
+        require_axes(self, "(B, S, D)", memory=memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
         self.embedding = self.add_weight(
             name="embedding", shape=(self.vocabulary_size, self.embedding_dim), autocast=False,

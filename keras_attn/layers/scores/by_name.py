@@ -1,5 +1,7 @@
 """Scores by their names."""
 
+import inspect
+
 import keras
 
 from keras_attn.layers.parts import part
@@ -20,6 +22,9 @@ SCORES = {
 }
 
 
+WITH_UNITS = "concat", "additive"
+
+
 def make_score(score, units=None, seed=None, dtype=None):
     """The layer of a name, or the layer that was given.
 
@@ -30,15 +35,29 @@ def make_score(score, units=None, seed=None, dtype=None):
         dtype: Policy.
 
     Raises:
-        ValueError: If there is no such score.
+        ValueError: If there is no such score, or it has no units but they are given.
     """
+    if units is not None and score not in WITH_UNITS:
+        raise ValueError(f"units go with the names {' and '.join(WITH_UNITS)}, and with no other "
+                         f"score. Received: units={units}, score={score!r}")
     score = part(score)
     if isinstance(score, keras.layers.Layer):
         return score
-    if score not in SCORES:
+    if not isinstance(score, str) or score not in SCORES:
         raise ValueError(f"score must be a layer or one of {', '.join(SCORES)}. "
                          f"Received: score={score!r}")
     return SCORES[score](units, seed=seed, dtype=dtype, name="score")
+
+
+def build_score(score, query_shape, key_shape):
+    """Builds a score, unless it is; one whose `build` takes not both shapes as Keras does."""
+    if score.built:
+        return
+    if len(inspect.signature(score.build).parameters) == 2:
+        score.build(query_shape, key_shape)
+    else:
+        score(*(keras.KerasTensor(shape, score.compute_dtype)
+                for shape in (query_shape, key_shape)))
 
 
 def _without_seed(layer, seed, **kwargs):

@@ -146,14 +146,15 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         output_seed, seed = split_seed(seed, 2)
         scored = {"score": self.score, "units": self.attention_units, "seed": seed,
                   "dtype": self.dtype_policy, "name": "attention"}
-        inner = None
-        if self.attention == "hard":
-            inner = HardAttention("gumbel", **scored)
-        elif self.attention != "global":
-            inner = LocalAttention(self.window, self.attention.removeprefix("local_"), **scored)
-        return LuongAttention(
-            self.units, self.score, self.attention_units, inner, seed=output_seed,
-            dtype=self.dtype_policy, name="luong_attention")
+        if self.attention == "global":
+            given = {"score": self.score, "attention_units": self.attention_units}
+        elif self.attention == "hard":
+            given = {"attention": HardAttention("gumbel", **scored)}
+        else:
+            kind = self.attention.removeprefix("local_")
+            given = {"attention": LocalAttention(self.window, kind, **scored)}
+        return LuongAttention(self.units, **given, seed=output_seed, dtype=self.dtype_policy,
+                              name="luong_attention")
 
     def build(self, input_shape=None):
         self.token_embedding = self.add_weight(
