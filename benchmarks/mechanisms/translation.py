@@ -48,6 +48,7 @@ flags.DEFINE_string("target", "de", "End of the files translated to.")
 flags.DEFINE_integer("captions", 1, "Of a row.", lower_bound=1)
 flags.DEFINE_integer("steps", 1500, "Batches.")
 flags.DEFINE_integer("batch_size", 64, "Captions of a batch.")
+flags.DEFINE_float("rate", 2e-3, "Learning rate at the beginning.")
 flags.DEFINE_integer("units", 192, "Of each layer and embedding.")
 flags.DEFINE_integer("window", 5, "Words on either side that local attention sees.")
 flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Of these.")
@@ -70,7 +71,7 @@ def main():
                 "test": FLAGS.test}
     for kind in FLAGS.kinds:
         results(kind, settings, scores, partial(model_of, kind, vocabularies), {
-            "rows": rows, "steps": FLAGS.steps, "rate": 2e-3, "by_length": 50,
+            "rows": rows, "steps": FLAGS.steps, "rate": FLAGS.rate, "by_length": 50,
             "batch_size": max(FLAGS.batch_size // FLAGS.captions, 1)}, test, vocabularies, groups)
 
 
