@@ -89,8 +89,12 @@ class AttentiveConvPooling(keras.layers.Layer):
             inputs = ops.where(mask[..., None], inputs, 0)
         _, forward, _, backward, _ = over_steps(self.lstm, inputs, mask)
         query = ops.concatenate([forward, backward], axis=-1)
+        if inputs.shape[1] == 0:  # PyTorch convolves no step at all to an error
+            found = ops.zeros((ops.shape(inputs)[0], 0, self.filters), inputs.dtype)
+        else:
+            found = self.conv(inputs)
         pooled, weights = self.attention(
-            self.conv(inputs), mask=mask, query=query, return_attention_scores=True)
+            found, mask=mask, query=query, return_attention_scores=True)
         output = ops.concatenate([pooled, query], axis=-1)
         return (output, weights) if return_attention_scores else output
 

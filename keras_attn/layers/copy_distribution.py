@@ -79,6 +79,8 @@ def _add_up(values, ids, shape):
     product with one-hot ids takes `B T S V`, and `keras.ops.scatter` on PyTorch a Python loop.
     """
     batch, steps, size = shape
+    if 0 in values.shape:  # PyTorch adds up no segment at all to an error
+        return ops.zeros(shape, values.dtype)
     rows = ops.arange(batch * steps, dtype="int32")
     ids = ops.cast(ids, "int32")
     # An id out of range would be one of the next row.

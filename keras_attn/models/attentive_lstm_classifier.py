@@ -131,8 +131,10 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         real, found = mask[..., None], {}
         if self.reduce == "max":
             # In float32, which holds MASKED.
-            largest = ops.max(ops.where(real, ops.cast(hidden, "float32"), MASKED), axis=1,
-                              initial=MASKED)
+            seen = ops.where(real, ops.cast(hidden, "float32"), MASKED)
+            if seen.shape[1] == 0:  # of nothing there is no largest
+                seen = ops.pad(seen, ((0, 0), (0, 1), (0, 0)), constant_values=MASKED)
+            largest = ops.max(seen, axis=1)
             return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), hidden.dtype), found
         if self.reduce == "self_attention":
             hidden, weights = self.attention(hidden, hidden, query_mask=mask, value_mask=mask,

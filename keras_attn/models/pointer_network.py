@@ -101,7 +101,9 @@ class PointerNetwork(Losses, keras.Model):
         queries, *_ = over_steps(self.decoder, read, initial_state=state)
         free = None
         if self.forbid_repeats:
-            taken = ops.one_hot(label, ops.shape(elements)[1], dtype="int32")
+            # No one_hot: PyTorch has none of positions that are not there.
+            places = ops.arange(ops.shape(elements)[1], dtype="int32")
+            taken = ops.cast(label[..., None] == places, "int32")
             free = ops.cumsum(taken, axis=1) - taken == 0
         logits, distribution = self.pointer(
             queries, memory, value_mask=mask, attention_mask=free, return_attention_scores=True)
