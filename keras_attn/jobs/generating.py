@@ -110,16 +110,12 @@ class Generator:
             UserError: If something is out of range or has no use beside another, or a prompt has
                 too many tokens.
         """
-        if isinstance(prompts, str):
-            return self.generate(
-                [prompts], max_tokens, temperature=temperature, top_k=top_k, top_p=top_p,
-                seed=seed, beam=beam, length_penalty=length_penalty, nbest=nbest,
-                min_tokens=min_tokens, no_repeat=no_repeat, batch_size=batch_size,
-                number=number)[0]
         given = check_options(
             max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
             beam=beam, length_penalty=length_penalty, nbest=nbest, min_tokens=min_tokens,
             no_repeat=no_repeat, batch_size=batch_size, number=number)
+        if isinstance(prompts, str):
+            return self.generate([prompts], **given)[0]
         if not isinstance(prompts, Iterable):
             raise UserError(f"A text, or a list of them, is needed. Received: {prompts!a:.50}")
         options = {"min_length": given["min_tokens"], "no_repeat": given["no_repeat"]}
