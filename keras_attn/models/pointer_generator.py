@@ -11,6 +11,7 @@ from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import real_tokens
+from keras_attn.models.row_cache import RowCache
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.cross_entropy import hits
@@ -22,7 +23,7 @@ IMPOSSIBLE_PROBABILITY, SMALLEST_NUMBER = 1e-10, 1e-30
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class PointerGenerator(Losses, keras.Model):
+class PointerGenerator(RowCache, Losses, keras.Model):
     """A summary of the source, its words from the vocabulary or copied from the source.
 
     With h the states of a BiLSTM over the source and s_t of an LSTM over the target,
@@ -224,15 +225,6 @@ class PointerGenerator(Losses, keras.Model):
             memory, hidden, cell = keras.tree.map_structure(
                 lambda x: ops.repeat(x, rows, axis=0), (memory, hidden, cell))
         return {"hidden": hidden, "cell": cell, "coverage": _no_coverage(memory)}, memory
-
-    def reorder_cache(self, cache, targets):
-        """Cache of targets that go on from others of the same source; for `beam_search`.
-
-        Args:
-            cache: Of `start_decoding` or `decode`.
-            targets: Integers `(B R,)`, the one that each goes on from.
-        """
-        return keras.tree.map_structure(lambda x: ops.take(x, targets, axis=0), cache)
 
     def decode(self, target_ids, index, cache, memory, padding_mask=None,
                return_attention_scores=False):

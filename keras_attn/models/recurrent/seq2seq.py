@@ -5,10 +5,11 @@ from keras import ops
 
 from keras_attn.layers.padded_rnn import bidirectional, recurrent
 from keras_attn.layers.seeds import drop
+from keras_attn.models.row_cache import RowCache
 from keras_attn.models.token_loss import TokenLoss
 
 
-class Seq2Seq(TokenLoss):
+class Seq2Seq(RowCache, TokenLoss):
     """Training and decoding of a recurrent encoder and a `RecurrentDecoder`, as of `Transformer`.
 
     A mixin before `keras.Model`. A model has `decoder`, `label_smoothing` and
@@ -50,15 +51,6 @@ class Seq2Seq(TokenLoss):
         encoded, initial_state = self.read(inputs)
         return self.decoder.start_decoding(encoded, inputs.get("padding_mask"), initial_state,
                                            rows)
-
-    def reorder_cache(self, cache, targets):
-        """Cache of targets that go on from others of the same source; for `beam_search`.
-
-        Args:
-            cache: Of `start_decoding` or `decode`.
-            targets: Integers `(B R,)`, the one that each goes on from.
-        """
-        return keras.tree.map_structure(lambda x: ops.take(x, targets, axis=0), cache)
 
     def decode(self, target_ids, index, cache, memory, padding_mask=None,
                return_attention_scores=False):
