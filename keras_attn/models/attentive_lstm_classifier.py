@@ -6,10 +6,10 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
+from keras_attn.layers.recurrent import SequenceToVector
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
-from keras_attn.ops.masks import MASKED
 
 REDUCTIONS = "attention", "last", "mean", "max", "self_attention"
 
@@ -100,6 +100,11 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
             heads = sizes["num_heads"]
             self.attention = MultiHeadAttention(heads, depth // heads, **shared)
             self.attention.build((None, None, depth), (None, None, depth))
+        self.pooling = None
+        if self.reduce in ("mean", "max", "self_attention"):
+            self.pooling = SequenceToVector(
+                "max" if self.reduce == "max" else "mean", dtype=self.dtype_policy, name="pooling")
+            self.pooling.build((None, None, depth))
         self.logits_dense = keras.layers.Dense(
             sizes["num_classes"], dtype="float32", name="logits_dense",
             kernel_initializer=seeded_initializer("glorot_uniform", dense_seed))
@@ -128,21 +133,12 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         if self.reduce == "attention":
             vector, weights = self.attention(hidden, mask=mask, return_attention_scores=True)
             return vector, {"attention": weights}
-        real, found = mask[..., None], {}
-        if self.reduce == "max":
-            # In float32, which holds MASKED.
-            seen = ops.where(real, ops.cast(hidden, "float32"), MASKED)
-            if seen.shape[1] == 0:  # of nothing there is no largest
-                seen = ops.pad(seen, ((0, 0), (0, 1), (0, 0)), constant_values=MASKED)
-            largest = ops.max(seen, axis=1)
-            return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), hidden.dtype), found
+        found = {}
         if self.reduce == "self_attention":
             hidden, weights = self.attention(hidden, hidden, query_mask=mask, value_mask=mask,
                                              return_attention_scores=True)
             found = {"attention": weights}
-        total = ops.sum(ops.where(real, ops.cast(hidden, "float32"), 0.0), axis=1)
-        count = ops.maximum(ops.sum(ops.cast(real, "float32"), axis=1), 1.0)
-        return ops.cast(total / count, hidden.dtype), found
+        return self.pooling(hidden, mask=mask), found
 
     def get_config(self):
         return {**super().get_config(), **self.sizes, "reduce": self.reduce,
