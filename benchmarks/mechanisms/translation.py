@@ -4,8 +4,8 @@ r"""BLEU of recurrent encoder–decoders by attention, all on one budget, one ca
         --train=train.lc.norm.tok --test=test_2016_flickr.lc.norm.tok --source=en --target=de
 
 Files are lower-cased and tokenised, a caption a line; of several tests, "a,b", all are read. Three
-captions that follow each other are joined for longer sources. Words are those of the training rows,
-two at least; batches are of similar length; decoding is greedy. Rate, dropout and batches are the
+captions that follow each other are joined for longer sources. Words are the most frequent of the
+training rows; batches are of similar length; decoding is greedy. Rate, dropout and batches are the
 same for all, and not tuned. Bahdanau's model has GRUs, and fewer units for about as many weights as
 the others with attention; what its logits are made of is as deep as theirs. "Wider" has as many
 weights without attention, and deeper logits.
@@ -49,6 +49,7 @@ flags.DEFINE_integer("captions", 1, "Of a row.", lower_bound=1)
 flags.DEFINE_integer("steps", 1500, "Batches.")
 flags.DEFINE_integer("batch_size", 64, "Captions of a batch.")
 flags.DEFINE_float("rate", 2e-3, "Learning rate at the beginning.")
+flags.DEFINE_integer("words", 20_000, "Of each language; those that occur once are left out.")
 flags.DEFINE_integer("units", 192, "Of each layer and embedding.")
 flags.DEFINE_integer("window", 5, "Words on either side that local attention sees.")
 flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Of these.")
@@ -57,7 +58,7 @@ flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Of these.")
 def main():
     train = Captions([FLAGS.train])
     test = Captions(FLAGS.test)
-    vocabularies = [Vocabulary(texts) for texts in (train.sources, train.targets)]
+    vocabularies = [Vocabulary(texts, FLAGS.words) for texts in (train.sources, train.targets)]
     rows = train.rows(vocabularies, 0.99)  # longer ones are cut
     edges = EDGES.get(FLAGS.captions, ())
     groups = {"BLEU": (0, 10**6)} | dict(zip(
