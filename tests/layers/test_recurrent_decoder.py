@@ -163,6 +163,15 @@ def test_many_words_at_once_from_a_cache_are_those_of_one_pass():
 
 
 @pytest.mark.parametrize("cell", [bahdanau, luong])
+def test_a_decoder_that_was_never_called_is_built_where_decoding_starts(cell):
+    inputs = inputs_of(2)
+    layer = decoder(cell)
+    cache, memory = layer.start_decoding(inputs["memory"])
+    found = layer(inputs["target_ids"], memory, cache=cache, cache_index=0)[0]
+    np.testing.assert_allclose(ops.convert_to_numpy(found), run(layer, inputs), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("cell", [bahdanau, luong])
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_padding_reaches_neither_logits_nor_alignments(cell, ratio):
     inputs = {**inputs_of(2), "memory_mask": np.array([[1, 1, 0, 1], [0, 0, 1, 0]])}

@@ -148,6 +148,8 @@ class RecurrentDecoder(keras.layers.Layer):
             targets of a source share. Both go to a call, and the cache that it returns to the
             next one.
         """
+        if not self.built:
+            self.build((None, None), memory.shape)
         prepared = self.cell.prepare_memory(memory, memory_mask)
         states = self.cell.start(initial_state, ops.shape(memory)[0])
         if rows > 1:
