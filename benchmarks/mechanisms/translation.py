@@ -49,6 +49,7 @@ flags.DEFINE_integer("captions", 1, "Of a row.", lower_bound=1)
 flags.DEFINE_integer("steps", 1500, "Batches.")
 flags.DEFINE_integer("batch_size", 64, "Captions of a batch.")
 flags.DEFINE_float("rate", 2e-3, "Learning rate at the beginning.")
+flags.DEFINE_float("dropout", 0.2, "Share dropped, see the models.")
 flags.DEFINE_integer("words", 20_000, "Of each language; those that occur once are left out.")
 flags.DEFINE_integer("units", 192, "Of each layer and embedding.")
 flags.DEFINE_integer("window", 5, "Words on either side that local attention sees.")
@@ -110,7 +111,7 @@ def model_of(kind, vocabularies, seed):
     units = int(FLAGS.units * options.pop("units", 1))
     sizes = {"vocabulary_size": len(vocabularies[0]), "units": units,
              "embedding_dim": FLAGS.units, "target_vocabulary_size": len(vocabularies[1]),
-             "dropout": 0.2, "seed": seed}
+             "dropout": FLAGS.dropout, "seed": seed}
     if kind == "Bahdanau":
         return BahdanauSeq2Seq(readout_units=FLAGS.units, **sizes)
     return LuongSeq2Seq(window=FLAGS.window, **sizes, **options)
