@@ -6,9 +6,8 @@ from keras import ops
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.products import linear, widened
-from keras_attn.ops.relative import by_pair, distances_of_pairs
+from keras_attn.ops.relative import by_pair, vectors_of_pairs
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
@@ -42,6 +41,9 @@ class TwoStreamAttention(keras.layers.Layer):
         memory: `(B, M, D)`, inputs of this layer before these; no gradient passes into it.
         reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
             its beginning; None: there are none.
+        position_vectors: `(N, D)`, or for each row `(B, N, D)`, N = M + 2 T - 1: those of
+            `keras_attn.ops.relative.vectors_of_pairs`, which several layers may share, perhaps with
+            some entries dropped. None: they are made, with `max_distance` and `reversed_rows`.
         return_attention_scores: Also return the weights, before dropout.
         training: Whether dropout is on.
 
@@ -106,7 +108,7 @@ class TwoStreamAttention(keras.layers.Layer):
 
     def call(self, content, query=None, query_positions=None, segment_ids=None,
              content_mask=None, query_mask=None, memory=None, reversed_rows=None,
-             return_attention_scores=False, training=None):
+             position_vectors=None, return_attention_scores=False, training=None):
         if (query is None) != (query_positions is None):
             raise ValueError("query and query_positions are given together. Received: "
                              f"query={query}, query_positions={query_positions}")
@@ -114,7 +116,10 @@ class TwoStreamAttention(keras.layers.Layer):
             return _one_or_all(self._of_nothing(content, query, memory), return_attention_scores)
         heads = self.heads.project_with_memory(content, memory)
         keys = ops.shape(heads["key"])[2]
-        tables = self._tables(content, keys, reversed_rows)
+        if position_vectors is None:
+            position_vectors = vectors_of_pairs(
+                ops.shape(content)[1], keys, content.shape[-1], self.max_distance, reversed_rows)
+        tables = self._tables(ops.cast(position_vectors, content.dtype))
         found = [self._attend(
             heads["query"], heads, tables, by_pair, self._segments(segment_ids, keys),
             as_mask(content_mask, "content_mask"), self.seed_generators[0], training)]
@@ -133,19 +138,11 @@ class TwoStreamAttention(keras.layers.Layer):
             shape = ops.shape(x)[0], self.heads.num_heads, ops.shape(x)[1], seen
             yield ops.zeros_like(x), ops.zeros(shape, x.dtype)
 
-    def _tables(self, content, keys, reversed_rows):
-        """`W_R r` of each distance, `(H, K, N)`, or with reversed rows `(B, H, K, N)`."""
-        distances = distances_of_pairs(ops.shape(content)[1], keys)
-        if self.max_distance is not None:
-            distances = ops.clip(distances, -self.max_distance, self.max_distance)
-        if reversed_rows is not None:
-            signs = 1 - 2 * ops.cast(as_mask(reversed_rows, "reversed_rows"), "int32")
-            distances = signs[:, None] * distances  # (B, N)
-        vectors = sinusoidal_positions(distances, content.shape[-1], layout="concat")
-        tables = linear(ops.cast(vectors, content.dtype),
-                        ops.cast(self.position_kernel, content.dtype))
+    def _tables(self, vectors):
+        """`W_R r` of each distance, `(H, K, N)`, of each row's own vectors `(B, H, K, N)`."""
+        tables = linear(vectors, ops.cast(self.position_kernel, vectors.dtype))
         tables = ops.reshape(
-            tables, (*ops.shape(distances), self.heads.num_heads, self.heads.key_dim))
+            tables, (*ops.shape(vectors)[:-1], self.heads.num_heads, self.heads.key_dim))
         last = len(tables.shape)
         return ops.transpose(tables, (*range(last - 3), last - 2, last - 1, last - 3))
 

@@ -2,6 +2,9 @@
 
 from keras import ops
 
+from keras_attn.ops.masks import as_mask
+from keras_attn.ops.positions import sinusoidal_positions
+
 
 def by_pair(x):
     """Picks for each pair what belongs to its distance ("relative shift").
@@ -40,3 +43,25 @@ def by_distance(x):
 def distances_of_pairs(length, keys):
     """The distances of the columns of `by_pair`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
     return keys - 1 - ops.arange(length + keys - 1, dtype="int32")
+
+
+def vectors_of_pairs(length, keys, depth, max_distance=None, reversed_rows=None):
+    """Sines and cosines of the distances of the columns of `by_pair`.
+
+    Args:
+        length, keys: T and S.
+        depth: Length D of a vector.
+        max_distance: Distances beyond count as it; None: any.
+        reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
+            its beginning; None: there are none.
+
+    Returns:
+        float32 `(T + S - 1, D)`, with reversed rows `(B, T + S - 1, D)`.
+    """
+    distances = distances_of_pairs(length, keys)
+    if max_distance is not None:
+        distances = ops.clip(distances, -max_distance, max_distance)
+    if reversed_rows is not None:
+        signs = 1 - 2 * ops.cast(as_mask(reversed_rows, "reversed_rows"), "int32")
+        distances = signs[:, None] * distances
+    return sinusoidal_positions(distances, depth, layout="concat")

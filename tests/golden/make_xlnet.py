@@ -12,6 +12,7 @@ import torch
 from transformers import XLNetConfig, XLNetLMHeadModel
 
 LENGTHS = 11, 6, 9
+KEPT = 0.8
 TARGETS = np.array([[1, 4, 8], [2, 5, 0], [3, 6, 7]])
 
 
@@ -52,6 +53,29 @@ def make_model(**options):
     return model.double().eval()
 
 
+class Dropped(torch.nn.Module):
+    """Dropout of what NumPy draws for its number, in the order of batch, place and depth."""
+
+    calls = 0
+
+    def forward(self, x):
+        # Theirs are (place, batch, depth), but for the weights of attention, (batch, head, query,
+        # key): each query has the same, as the query stream has rows here that ours has not.
+        axes = (0, 1, 2, 3) if x.ndim == 4 else (1, 0, 2)
+        shape = (*x.shape[:2], 1, x.shape[3]) if x.ndim == 4 else [x.shape[axis] for axis in axes]
+        kept = np.random.default_rng(Dropped.calls).random(shape) < KEPT
+        Dropped.calls += 1
+        return x * torch.tensor(kept / KEPT).permute(axes)
+
+
+def with_dropout(model):
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, torch.nn.Dropout):
+                setattr(module, name, Dropped())
+    return model
+
+
 def seen_by(ranks):
     """What each place sees: those told before it, and context those of context."""
     queries, keys = ranks[:, :, None], ranks[:, None, :]
@@ -86,11 +110,15 @@ def main():
     found = {f"weights/{name}": weight for name, weight in model.named_parameters()}
     cases = {"ranks": (model, seen_by(inputs["permutation_ranks"]), None),
              "mask": (model, inputs["permutation_mask"], None),
-             "memory": (model, seen_by(inputs["permutation_ranks"]), before),
+             "memory": (model, inputs["permutation_mask"], before),
              "clamped": (make_model(clamp_len=3), seen_by(inputs["permutation_ranks"]), None)}
     for case, (which, seen, memory) in cases.items():
         found |= {f"{case}/{name}": value
                   for name, value in run(which, inputs, seen.astype(float), memory).items()}
+    dropped = run(with_dropout(make_model()), inputs, inputs["permutation_mask"].astype(float),
+                  before)
+    found |= {f"dropped/{name}": dropped[name] for name in (
+        "logits", *(f"gradients/transformer.layer.{number}.rel_attn.r" for number in (0, 1)))}
     reversed_model = make_model(bi_data=True)
     doubled = {name: np.concatenate([value, value]) for name, value in inputs.items()}
     found |= {f"reversed/{name}": value for name, value in run(

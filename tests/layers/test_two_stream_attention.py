@@ -15,7 +15,8 @@ SEEN = np.random.default_rng(3).random((2, 5, 5)) < 0.6
 
 
 def naive(weights, content, query=None, query_positions=None, segment_ids=None, content_mask=None,
-          query_mask=None, memory=None, reversed_rows=None, heads=2, depth=3, farthest=None):
+          query_mask=None, memory=None, reversed_rows=None, position_vectors=None, heads=2, depth=3,
+          farthest=None):
     """Both streams, in float64."""
     full = content if memory is None else np.concatenate([memory, content], axis=1)
     before = full.shape[1] - content.shape[1]
@@ -42,6 +43,8 @@ def naive(weights, content, query=None, query_positions=None, segment_ids=None, 
                 width = full.shape[2]
                 angles = distance * 10000.0 ** (-np.arange(0, width, 2) / width)
                 where = np.concatenate([np.sin(angles), np.cos(angles)])
+                if position_vectors is not None:  # the farthest key before comes first
+                    where = position_vectors[row, full.shape[1] - 1 - distance]
                 where = where @ weights["position_kernel"][:, part]
                 score = (own + weights["content_bias"][head]) @ (full[row, j] @ kernels[1][:, part])
                 score += (own + weights["position_bias"][head]) @ where
@@ -73,6 +76,7 @@ def test_the_content_stream_is_a_loop_over_pairs(heads, inputs):
     ({}, {}), ({"max_distance": 2}, {"segment_ids": SEGMENTS}),
     ({}, {"memory": MEMORY, "segment_ids": SEGMENTS}),
     ({}, {"memory": MEMORY, "reversed_rows": np.array([0, 1])}),
+    ({}, {"memory": MEMORY, "position_vectors": normal(2, 12, 6, seed=4)}),
     ({}, {"content_mask": SEEN,
           "query_mask": np.take_along_axis(SEEN, PLACES[:, :, None], 1).astype("int32")}),
 ])

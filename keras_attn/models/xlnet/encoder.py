@@ -10,6 +10,7 @@ from keras_attn.models.xlnet.layer import XLNetLayer
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.permutations import permutation_mask, stream_masks
 from keras_attn.ops.products import linear
+from keras_attn.ops.relative import vectors_of_pairs
 
 # Layers, width, heads: those of BERT; "base" and "large" are the paper's.
 XLNET_SIZES = {
@@ -34,7 +35,8 @@ class XLNet(keras.Model):
         hidden_dim: Width D.
         num_heads: Heads H of each layer; divides D.
         intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        dropout: Share dropped from the embeddings, the networks and each sublayer's output.
+        dropout: Share dropped from the embeddings, the vectors of distances, the networks and the
+            output of each sublayer and of the last layer.
         attention_dropout: Share of attention weights dropped; `dropout` if None.
         memory_length: Tokens of each row that the next call may see; 0: none.
         reuse_length: Of a row only the first so many go into the memory; None: all.
@@ -255,14 +257,31 @@ class XLNet(keras.Model):
             query = drop(query, self.dropout, generators[1], training)
         before = inputs.get("memory") or [None] * self.num_layers
         content_mask, query_mask = self._masks(inputs, content, before[0])
+        vectors = self._position_vectors(content, before[0], inputs, training)
         given = []
         for layer, seen in zip(self.xlnet_layers, before, strict=True):
             given.append(content)
             content, query = layer(
                 content, query, query_positions=places, segment_ids=inputs.get("segment_ids"),
                 content_mask=content_mask, query_mask=query_mask, memory=seen,
-                reversed_rows=inputs.get("reversed_rows"), training=training)
+                position_vectors=vectors, training=training)
         return given, content, query
+
+    def _position_vectors(self, content, memory, inputs, training):
+        """What all layers know distances by, with entries dropped for each row by itself."""
+        length = ops.shape(content)[1]
+        if content.shape[1] == 0:  # no pair has a distance
+            return None
+        keys = length if memory is None else ops.shape(memory)[1] + length
+        vectors = ops.cast(
+            vectors_of_pairs(length, keys, self.hidden_dim, self.max_distance,
+                             inputs.get("reversed_rows")), self.compute_dtype)
+        if not (training and self.dropout):  # rows share them
+            return vectors
+        vectors = ops.broadcast_to(
+            vectors, (ops.shape(content)[0], *ops.shape(vectors)[-2:]))
+        # A generator of its own would be one more variable in every saved model.
+        return drop(vectors, self.dropout, self.seed_generators[0], training)
 
     def _masks(self, inputs, content, memory):
         permutation = inputs.get("permutation_mask")
