@@ -308,6 +308,15 @@ def test_gradients_are_the_same_bits_each_time(memory, dropout):
     assert len(runs) == 1
 
 
+def test_a_memory_can_be_made_first(inputs):
+    ids = {"token_ids": inputs["memory_ids"]}
+    first, again = XLNet(89, 2, 24, 3, seed=1), XLNet(89, 2, 24, 3, seed=1)
+    found = first.make_memory(ids)
+    again(ids)
+    for x, y in zip(found, again.make_memory(ids), strict=True):
+        np.testing.assert_allclose(array(x), array(y), 1e-4, 1e-4)
+
+
 def test_it_reloads_with_the_same_output(inputs, tmp_path):
     batch = batch_of(inputs, "permutation_ranks")
     model = make_model(activation="relu", memory_length=3, reuse_length=2, max_distance=9,

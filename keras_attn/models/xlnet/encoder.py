@@ -233,6 +233,7 @@ class XLNet(keras.Model):
                                  for x, seen in zip(memory, before, strict=True)]
         return outputs
 
+    @needs_weights
     def make_memory(self, inputs, training=None):
         """A memory of all tokens of a batch, whatever `memory_length` and `reuse_length` are.
 
