@@ -242,6 +242,23 @@ def test_a_folder_as_gpt2_on_the_hub_is_read(tmp_path):
         convert.read(folder)
 
 
+@pytest.mark.parametrize("prefix", ["", "transformer."])
+def test_an_xlnet_without_a_head_has_an_output_bias_of_zero(prefix, tmp_path):
+    folder = copied("xlnet", tmp_path, architectures=["XLNetModel"])
+    arrays = {name.replace("transformer.", prefix): value
+              for name, value in tensors(MODELS / "xlnet").items() if name != "lm_loss.bias"}
+    save_file(arrays, folder / "model.safetensors")
+    convert.convert(folder, tmp_path / "back", "huggingface")
+    expected = tensors(MODELS / "xlnet")
+    expected["lm_loss.bias"] = np.zeros_like(expected["lm_loss.bias"])
+    assert_same_bits(tensors(tmp_path / "back"), expected)
+    assert convert.read(tmp_path / "back").architecture == convert.read(folder).architecture
+    del arrays[f"{prefix}mask_emb"]
+    save_file(arrays, folder / "model.safetensors")
+    with pytest.raises(UserError, match="missing: .*mask_emb"):
+        convert.read(folder)
+
+
 def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
     generator = load(str(MODELS / "gpt2"))
     [found] = generator.generate(["the cat"], max_tokens=4, seed=1)
@@ -273,7 +290,9 @@ def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
     ("gpt2", {"n_embd": "12"}, "hidden_dim must be a whole number"),
     ("gpt2", {"n_head": 5}, "hidden_dim must be a multiple of num_heads"),
     ("gpt2", {"vocab_size": 280}, "must have shape"),
-    ("xlnet", {"architectures": ["XLNetModel"]}, "architectures must name one of XLNetLMHead"),
+    ("xlnet", {"architectures": ["XLNetForQuestionAnswering"]},
+     "architectures must name one of XLNetLMHead"),
+    ("xlnet", {"architectures": ["XLNetModel"]}, "unknown: lm_loss.bias"),
     ("xlnet", {"untie_r": False}, "untie_r must be True"),
     ("xlnet", {"attn_type": "uni"}, "attn_type must be bi"),
     ("xlnet", {"clamp_len": "far"}, "clamp_len must be a whole number"),

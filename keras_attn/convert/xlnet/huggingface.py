@@ -1,7 +1,10 @@
 """Folders of Hugging Face's `transformers` with an XLNet."""
 
+import dataclasses
 import os
 from reprlib import repr as shorten
+
+import numpy as np
 
 from keras_attn.convert.architectures import check_architecture, read_activation, written_activation
 from keras_attn.convert.labels import read_classifier, written_classifier
@@ -20,7 +23,9 @@ from keras_attn.families import XL_NET
 from keras_attn.json_files import read_object, write_json
 from keras_attn.models import XLNet
 
-_KINDS = {"XLNetLMHeadModel": XL_NET.pretraining, "XLNetForSequenceClassification": XL_NET.kind}
+_BARE = "XLNetModel"
+_KINDS = {"XLNetLMHeadModel": XL_NET.pretraining, "XLNetForSequenceClassification": XL_NET.kind,
+          _BARE: XL_NET.pretraining}
 _FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "d_model",
     "num_heads": "n_head", "intermediate_dim": "d_inner", "dropout": "dropout",
@@ -42,14 +47,14 @@ _DEFAULTS = {
 _NEEDED = {"attn_type": "bi", "untie_r": True, "bi_data": False, "same_length": False,
            "tie_word_embeddings": True}
 _SUMMARY = {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
-_TABLE, _HEAD = "transformer.word_embedding.weight", "lm_loss.weight"
+_PREFIX, _TABLE, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
 
 
 def read(folder):
     """Reads a folder of `transformers`; its weights when they are used.
 
     Returns:
-        A `StoredModel`.
+        A `StoredModel`; that of an XLNetModel, which has no head, has an output bias of 0.
 
     Raises:
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
@@ -62,7 +67,8 @@ def read(folder):
         raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
                         f"Received: {shorten(models)} in {path}")
     kind = _KINDS[models[0]]
-    classifies = kind == XL_NET.kind
+    classifies, bare = kind == XL_NET.kind, models == [_BARE]
+    tied = not (classifies or bare)
     for name, needed in {**_NEEDED, **(_SUMMARY if classifies else {})}.items():
         if config[name] != needed:
             raise UserError(f"{name} must be {needed}. "
@@ -74,13 +80,14 @@ def read(folder):
         labels, heads = read_classifier(config, "summary_last_dropout", path)
         heads["pooling"] = "last"
     unused = set()
-    if not classifies and _HEAD in tensors.header and _TABLE in tensors.header:
+    if tied and _HEAD in tensors.header and _TABLE in tensors.header:
         unused = {_HEAD}
         if not tensors.equal(_HEAD, _TABLE):
             raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
                             f"Received: another in {tensors.source}")
-    table = _TABLE if _TABLE in tensors.header or classifies else _HEAD
-    weights = tensors.take(_layout(architecture, kind, heads, table), unused)
+    table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
+    layout = _layout(architecture, kind, heads, table)
+    weights = _without_head(tensors, layout) if bare else tensors.take(layout, unused)
     settings = _settings(folder)
     lowercase = settings.get("do_lower_case")
     if lowercase not in (None, True, False) or settings.get("keep_accents") or \
@@ -107,7 +114,7 @@ def write(folder, stored):
     check_writable(stored, "transformers", attention_dropout=architecture["dropout"])
     config = {
         "model_type": "xlnet",
-        "architectures": [name for name, kind in _KINDS.items() if kind == stored.kind],
+        "architectures": [next(name for name, kind in _KINDS.items() if kind == stored.kind)],
         **{theirs: architecture[ours] for ours, theirs in reversed(_FIELDS.items())},
         "mem_len": architecture["memory_length"] or None,
         "clamp_len": architecture["max_distance"] or -1,
@@ -126,6 +133,16 @@ def write(folder, stored):
         "remove_space": True, "keep_accents": False})
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
+
+
+def _without_head(tensors, layout):
+    """The weights of an XLNetModel, and an output bias as where pretraining begins."""
+    layout = dict(layout)
+    [bias] = layout.pop("output_bias")
+    if _TABLE not in tensors.header:
+        layout = {path: [dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
+                         for piece in pieces] for path, pieces in layout.items()}
+    return {**tensors.take(layout), "output_bias": np.zeros(bias.shape, np.float32)}
 
 
 def _architecture(config, path, most_layers):
