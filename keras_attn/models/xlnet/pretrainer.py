@@ -11,6 +11,11 @@ from keras_attn.ops.cross_entropy import cross_entropy_and_hits
 class XLNetPretrainer(Task, keras.Model):
     """XLNet that tells tokens in an order; its output shares the token table.
 
+    Other than in section 2.4 of the paper, a run makes the memory of each row anew from the M
+    tokens before it, in place of keeping that of the row before: rows may be in any order, and a
+    run that is resumed needs no more than its step. So nothing reaches further back than M tokens,
+    where there each layer reaches one segment further, and `reuse_length` has no effect.
+
     Args:
         backbone: `XLNet`.
         seed: Not used: the one weight of the head begins at 0.
