@@ -30,7 +30,7 @@ class Family:
         backbone, pretrainer, classifier: Classes.
         defaults: Function that returns the config of pretraining.
         files: Of its tokenizer, in a workdir.
-        read: Function of a folder and whether text is lower-cased, to the tokenizer; None of BERT.
+        read: Function of a folder and the `data` of a run's config, to the tokenizer; None of BERT.
         poolers: Poolings that take a dense layer of the backbone.
     """
 
@@ -63,11 +63,12 @@ BERT = Family(
 GPT_2 = Family(
     "gpt2", "language_modeling", "gpt2_finetuning", GPT2, GPT2LanguageModel, GPT2Classifier,
     defaults.language_modeling_defaults, ("vocab.json", "merges.txt"),
-    lambda folder, _: BytePairTokenizer.read(folder))
+    lambda folder, data: BytePairTokenizer.read(folder, data.get("end_mark") is not False))
 XL_NET = Family(
     "xlnet", "permutation_modeling", "xlnet_finetuning", XLNet, XLNetPretrainer, XLNetClassifier,
     defaults.permutation_modeling_defaults, (sentence_pieces.FILE,),
-    sentence_pieces.SentencePieceTokenizer.read, ("cls",))
+    lambda folder, data: sentence_pieces.SentencePieceTokenizer.read(
+        folder, bool(data.get("lowercase"))), ("cls",))
 OTHERS = GPT_2, XL_NET
 
 

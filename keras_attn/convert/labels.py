@@ -38,7 +38,7 @@ def read_classifier(config, field, path, usual=None):
 
     Args:
         config: Dictionary.
-        field: Its name for the share that is dropped before the classes.
+        field: Its name for the share that is dropped before the classes; None: none is.
         path: Of the file, for messages.
         usual: That share where the file has None.
 
@@ -53,7 +53,7 @@ def read_classifier(config, field, path, usual=None):
     multilabel = problem == "multi_label_classification"
     if not multilabel and (len(labels) == 1 or problem == "regression"):
         labels = []
-    dropout = usual if config[field] is None else config[field]
+    dropout = 0.0 if field is None else usual if config[field] is None else config[field]
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
         raise UserError(f"{field} must be in [0, 1). Received: {shorten(dropout)} in {path}")
     return labels, {"num_classes": len(labels) or 1, "dropout": dropout, "multilabel": multilabel}
@@ -63,7 +63,7 @@ def written_classifier(stored, field):
     """The fields of a config.json that tell of a classifier; see `read_classifier`."""
     labels = stored.labels or ["LABEL_0"]
     return {
-        field: stored.heads["dropout"], "id2label": numbered(labels),
+        **({field: stored.heads["dropout"]} if field else {}), "id2label": numbered(labels),
         "label2id": {label: number for number, label in enumerate(labels)},
         "problem_type": "multi_label_classification" if stored.heads.get("multilabel") else
         "single_label_classification" if stored.labels else "regression"}

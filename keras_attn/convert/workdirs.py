@@ -34,7 +34,8 @@ def read(folder):
     try:
         architecture = resolved(family.backbone, saved["architecture"], path)
         check_numbers(architecture, path, MOST_LAYERS)
-        lowercase = bool(saved["config"]["data"].get("lowercase"))
+        data = saved["config"]["data"]
+        lowercase = bool(data.get("lowercase"))
         if kind == family.kind:
             labels = workdir.read_labels()
             # It checks its arguments.
@@ -47,7 +48,7 @@ def read(folder):
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} must be that of a run. Received: something else") from error
-    tokenizer = family.read(folder, lowercase)
+    tokenizer = family.read(folder, data)
     for name, sha256 in hashes.items():
         if file_sha256(workdir / name) != sha256:
             raise UserError("The tokenizer must be the one that the run was made with. "
@@ -87,6 +88,8 @@ def config_of(stored):
         config["data"].update(lowercase=stored.lowercase)
     if stored.is_classifier:
         config["data"]["text"] = "text"
+        if not getattr(stored.tokenizer, "end_mark", True):
+            config["data"]["end_mark"] = False
     return config
 
 

@@ -22,7 +22,7 @@ class ClassificationExamples:
     just cut into batches. Without `shuffle`, batches hold the examples in the order given.
 
     Args:
-        texts: Strings; empty ones are allowed.
+        texts: Strings; empty ones are allowed, and a row without any token is one of padding.
         text_pairs: Strings, or None.
         labels: int32 class indices, float32 scores, or None (to predict).
         tokenizer: A `WordPieceTokenizer`, or any with a `row_layout`.
@@ -150,14 +150,14 @@ class ClassificationExamples:
             ids[inside] = tokens[(starts[rows][:, None] + column - begin)[inside]]
             return begin
 
-        before, between, after = self._layout[:3]
+        before, between, after = self._layout[:3]  # where these are none, a row may be empty
         put(before)
         begin = put_text(self._ids, self._starts, self._first)
         if self._paired:
             put(between)
             begin = put_text(self._pair_ids, self._pair_starts, self._second)
         put(after)
-        real = column < end[:, None]
+        real = column < np.maximum(end, 1)[:, None]
         segments = (self._paired & real & (column >= begin)).astype(np.int32)
         if self._layout.last_segment is not None:
             segments[row, end - 1] = self._layout.last_segment

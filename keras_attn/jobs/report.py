@@ -211,7 +211,8 @@ def about_the_run(run, results, counts):
         results: As in results.json.
         counts: Dict of names and strings: of its data.
     """
-    defaults = flatten(DEFAULTS[run.kind]().to_dict())
+    # The first is none of the fields: a run takes it from the classifier that it starts from.
+    defaults = {"data.end_mark": True, **flatten(DEFAULTS[run.kind]().to_dict())}
     changed = [[name, str(value), str(defaults[name])]
                for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
     data = run.resolved["data"]

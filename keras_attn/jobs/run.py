@@ -13,7 +13,7 @@ from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
-from keras_attn.families import BERT, XL_NET, family_of_kind
+from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import DEFAULTS, check_fields
 from keras_attn.jobs.saved import Saved
@@ -125,11 +125,19 @@ class Run:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
         self.resolved = self.config.to_dict()
         self.resolved.pop("workdir")
+        if self.kind == GPT_2.kind and not self._has_end_mark():
+            self.resolved["data"]["end_mark"] = False  # as the head that it may start from
         if self.resumed:
             check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
             if self.kind == "pretraining":  # tells how it began, older runs without saying so
                 began = self.saved["config"]["model"].get("initial_embeddings", "random")
                 self.resolved["model"]["initial_embeddings"] = began
+
+    def _has_end_mark(self):
+        """Whether texts of a GPT-2 end in a mark: those of transformers' classifiers do not."""
+        if self.resumed:
+            return self.saved["config"]["data"].get("end_mark") is not False
+        return not self.pretrained or self.pretrained.tokenizer.end_mark
 
     def start(self, architecture, heads, hashes):
         """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.

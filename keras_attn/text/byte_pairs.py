@@ -32,9 +32,10 @@ class BytePairTokenizer:
             characters that stand for them.
         merges: List of pairs of pieces, the first to be joined first.
         name: What messages call them.
+        end_mark: Whether a classifier's texts end in `<|endoftext|>`.
 
     Attributes:
-        vocabulary, vocabulary_size, merges: As given.
+        vocabulary, vocabulary_size, merges, end_mark: As given.
         end_id: Of `<|endoftext|>`, which is between texts.
         unk_id: None: there are no unknown pieces.
         lowercase: False.
@@ -51,12 +52,13 @@ class BytePairTokenizer:
 
     unk_id, lowercase, separator = None, False, " "
 
-    def __init__(self, vocabulary, merges, name="the vocabulary"):
+    def __init__(self, vocabulary, merges, name="the vocabulary", end_mark=True):
         import tokenizers
 
         self.vocabulary = list(vocabulary)
         self.merges = [tuple(pair) for pair in merges]
         self.vocabulary_size = len(self.vocabulary)
+        self.end_mark = end_mark
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         if fault := self._fault(ids):
             raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
@@ -90,8 +92,11 @@ class BytePairTokenizer:
 
     @property
     def row_layout(self):
-        """text <|endoftext|>, or text <|endoftext|> text <|endoftext|>; rows are filled by it."""
-        end = (self.end_id,)
+        """text <|endoftext|>, or text <|endoftext|> text <|endoftext|>; rows are filled by it.
+
+        Without `end_mark` text, or text text, and one <|endoftext|> where there is none.
+        """
+        end = (self.end_id,) if self.end_mark else ()
         return RowLayout((), end, end, self.end_id)
 
     @property
@@ -99,9 +104,14 @@ class BytePairTokenizer:
         return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
-    def read(cls, folder):
+    def read(cls, folder, end_mark=True):
         """That of a folder; see `read_files`."""
-        return cls(*read_files(folder), folder)
+        return cls(*read_files(folder), folder, end_mark)
+
+    def is_cut_into(self, number):
+        """Whether texts may hold the piece of an id: it is a byte, or one that is joined."""
+        piece = self.vocabulary[number]
+        return piece in _alphabet() or any("".join(pair) == piece for pair in self.merges)
 
     def to_json(self):
         """What the library `tokenizers` reads."""

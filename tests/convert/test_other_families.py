@@ -20,7 +20,8 @@ from keras_attn.jobs.saved_backbones import SavedBackbone
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 MODELS, KERAS_HUB = GOLDEN / "language_models", GOLDEN / "keras_hub_gpt2"
-FAMILIES = {"gpt2": GPT_2, "xlnet": XL_NET, "xlnet_memory": XL_NET, "xlnet_classifier": XL_NET}
+FAMILIES = {"gpt2": GPT_2, "gpt2_classifier": GPT_2, "xlnet": XL_NET, "xlnet_memory": XL_NET,
+            "xlnet_classifier": XL_NET}
 TEXTS = ["The quick brown fox jumps over the lazy dog, 1,234 times.",
          "It's said that a stitch in time saves nine; isn't it?",
          "Naïve café owners — in Zürich — pay £5.00 (or €6) for \"good\" beans.",

@@ -69,6 +69,25 @@ def make_gpt2():
             outputs = model(input_ids=ids, labels=ids)
         found |= {f"gpt2/{number}/ids": ids, f"gpt2/{number}/logits": outputs.logits,
                   f"gpt2/{number}/loss": outputs.loss}
+    return found | make_gpt2_classifier(tokenizer)
+
+
+def make_gpt2_classifier(tokenizer):
+    """A classifier of texts, and of pairs, whose tokens follow one another."""
+    end = len(tokenizer) - 1
+    model = drawn(transformers.GPT2ForSequenceClassification(transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_positions=64, n_embd=12, n_layer=2, n_head=3, n_inner=20,
+        bos_token_id=end, eos_token_id=end, pad_token_id=end,
+        id2label={0: "bad", 1: "good", 2: "so so"})), 4)
+    folder = FOLDER / "gpt2_classifier"
+    model.save_pretrained(folder)
+    tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.save_pretrained(folder)
+    found = {}
+    for name, texts in (("texts", [TEXTS]), ("pairs", map(list, zip(*PAIRS, strict=True)))):
+        rows = tokenizer(*texts, padding=True, return_tensors="pt")
+        with torch.no_grad():
+            found[f"gpt2_classifier/{name}/logits"] = model(**rows).logits
     return found
 
 

@@ -38,9 +38,8 @@ def _norm(path, name, width):
 def check_writable(stored, format, **needed):
     """Raises UserError for a GPT-2 that another library does not have."""
     if stored.is_classifier:
-        raise UserError(f"{format} has no GPT-2 that classifies as ours, with a bias and from the "
-                        f"last token, {stored.tokenizer.vocabulary[stored.tokenizer.end_id]}; "
-                        "only language models are written. Received: a classifier")
+        raise UserError(f"{format} has no GPT-2 that classifies; only language models are "
+                        "written. Received: a classifier")
     architecture = stored.architecture
     given = {**architecture, "intermediate_dim / hidden_dim":
              architecture["intermediate_dim"] / architecture["hidden_dim"]}

@@ -12,7 +12,7 @@ from keras_attn.text.byte_pairs import END_OF_TEXT, FILES, BytePairTokenizer, re
 TOKENIZER, CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
 
 
-def read_tokenizer(folder, rows):
+def read_tokenizer(folder, rows, end_mark=True):
     """Reads vocab.json and merges.txt, or tokenizer.json, or both, which must agree.
 
     Tokens that were added later are pieces that no text is cut into: marks in a text are text.
@@ -20,6 +20,7 @@ def read_tokenizer(folder, rows):
     Args:
         folder: Of a model.
         rows: Of its token table; the vocabulary gets a name for each.
+        end_mark: Whether a classifier's texts end in a mark.
 
     Returns:
         A `BytePairTokenizer`; None if the folder has none.
@@ -45,10 +46,10 @@ def read_tokenizer(folder, rows):
     if found[-1] != (pieces, merges):
         raise UserError(f"{TOKENIZER} and the files of vocabulary and merges must hold the same "
                         f"pieces and merges. Received: others in {folder}")
-    return fitted(pieces, merges, rows, folder)
+    return fitted(pieces, merges, rows, folder, end_mark)
 
 
-def fitted(pieces, merges, rows, folder):
+def fitted(pieces, merges, rows, folder, end_mark=True):
     """A tokenizer with a piece for each row of the token table, which may have more.
 
     Raises:
@@ -58,7 +59,7 @@ def fitted(pieces, merges, rows, folder):
         raise UserError("The vocabulary must not be larger than the token table. Received: "
                         f"{len(pieces)} pieces, {rows} rows in {folder}")
     names = [f"[row {number}]" for number in range(len(pieces), rows)]
-    return BytePairTokenizer([*pieces, *names], merges, folder)
+    return BytePairTokenizer([*pieces, *names], merges, folder, end_mark)
 
 
 def write_tokenizer(folder, tokenizer, length):
@@ -78,7 +79,8 @@ def write_tokenizer(folder, tokenizer, length):
     whole.save(os.path.join(folder, TOKENIZER))
     write_json(os.path.join(folder, CONFIG), {
         "tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "model_max_length": length,
-        **{f"{name}_token": END_OF_TEXT for name in ("bos", "eos", "unk")}})
+        **{f"{name}_token": END_OF_TEXT for name in (
+            "bos", "eos", "unk", *(() if tokenizer.end_mark else ("pad",)))}})
 
 
 def _read(folder, name):
