@@ -178,12 +178,12 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
 """
 
 
-@pytest.mark.parametrize("error", [
-    "MemoryError()", f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})"])
-@pytest.mark.parametrize(("config", "fields"), [
-    ("bert_mini", ["train.accumulate", "train.batch_size", "eval.batch_size", "data.length"]),
-    ("multi30k", ["train.accumulate", "train.batch_tokens", "eval.batch_size", "data.length"]),
-    (None, []),
+@pytest.mark.parametrize(("error", "config", "fields"), [
+    ("MemoryError()", "bert_mini",
+     ["train.accumulate", "train.batch_size", "eval.batch_size", "data.length"]),
+    (f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})", "multi30k",
+     ["train.accumulate", "train.batch_tokens", "eval.batch_size", "data.length"]),
+    ("MemoryError()", None, []),
 ])
 def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
     code = ("from keras_attn.jobs.command_line import run_command\n"

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from layer_checks import JIT
 
 from keras_attn.layers import MultiHeadAttention
 from keras_attn.layers.neighbours import STRENGTH, NeighbourPositions, neighbour_kernels
@@ -35,7 +36,7 @@ def test_an_unbuilt_model_learns_by_plain_fit_and_reloads(tmp_path):
         "mask_weights": np.ones((8, 2), "float32"),
         "next_sentence_label": np.zeros(8, "int32"),
     }
-    model.compile(optimizer="adam")
+    model.compile(optimizer="adam", jit_compile=JIT)
     losses = model.fit(batch, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     model.save(tmp_path / "model.keras")

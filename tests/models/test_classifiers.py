@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import gradients
+from layer_checks import JIT, gradients
 
 from keras_attn.models import GPT2, GPT2Classifier, XLNet, XLNetClassifier
 
@@ -95,7 +95,7 @@ def test_it_learns_by_plain_fit_and_reloads(kind, tmp_path):
     ids[:, 2] = random.integers(2, 5, 64)
     batch = {"token_ids": ids, "label": ids[:, 2] - 2}
     model = _made(kind, dropout=0.0)
-    model.compile(keras.optimizers.Adam(1e-2))
+    model.compile(keras.optimizers.Adam(1e-2), jit_compile=JIT)
     model.fit(batch, batch_size=16, epochs=30, verbose=0, shuffle=False)
     predicted = np.argmax(_numpy(model({"token_ids": ids})["logits"]), axis=1)
     assert (predicted == batch["label"]).mean() > 0.9

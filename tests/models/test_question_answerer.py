@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_every_weight_gets_a_gradient, compiled
+from layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.models import BertEncoder, BertQuestionAnswerer
 
@@ -117,7 +117,7 @@ def test_it_learns_by_plain_fit_and_reloads_from_its_file_and_config(tmp_path):
     model, batch = model_of(dropout=0.05), make_batch()
     config = model.get_config()
     assert BertQuestionAnswerer.from_config(json.loads(json.dumps(config))).get_config() == config
-    model.compile(keras.optimizers.Adam(6e-3))
+    model.compile(keras.optimizers.Adam(6e-3), jit_compile=JIT)
     log = model.fit(batch, batch_size=4, epochs=40, verbose=0).history
     assert set(log) == {"loss", "span_loss", "span_accuracy"}
     assert log["loss"][-1] < 0.2 * log["loss"][0] and max(log["span_accuracy"]) == 1.0
