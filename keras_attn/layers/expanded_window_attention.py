@@ -118,8 +118,8 @@ class ExpandedWindowAttention(keras.layers.Layer):
 
     def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
              attention_mask=None, use_causal_mask=False, return_attention_scores=False, cache=None,
-             cache_index=None, training=None):
-        query_mask = self_attention_mask(self, query, value, key, query_mask)
+             cache_index=None, training=None, mask=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         if cache is not None and self.random_blocks:
             raise ValueError("A cache does not go with random_blocks. "
                              f"Received: cache, random_blocks={self.random_blocks}")

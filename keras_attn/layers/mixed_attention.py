@@ -116,8 +116,8 @@ class MixedAttention(keras.layers.Layer):
 
     def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
              attention_mask=None, use_causal_mask=False, return_attention_scores=False,
-             training=None):
-        query_mask = self_attention_mask(self, query, value, key, query_mask)
+             training=None, mask=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         length = ops.shape(query)[1]
         projected = self.heads.project(query=query, key=query, value=query)
         key, value = projected["key"], projected["value"]

@@ -37,7 +37,8 @@ class RelativeAttention(keras.layers.Layer):
     Call arguments:
         query: `(B, T, D)`.
         value, key: The query itself, or None.
-        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
+        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing. Keras's own if
+            None.
         value_mask: Boolean or integer `(B, M + T)`, True at keys that may be
             attended, those of the memory first; if None and there is a
             memory, all of it, then the query's.
@@ -117,8 +118,8 @@ class RelativeAttention(keras.layers.Layer):
 
     def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
              attention_mask=None, use_causal_mask=False, memory=None,
-             return_attention_scores=False, training=None):
-        query_mask = self_attention_mask(self, query, value, key, query_mask)
+             return_attention_scores=False, training=None, mask=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         heads = self.heads.project_with_memory(query, memory)
         length, keys = ops.shape(query)[1], ops.shape(heads["key"])[2]
         if isinstance(length, int) and not length:  # no pair has a distance

@@ -36,7 +36,8 @@ class WindowAttention(keras.layers.Layer):
     Call arguments:
         query: `(B, T, D)`; with a pair as window `(B, Y, X, D)`.
         value, key: The query itself, or None.
-        query_mask, value_mask: Boolean or integer `(B, T)` or `(B, Y, X)`.
+        query_mask, value_mask: Boolean or integer `(B, T)` or `(B, Y, X)`. If None, the query's is
+            Keras's own, and the value's, without a cache, that of the query.
         attention_mask: Boolean or integer, broadcasts to `(B, T, T)`, with memory `O(T^2)`;
             not on a grid.
         use_causal_mask: As `causal`.
@@ -104,8 +105,8 @@ class WindowAttention(keras.layers.Layer):
 
     def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
              attention_mask=None, use_causal_mask=False, return_attention_scores=False, cache=None,
-             cache_index=None, training=None):
-        query_mask = self_attention_mask(self, query, value, key, query_mask)
+             cache_index=None, training=None, mask=None):
+        query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         dropout = self.dropout if training else 0.0
         if isinstance(self.window, tuple):
             value_mask = query_mask if value_mask is None else value_mask
@@ -165,8 +166,10 @@ class WindowAttention(keras.layers.Layer):
                 "dropout": self.dropout}
 
 
-def self_attention_mask(layer, query, value, key, query_mask):
-    """The mask of the query, also one that Keras attached, which it passes on to pairs alone.
+def self_attention_mask(layer, query, value, key, query_mask, mask):
+    """The mask of the query, given or Keras's own.
+
+    Keras calls its own `mask` where the query is the one tensor of a call, else `query_mask`.
 
     Raises:
         ValueError: If value or key is another tensor than the query.
@@ -176,4 +179,4 @@ def self_attention_mask(layer, query, value, key, query_mask):
             raise ValueError(
                 f"{type(layer).__name__} is self-attention: {name} must be the query or None. "
                 f"Received: {name} of shape {tuple(other.shape)}, another tensor")
-    return getattr(query, "_keras_mask", None) if query_mask is None else query_mask
+    return mask if query_mask is None else query_mask

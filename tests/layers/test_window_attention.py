@@ -253,13 +253,20 @@ def test_a_window_on_a_grid_sees_a_rectangle():
 
 def test_an_embedding_with_a_mask_needs_no_argument():
     tokens = np.array([[5, 3, 8, 2, 0, 0], [4, 1, 0, 0, 0, 0]])
-    for layer in (WindowAttention(2, 6, 1, seed=1), MixedAttention(2, 6, 1, seed=1),
-                  ExpandedWindowAttention(2, 6, 1, 1, seed=1)):
-        embedded = keras.layers.Embedding(9, 12, mask_zero=True)(tokens)
-        found = ops.convert_to_numpy(layer(embedded))
+    ids, seen = keras.Input((6,), dtype="int32"), keras.Input((6, 6), dtype="int32")
+    embedding = keras.layers.Embedding(9, 12, mask_zero=True)
+    x = embedding(ids)
+    layers = (WindowAttention(2, 6, 1, seed=1), ExpandedWindowAttention(2, 6, 1, 1, seed=1),
+              MixedAttention(2, 6, 1, seed=1), RelativeAttention(2, 6, seed=1))
+    # Keras hands its mask over in another way where there are more tensors.
+    outputs = [(layer(x), layer(x, attention_mask=seen)) for layer in layers]
+    compiled = keras.Model([ids, seen], outputs).predict([tokens, np.ones((2, 6, 6))], verbose=0)
+    embedded = embedding(tokens)
+    for layer, found in zip(layers, compiled, strict=True):
         expected = run(layer, {"query": ops.convert_to_numpy(embedded)},
                        {"query_mask": tokens > 0})
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        for output in (*found, ops.convert_to_numpy(layer(embedded))):
+            np.testing.assert_allclose(output, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("gate", ["query", "head", "scalar"])
