@@ -13,7 +13,13 @@ from layer_checks import (
     with_other_padding,
 )
 
-from keras_attn.layers import LuongAttention
+from keras_attn.layers import (
+    Attention,
+    HardAttention,
+    LocalAttention,
+    LocationScore,
+    LuongAttention,
+)
 from keras_attn.layers.recurrent import AttentionCell, BahdanauDecoderCell, RecurrentDecoder
 
 V, E, U, D = 7, 3, 4, 6
@@ -150,16 +156,35 @@ def test_a_schedule_counts_the_steps_of_training_also_when_compiled(tmp_path):
     assert int(again.training_steps) == 1
 
 
-def test_many_words_at_once_from_a_cache_are_those_of_one_pass():
+def attending(attention, **kwargs):
+    """A cell with an attention of its own each time."""
+    return lambda: AttentionCell(keras.layers.GRUCell(U, name="gru"), attention(), name="cell",
+                                 **kwargs)
+
+
+@pytest.mark.parametrize("cell", [
+    bahdanau, luong, attending(lambda: None), attending(LocalAttention, order="attend_first"),
+    attending(lambda: Attention("additive")),
+    *(attending(make, input_feeding=False) for make in (
+        lambda: Attention("additive"), lambda: LocalAttention(1),
+        lambda: LocalAttention(1, "predictive"), lambda: HardAttention(score="additive"),
+        lambda: LuongAttention(U, attention=LocalAttention(1)),
+        lambda: Attention(LocationScore(4)))),
+])
+def test_many_words_of_several_targets_at_once_are_those_of_one_pass_each(cell):
     inputs = inputs_of(2)
-    layer = made(inputs, luong)
-    wanted, weights = (run(layer, inputs, index=i) for i in (0, 1))
-    cache, memory = layer.start_decoding(inputs["memory"])
+    layer = made(inputs, cell)
+    targets = inputs["target_ids"], (inputs["target_ids"] + 1) % V
+    wanted = [[run(layer, {**inputs, "target_ids": ids}, index=i) for ids in targets]
+              for i in (0, 1)]
+    wanted = [np.stack(of_targets, axis=1).reshape(4, 5, -1) for of_targets in wanted]
+    ids = np.stack(targets, axis=1).reshape(4, 5)
+    cache, memory = layer.start_decoding(inputs["memory"], rows=2)
     for start, end in ((0, 3), (3, 5)):
-        logits, found, cache = layer(inputs["target_ids"][:, start:end], memory, cache=cache,
-                                     cache_index=start)
-        np.testing.assert_allclose(ops.convert_to_numpy(logits), wanted[:, start:end], 1e-4, 1e-4)
-        np.testing.assert_allclose(ops.convert_to_numpy(found), weights[:, start:end], 1e-4, 1e-5)
+        *found, cache = layer(ids[:, start:end], memory, cache=cache, cache_index=start)
+        for one, whole in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(one), whole[:, start:end], 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("cell", [bahdanau, luong])

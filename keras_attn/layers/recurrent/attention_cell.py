@@ -178,11 +178,10 @@ class AttentionCell(keras.layers.Layer):
 
     def _attend(self, query, memory, index, training):
         return by_source(
-            lambda grouped: self._attended(grouped, memory, index, training,
-                                           one_step=query.shape[1] == 1),
+            lambda grouped: self._attended(grouped, memory, index, ops.shape(query)[1], training),
             query, memory)
 
-    def _attended(self, query, memory, index, training, one_step):
+    def _attended(self, query, memory, index, length, training):
         inner = self._inner
         if self._projecting is not None:
             context, weights = attend(self._projecting, query, memory,
@@ -190,11 +189,9 @@ class AttentionCell(keras.layers.Layer):
         else:
             given = {}
             if isinstance(inner, LocalAttention) and inner.alignment == "monotonic":
-                count = ops.shape(query)[1]
-                # Queries of one step are those of several targets.
-                steps = (ops.zeros((count,), "int32") if one_step
-                         else ops.arange(count, dtype="int32"))
-                given["query_positions"] = index + steps
+                # Targets of a source are one row: after each the steps begin anew.
+                given["query_positions"] = index + (
+                    ops.arange(ops.shape(query)[1], dtype="int32") % length)
             context, weights = inner(
                 query, memory["value"], value_mask=memory.get("mask"),
                 return_attention_scores=True, training=training, **given)

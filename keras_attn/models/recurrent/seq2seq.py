@@ -57,7 +57,7 @@ class Seq2Seq(RowCache, TokenLoss):
         """Logits of the next tokens, from those given and the states in the cache.
 
         Args:
-            target_ids: Integers `(B R, T)`, the tokens from position `index` on; R or T is 1.
+            target_ids: Integers `(B R, T)`, the tokens from position `index` on.
             index: Integer scalar.
             cache, memory: Of `start_decoding`.
             padding_mask: Of the source; not needed, for the memory knows it.
