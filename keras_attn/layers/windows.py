@@ -55,12 +55,11 @@ def attend_in_window(heads, query, window, query_mask, value_mask, attention_mas
 def _dense_mask(projected, window, cache_index):
     query, key, _ = projected
     length, seen = ops.shape(query)[2], ops.shape(key)[2]
-    mask = window_mask(seen, **window)
     if cache_index is None:
-        return mask
+        return window_mask(seen, **window)
     rows = ops.convert_to_tensor(cache_index, "int32") + ops.arange(length, dtype="int32")
     visible = causal_mask(length, seen, align="start", offset=cache_index)
-    return combine_masks(ops.take(mask, rows, axis=0), visible)
+    return combine_masks(window_mask(seen, rows=rows, **window), visible)
 
 
 def _with_first(found, weights, first, first_heads, mask, query_mask, dropout, seed):

@@ -98,34 +98,36 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     return ops.concatenate([everywhere, output[:, :, first:]], axis=2)
 
 
-def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=0, causal=False):
+def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=0, causal=False,
+                rows=None):
     """The mask of `windowed_attention`, for all pairs at once.
 
     Args:
         length: Positions T.
+        rows: Integers `(R,)`, the queries; None: all positions.
         Others as there.
 
     Returns:
-        Boolean `(T, T)`, True where a query sees a key.
+        Boolean `(T, T)` or `(R, T)`, True where a query sees a key.
     """
     check_window(left, right, dilation, random_blocks, causal)
-    places = ops.arange(length, dtype="int32")
-    distance = places[None, :] - places[:, None]
+    keys = ops.arange(length, dtype="int32")
+    queries = keys if rows is None else rows
+    distance = keys[None, :] - queries[:, None]
     seen = ops.logical_and(distance >= -left * dilation, distance <= right * dilation)
     if dilation > 1:
         seen = ops.logical_and(seen, ops.equal(ops.mod(distance, dilation), 0))
     if random_blocks:
         size = block_size(left, right)
         chosen, valid = other_blocks((length + size - 1) // size, random_blocks, seed)
-        blocks = places // size
-        # (T, R, 1) and (T,) -> (T, T)
+        # (R, N, 1) and (T,) -> (R, T)
         drawn = ops.logical_and(
-            ops.equal(ops.take(chosen, blocks, axis=0)[..., None], blocks),
-            ops.take(valid, blocks, axis=0)[..., None])
+            ops.equal(ops.take(chosen, queries // size, axis=0)[..., None], keys // size),
+            ops.take(valid, queries // size, axis=0)[..., None])
         seen = ops.logical_or(seen, ops.any(drawn, axis=1))
     if first:
-        is_first = places < first
-        seen = ops.logical_or(seen, ops.logical_or(is_first[None, :], is_first[:, None]))
+        of_first = ops.logical_or((keys < first)[None, :], (queries < first)[:, None])
+        seen = ops.logical_or(seen, of_first)
     return ops.logical_and(seen, distance <= 0) if causal else seen
 
 

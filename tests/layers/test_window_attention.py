@@ -196,6 +196,24 @@ def test_cached_equals_one_causal_pass(make):
             ops.convert_to_numpy(found)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+@pytest.mark.parametrize("make", [
+    lambda: WindowAttention(1, 2, 3),
+    lambda: ExpandedWindowAttention(1, 2, window=1, extension=3, dilation=2, global_tokens=2),
+], ids=["window", "expanded"])
+def test_a_step_with_a_cache_forms_nothing_of_the_length_squared(make):
+    import tensorflow as tf
+
+    layer, x = make(), np.ones((1, 1, 2), "float32")
+    cache = layer.make_cache(1, 99)
+    layer(x, cache=cache, cache_index=0)
+    step = tf.function(lambda *cache: layer(x, cache=cache, cache_index=tf.constant(5)))
+    sizes = [output.shape.num_elements() or 0
+             for operation in step.get_concrete_function(*cache).graph.get_operations()
+             for output in operation.outputs]
+    assert max(sizes) == 99 * 2  # the cache
+
+
 def test_padding_never_reaches_the_output_of_a_window():
     layer = WindowAttention(2, 6, 4, seed=1)
     short = run(layer, {"query": LONG[:, :60]})

@@ -60,6 +60,15 @@ def test_the_mask_is_the_definition(name):
         assert (rows == rows[0]).all() and drawn[0] - 1 < count[0] <= drawn[0]
 
 
+@pytest.mark.parametrize("name", WINDOWS)
+def test_rows_of_the_mask_are_those_of_the_whole(name):
+    window = WINDOWS[name]
+    whole = ops.convert_to_numpy(window_mask(150, **window))
+    rows = np.array([0, 2, 40, 149, 40], "int32")
+    found = window_mask(150, rows=ops.convert_to_tensor(rows), **window)
+    np.testing.assert_array_equal(ops.convert_to_numpy(found), whole[rows])
+
+
 @pytest.mark.parametrize("length", [1, 2, 5, 33, 257])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_blocks_equal_a_mask_over_all_pairs(name, length):
