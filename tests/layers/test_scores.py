@@ -180,6 +180,21 @@ def test_a_location_score_sees_the_number_of_keys_alone():
         model([query, normal(2, 5, 3)])
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_graph_for_all_lengths_has_no_location_score_of_more_keys_either(jit_compile):
+    import tensorflow as tf
+
+    layer = LocationScore(4)
+    query = normal(2, 3, 5)
+    full = run(layer, {"query": query, "key": normal(2, 4, 3)})
+    graph = tf.function(layer, [tf.TensorSpec((None, None, depth)) for depth in (5, 3)],
+                        jit_compile=jit_compile)
+    np.testing.assert_allclose(graph(query, normal(2, 3, 3)), full[..., :3], 1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape"):
+        graph(query, normal(2, 5, 3))
+
+
 @pytest.mark.parametrize("name", ["bilinear", "concat", "additive", "location"])
 def test_initial_weights_repeat_by_seed_and_differ_from_one_another(name):
     layer_class, arguments, _ = CASES[name]

@@ -25,7 +25,8 @@ class LocationScore(keras.layers.Layer):
         Scores `(B, T, S)`, in the dtype of the query.
 
     Raises:
-        ValueError: If `max_length` is not positive or S larger.
+        ValueError: If `max_length` is not positive or S larger; where a graph of TensorFlow is
+            for any S, its own error when it runs.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -64,9 +65,10 @@ class LocationScore(keras.layers.Layer):
             raise ValueError(f"Keys must not be more than max_length={self.max_length}. "
                              f"Received: key.shape={tuple(key.shape)}")
         scores = ops.matmul(query, self.kernel)
-        # A slice of unknown length would end at max_length, in its shape too.
-        if known:
-            return scores[..., :length]
+        if known or ops.is_tensor(length):
+            # More keys than places, of a number unknown until now, have no such shape.
+            return ops.reshape(scores[..., :length], (*ops.shape(scores)[:-1], length))
+        # While shapes are found alone: a slice would end at max_length, in its shape too.
         return ops.take(scores, ops.arange(length, dtype="int32"), axis=-1)
 
     def compute_output_shape(self, query_shape, key_shape):
