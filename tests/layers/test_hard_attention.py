@@ -17,7 +17,7 @@ from layer_checks import (
 )
 from numpy_attention import attention_weights, normal, softmax
 
-from keras_attn.layers import HardAttention
+from keras_attn.layers import AttentionCell, HardAttention, LuongAttention
 
 ESTIMATORS = ["straight_through", "gumbel", "reinforce"]
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
@@ -336,3 +336,16 @@ def test_reinforce_loss_of_another_estimator_is_an_error():
         layer.reinforce_loss(ops.ones((1,)), draws)
     with pytest.raises(ValueError, match="value_mask > 0.5"):
         layer(x, x, value_mask=np.ones((1, 2), "float32"))
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_decoder_that_would_lose_the_draws_takes_other_estimators_alone(joined):
+    def cell(estimator):
+        attention = make(estimator)
+        attention = LuongAttention(2, attention=attention) if joined else attention
+        return AttentionCell(keras.layers.GRUCell(2), attention)
+
+    for estimator in ESTIMATORS[:2]:
+        assert cell(estimator).attention is not None
+    with pytest.raises(ValueError, match='"gumbel" or "straight_through".*"reinforce"'):
+        cell("reinforce")

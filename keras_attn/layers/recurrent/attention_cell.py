@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention import Attention
+from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.parts import part, part_config
@@ -46,8 +47,8 @@ class AttentionCell(keras.layers.Layer):
         (outputs, states): outputs go to `read_out`.
 
     Raises:
-        ValueError: If an argument is unknown, the cell has dropout, or its first states are of
-            other sizes.
+        ValueError: If an argument is unknown, the cell has dropout, its first states are of other
+            sizes, or the attention is `HardAttention("reinforce")`.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -86,6 +87,10 @@ class AttentionCell(keras.layers.Layer):
         self.input_feeding = input_feeding
         is_luong = isinstance(attention, LuongAttention)
         self._inner = attention.attention if is_luong else attention
+        if isinstance(self._inner, HardAttention) and self._inner.estimator == "reinforce":
+            raise ValueError("A decoder keeps no draws to train the choices of a HardAttention "
+                             'with: its estimator must be "gumbel" or "straight_through". '
+                             'Received: estimator="reinforce"')
         self._feeds = attention is not None and input_feeding and order == "attend_last"
         additive = isinstance(self._inner, Attention) and isinstance(
             self._inner.score, AdditiveScore)
