@@ -174,6 +174,30 @@ def test_states_of_an_lstm_are_those_of_a_loop_by_hand():
         np.testing.assert_allclose(found[:, t], ops.convert_to_numpy(output), 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("context", ["states", "both"])
+def test_the_loss_of_a_masked_target_counts_its_steps_alone(context):
+    ids = [np.array([[5, 3, 8], [4, 0, 0]]), np.array([[0, 2, 1, 7, 0], [4, 1, 0, 0, 0]])]
+    tokens = [keras.Input((None,), dtype="int32") for _ in ids]
+    source, target = (keras.layers.Embedding(9, 5, mask_zero=True)(x) for x in tokens)
+    layer = SequenceToSequence(simple(4), simple(4), context)
+    model = keras.Model(tokens, layer(source, target))
+    model.compile(loss="mse")
+    label = normal(2, 5, 4)
+    errors = np.square(model.predict(ids, verbose=0) - label).mean(-1)
+    found = model.evaluate(ids, label, verbose=0)
+    np.testing.assert_allclose(found, errors[ids[1] > 0].mean(), 1e-5)
+
+
+def test_masks_of_sequences_are_integer_or_boolean():
+    layer, inputs = SequenceToSequence(simple(4), simple(4)), (normal(2, 4, 3), normal(2, 3, 5))
+    real = np.array([[1, 1, 0], [1, 0, 0]])
+    found = run(layer, dict(zip(("source", "target"), inputs, strict=True)), {"target_mask": real})
+    np.testing.assert_array_equal(found[1], found[1, :1].repeat(3, 0))
+    for name, mask in (("source_mask", SOURCE_MASK), ("target_mask", real)):
+        with pytest.raises(ValueError, match=f"{name} must be boolean or integer"):
+            layer(*inputs, **{name: mask.astype("float32")})
+
+
 @pytest.mark.parametrize("layer", [
     *map(SequenceToVector, ("last", "mean", "max", "attention")), AttentionPooling(3)])
 def test_lengths_of_anything_but_rows_are_refused(layer):

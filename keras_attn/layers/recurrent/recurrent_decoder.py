@@ -23,7 +23,8 @@ class RecurrentDecoder(keras.layers.Layer):
     mark of the beginning. Where not all are, a first loop, without gradient and dropout, finds
     the words; then all steps are told theirs. So the only loop with a gradient holds the cell
     alone, while embeddings, what the cell makes of them by itself, and logits are products over
-    all steps. No loop ends at an end mark: what comes after must have no weight in the loss.
+    all steps. No loop ends at an end mark, and what is returned has no mask of Keras: what comes
+    after must have no weight in the loss.
 
     Args:
         cell: `AttentionCell`, `BahdanauDecoderCell`, or a layer with what they have:

@@ -7,6 +7,7 @@ from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.masks import as_mask
 
 CONTEXTS = "states", "summary", "input", "both"
 
@@ -36,11 +37,11 @@ class SequenceToSequence(keras.layers.Layer):
         target_mask: `(B, T)`, likewise: a masked step repeats the output before it.
 
     Returns:
-        Outputs of the decoder, `(B, T, units)`.
+        Outputs of the decoder, `(B, T, units)`, with the mask of the target as Keras's.
 
     Raises:
-        ValueError: If an argument is unknown, or with `"states"` the cells' states differ in
-            size.
+        ValueError: If an argument is unknown, a mask is float, or with `"states"` the cells'
+            states differ in size.
 
     Reference:
         Sutskever et al., Sequence to Sequence Learning with Neural Networks, 2014,
@@ -99,6 +100,8 @@ class SequenceToSequence(keras.layers.Layer):
         self.built = True
 
     def call(self, source, target, source_mask=None, target_mask=None, training=None):
+        source_mask = as_mask(source_mask, "source_mask")
+        target_mask = as_mask(target_mask, "target_mask")
         encoded, *states = over_steps(self.encoder, source, source_mask, training=training)
         if self.context != "states":
             states = None
@@ -116,7 +119,7 @@ class SequenceToSequence(keras.layers.Layer):
                           training=training)[0]
 
     def compute_mask(self, inputs, previous_mask):
-        return None
+        return None  # that of the source; the decoder has attached that of the target
 
     def compute_output_shape(self, source_shape, target_shape):
         depth = self.decoder.compute_output_shape(target_shape)[0][-1]
