@@ -122,7 +122,7 @@ class Attention(keras.layers.Layer):
 
     def _attend(self, query, key, value, mask, dropout, return_scores):
         dtype = query.dtype
-        if not isinstance(self.score, DotScore):
+        if type(self.score) is not DotScore:  # a kind of it may score in another way
             weights = masked_softmax(self.score(query, key), mask)
             found = weighted_average(weights, value, dropout, self.seed_generator), weights
             return [ops.cast(x, dtype) for x in found[:1 + return_scores]]

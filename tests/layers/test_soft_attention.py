@@ -16,7 +16,10 @@ from layer_checks import (
 from numpy_attention import attention_weights, normal
 
 from keras_attn.layers import (
+    AdditiveScore,
     Attention,
+    AttentionCell,
+    DotScore,
     HardAttention,
     LocalAttention,
     LocationScore,
@@ -307,6 +310,37 @@ def test_a_score_of_ones_own_is_built_as_keras_builds_layers(layer, score):
     symbols = [keras.Input((None, 5)), keras.Input((None, 5))]
     model = keras.Model(symbols, layer(score=score(), **options)(*symbols))
     assert model.output_shape == (None, None, 5)
+
+
+class Negative:
+    def call(self, query, key):
+        return -super().call(query, key)
+
+
+class NegativeDot(Negative, DotScore):
+    pass
+
+
+class NegativeAdditive(Negative, AdditiveScore):
+    pass
+
+
+@pytest.mark.parametrize("negative,plain", [
+    (NegativeDot(1.0), DotScore(1.0)), (NegativeAdditive(3, seed=1), AdditiveScore(3, seed=1))])
+def test_a_kind_of_a_score_is_called_as_it_is(negative, plain):
+    x = normal(2, 4, 5)
+    found, weights = Attention(negative)(x, x, return_attention_scores=True)
+    logits = ops.convert_to_numpy(plain(x, x))
+    expected = np.exp(-logits) / np.exp(-logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(ops.convert_to_numpy(weights), expected, 1e-4, 1e-6)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected @ x, 1e-4, 1e-5)
+    np.testing.assert_allclose(run(Attention(negative), {"query": x, "value": x}),
+                               expected @ x, 1e-4, 1e-5)
+    cell = AttentionCell(keras.layers.GRUCell(5), Attention(negative), input_feeding=False)
+    memory = cell.prepare_memory(x)
+    cell.build((None, 2), x.shape)
+    found, weights = cell.read_out({"output": ops.convert_to_tensor(x)}, None, memory)
+    np.testing.assert_allclose(ops.convert_to_numpy(weights), expected, 1e-4, 1e-6)
 
 
 def test_one_score_may_serve_two_layers():

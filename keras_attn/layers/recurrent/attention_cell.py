@@ -92,8 +92,8 @@ class AttentionCell(keras.layers.Layer):
                              'with: its estimator must be "gumbel" or "straight_through". '
                              'Received: estimator="reinforce"')
         self._feeds = attention is not None and input_feeding and order == "attend_last"
-        additive = isinstance(self._inner, Attention) and isinstance(
-            self._inner.score, AdditiveScore)
+        # A kind of them may do something else.
+        additive = type(self._inner) is Attention and type(self._inner.score) is AdditiveScore
         self._projecting = self._inner.score if additive else None
 
     def build(self, input_shape, memory_shape):
