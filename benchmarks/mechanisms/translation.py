@@ -114,7 +114,9 @@ def model_of(kind, vocabularies, seed):
              "dropout": FLAGS.dropout, "seed": seed}
     if kind == "Bahdanau":
         return BahdanauSeq2Seq(readout_units=FLAGS.units, **sizes)
-    return LuongSeq2Seq(window=FLAGS.window, **sizes, **options)
+    if kind.startswith("local"):
+        options["window"] = FLAGS.window
+    return LuongSeq2Seq(**sizes, **options)
 
 
 def scores(model, test, vocabularies, groups):

@@ -11,11 +11,17 @@ from spelling import CHARACTERS, rows
 
 from keras_attn.models import LuongSeq2Seq
 
+KINDS = {
+    "no attention": {"attention": None},
+    "global": {"attention": "global"},
+    "local_monotonic": {"attention": "local_monotonic", "window": 4},
+    "local_predictive": {"attention": "local_predictive", "window": 4},
+}
+
 
 def main():
-    models = {str(attention or "no attention"): lambda seed, attention=attention: LuongSeq2Seq(
-        CHARACTERS, 48, attention=attention, window=4, seed=seed)
-        for attention in (None, "global", "local_monotonic", "local_predictive")}
+    models = {name: lambda seed, kind=kind: LuongSeq2Seq(CHARACTERS, 48, seed=seed, **kind)
+              for name, kind in KINDS.items()}
     compare(models, *split(rows(), 500), steps=300, score="token_accuracy", batch_size=32, seeds=1)
 
 

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.masks import row_mask
@@ -69,6 +70,8 @@ class AttentionPooling(keras.layers.Layer):
             raise ValueError(f"units must be positive. Received: units={units}")
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}. Received: score={score!r}")
+        if score == "linear":
+            refuse_in_vain('score="context" or "query"', units=(units, None))
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
         self.units = units

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
@@ -35,8 +36,8 @@ class HardAttention(keras.layers.Layer):
         units: Hidden units of `"concat"` and `"additive"`.
         temperature: Of `"gumbel"`.
         sample_probability: Of `"reinforce"`.
-        baseline_momentum: Share of the old baseline that a new one keeps.
-        entropy_weight: Of the entropy of p in `reinforce_loss`.
+        baseline_momentum: Of `"reinforce"`, the share of the old baseline that a new one keeps.
+        entropy_weight: Of `"reinforce"`, that of the entropy of p in `reinforce_loss`.
         seed: Integer for initial weights and draws.
 
     Call arguments:
@@ -53,7 +54,7 @@ class HardAttention(keras.layers.Layer):
         Output `(B, T, V)`; then the weights `(B, T, S)` and the draws if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, or a mask is float.
+        ValueError: If an argument is out of range, unknown or given in vain, or a mask is float.
 
     Reference:
         Xu et al., Show, Attend and Tell, 2015, section 4.1, eq. 10-12; Bengio et
@@ -83,6 +84,12 @@ class HardAttention(keras.layers.Layer):
                             ("baseline_momentum", baseline_momentum)):
             if not 0 <= share <= 1:
                 raise ValueError(f"{name} must be in [0, 1]. Received: {name}={share}")
+        if estimator != "gumbel":
+            refuse_in_vain('estimator="gumbel"', temperature=(temperature, 1.0))
+        if estimator != "reinforce":
+            refuse_in_vain('estimator="reinforce"', entropy_weight=(entropy_weight, 0.002),
+                           sample_probability=(sample_probability, 0.5),
+                           baseline_momentum=(baseline_momentum, 0.9))
         score_seed, self._draw_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None

@@ -1,8 +1,12 @@
 """Luong's local attention."""
 
+import math
+import numbers
+
 import keras
 from keras import ops
 
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
@@ -28,11 +32,11 @@ class LocalAttention(keras.layers.Layer):
     changes nothing. It has logits for all keys; `WindowAttention` has not.
 
     Args:
-        window: Keys on either side, D in the paper.
+        window: Keys on either side, D in the paper: an integer, or infinity.
         alignment: `"monotonic"` or `"predictive"`.
         score: See `Attention`.
         units: Hidden units of `"concat"` and `"additive"`.
-        sigma: Of the Gaussian; `window / 2` if None.
+        sigma: Of the Gaussian, so of predictive alignment; `window / 2` if None.
         renormalize: Of predictive alignment. `"none"`: as in the paper;
             `"weights"`: divided by their sum; `"scores"`: the Gaussian
             multiplies the scores before the softmax, as the authors' later code.
@@ -53,7 +57,7 @@ class LocalAttention(keras.layers.Layer):
         Output `(B, T, V)`; then the weights `(B, T, S)` if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, or a mask is float.
+        ValueError: If an argument is out of range, unknown or given in vain, or a mask is float.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -73,15 +77,19 @@ class LocalAttention(keras.layers.Layer):
                  renormalize="none", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if window < 0:
-            raise ValueError(f"window must not be negative. Received: window={window}")
+        if window < 0 or not (isinstance(window, numbers.Integral) or window == math.inf):
+            raise ValueError("window must be an integer of 0 or more, or infinite. "
+                             f"Received: window={window}")
         if alignment not in ALIGNMENTS:
             raise ValueError(f"alignment must be one of {', '.join(ALIGNMENTS)}. "
                              f"Received: alignment={alignment!r}")
         if renormalize not in RENORMALIZE:
             raise ValueError(f"renormalize must be one of {', '.join(RENORMALIZE)}. "
                              f"Received: renormalize={renormalize!r}")
-        if alignment == "predictive" and not (window if sigma is None else sigma) > 0:
+        if alignment == "monotonic":
+            refuse_in_vain('alignment="predictive"', sigma=(sigma, None),
+                           renormalize=(renormalize, "none"))
+        elif not (window if sigma is None else sigma) > 0:
             raise ValueError("sigma must be positive. "
                              f"Received: sigma={sigma}, window={window}")
         if not 0 <= dropout < 1:

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
@@ -37,8 +38,8 @@ class MixedAttention(keras.layers.Layer):
         key_dim: Depth of queries, keys and values in a head.
         window: Positions seen on either side by local attention.
         mix: One of these.
-        gate: `"query"`, `"head"` or `"scalar"`.
-        global_heads: Of `"heads"`; half of them if None.
+        gate: Of `"gate"`: `"query"`, `"head"` or `"scalar"`.
+        global_heads: Of `"heads"`; half of them if None, for two heads or more.
         dropout: Share of attention weights dropped in training.
         use_bias: Whether the projections have biases.
         kernel_initializer, bias_initializer: Initializers; the gate's begins with zeros.
@@ -53,7 +54,7 @@ class MixedAttention(keras.layers.Layer):
         `(B, T, D)`; then the weights `(B, H, T, T)`, mixed, if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, a mask is float,
+        ValueError: If an argument is out of range, unknown or given in vain, a mask is float,
             or value or key is another tensor.
 
     Examples:
@@ -84,7 +85,15 @@ class MixedAttention(keras.layers.Layer):
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)
-        self.global_heads = num_heads // 2 if global_heads is None else global_heads
+        half = num_heads // 2
+        if mix != "gate":
+            refuse_in_vain('mix="gate"', gate=(gate, "query"))
+        if mix != "heads" and global_heads != half:  # as files have it
+            refuse_in_vain('mix="heads"', global_heads=(global_heads, None))
+        if mix == "heads" and num_heads == 1 and global_heads is None:
+            raise ValueError('mix="heads" needs two heads or more, one of them global, or '
+                             f"global_heads. Received: num_heads={num_heads}, global_heads=None")
+        self.global_heads = half if global_heads is None else global_heads
         if not 0 <= self.global_heads <= num_heads:
             raise ValueError(f"global_heads must be in [0, {num_heads}]. "
                              f"Received: global_heads={global_heads}")

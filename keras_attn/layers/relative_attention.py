@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
@@ -53,7 +54,7 @@ class RelativeAttention(keras.layers.Layer):
         `(B, T, D)`; then the weights `(B, H, T, M + T)` if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, a mask is float,
+        ValueError: If an argument is out of range, unknown or given in vain, a mask is float,
             or value or key is another tensor.
 
     Reference:
@@ -80,6 +81,8 @@ class RelativeAttention(keras.layers.Layer):
         if max_distance < 1:
             raise ValueError("max_distance must be positive. "
                              f"Received: max_distance={max_distance}")
+        if style != "shaw":
+            refuse_in_vain('style="shaw"', max_distance=(max_distance, 16))
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,

@@ -224,6 +224,7 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores():
 @pytest.mark.parametrize("arguments,message", [
     ({"units": 0}, "units=0"),
     ({"score": "mean"}, "score='mean'"),
+    ({"score": "linear", "units": 3}, "units=3"),
     ({"dropout": 1.0}, "dropout=1.0"),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):

@@ -20,6 +20,7 @@ from numpy_attention import attention_weights, normal, softmax
 from keras_attn.layers import AttentionCell, HardAttention, LuongAttention
 
 ESTIMATORS = ["straight_through", "gumbel", "reinforce"]
+DRAWING = {"gumbel": {}, "reinforce": {"sample_probability": 1.0}}  # for every query
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 P = np.array([0.5, 0.25, 0.15, 0.1])
 
@@ -74,10 +75,10 @@ def test_straight_through_is_one_hot_and_has_the_gradient_of_the_softmax():
     check_gradients(layer, {**inputs, "key": inputs["value"]}, near_here, {"training": True})
 
 
-@pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
+@pytest.mark.parametrize("estimator", DRAWING)
 def test_keys_are_drawn_as_often_as_their_probability(estimator):
     number = 20000
-    layer = make(estimator, "dot", sample_probability=1.0)
+    layer = make(estimator, "dot", **DRAWING[estimator])
     found = draws_of(layer, P, number)
     np.testing.assert_array_equal(np.sort(found, axis=-1), np.eye(4)[[3] * number])
     deviation = np.sqrt(P * (1 - P) / number)
@@ -87,9 +88,9 @@ def test_keys_are_drawn_as_often_as_their_probability(estimator):
     assert abs(same - (P**2).sum()) < 4 * np.sqrt(0.25 / number)
 
 
-@pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
+@pytest.mark.parametrize("estimator", DRAWING)
 def test_a_masked_key_is_never_drawn(estimator):
-    layer = make(estimator, "dot", sample_probability=1.0)
+    layer = make(estimator, "dot", **DRAWING[estimator])
     found = draws_of(layer, P, 2000, attention_mask=np.array([[0, 1, 1, 0]]))
     np.testing.assert_array_equal(found[:, [0, 3]], 0.0)
     np.testing.assert_allclose(found.mean(0)[1], 0.625, atol=4 * np.sqrt(0.25 / 2000))
@@ -323,6 +324,11 @@ def test_large_logits_in_float16_are_finite(estimator):
     ({"sample_probability": 1.5}, "sample_probability=1.5"),
     ({"baseline_momentum": -0.1}, "baseline_momentum=-0.1"),
     ({"score": "other"}, "score='other'"),
+    ({"temperature": 2.0}, 'estimator="gumbel" alone. Received: temperature=2.0'),
+    ({"estimator": "reinforce", "temperature": 2.0}, "temperature=2.0"),
+    ({"estimator": "gumbel", "sample_probability": 1.0}, "sample_probability=1.0"),
+    ({"baseline_momentum": 0.5}, "baseline_momentum=0.5"),
+    ({"entropy_weight": 0.1}, 'estimator="reinforce" alone. Received: entropy_weight=0.1'),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):

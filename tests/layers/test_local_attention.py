@@ -218,7 +218,7 @@ def test_a_narrow_gaussian_still_sums_to_1(renormalize):
 
 @pytest.mark.parametrize("alignment", ["monotonic", "predictive"])
 def test_one_query_and_one_key_are_enough(alignment):
-    layer = make(1, alignment, sigma=1e6)
+    layer = make(1, alignment, **({"sigma": 1e6} if alignment == "predictive" else {}))
     query, value = normal(1, 1, 5), normal(1, 1, 4, seed=1)
     np.testing.assert_allclose(run(layer, {"query": query, "value": value}), value, 1e-5)
 
@@ -271,6 +271,9 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores():
     ({"alignment": "predictive", "window": 0}, "window=0"),
     ({"dropout": 1.0}, "dropout=1.0"),
     ({"score": "other"}, "score='other'"),
+    ({"window": 1.5}, "window=1.5"),
+    ({"sigma": 1.0}, 'alignment="predictive" alone. Received: sigma=1.0'),
+    ({"renormalize": "scores"}, "renormalize='scores'"),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):

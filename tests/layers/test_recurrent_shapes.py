@@ -207,6 +207,7 @@ def test_lengths_of_anything_but_rows_are_refused(layer):
 
 @pytest.mark.parametrize("make, message", [
     (lambda: SequenceToVector("sum"), "reduce='sum'"),
+    (lambda: SequenceToVector("mean", units=3), 'reduce="attention" alone. Received: units=3'),
     (lambda: VectorToSequence(simple(2), 0), "length=0"),
     (lambda: VectorToSequence(simple(2), 1, "last"), "feed='last'"),
     (lambda: SequenceToSequence(simple(2), simple(2), "all"), "context='all'"),

@@ -151,19 +151,24 @@ def naive_relative(weights, x, memory, style, heads, depth, causal):
     return output @ weights["output_kernel"] + weights["output_bias"]
 
 
+def relative(heads, style, **kwargs):
+    options = {"max_distance": 2} if style == "shaw" else {}
+    return RelativeAttention(heads, 4, style, seed=1, **options, **kwargs)
+
+
 @pytest.mark.parametrize("style", ["xl", "shaw"])
 @pytest.mark.parametrize(("heads", "causal"), [(3, False), (3, True), (1, True)])
 def test_relative_attention_is_a_loop_over_pairs(style, heads, causal):
     def reference(weights, query):
         return naive_relative(weights, query, None, style, heads, 4, causal)
 
-    check_layer(lambda **kwargs: RelativeAttention(heads, 4, style, 2, seed=1, **kwargs),
+    check_layer(lambda **kwargs: relative(heads, style, **kwargs),
                 {"query": X}, reference, arguments={"use_causal_mask": causal}, tolerance=2e-5)
 
 
 @pytest.mark.parametrize("style", ["xl", "shaw"])
 def test_memory_is_attended_to_and_gets_no_gradient(style):
-    layer = RelativeAttention(3, 4, style, 2, seed=1)
+    layer = relative(3, style)
     found = run(layer, {"query": X}, {"memory": MEMORY, "use_causal_mask": True})
     weights = {v.path.split("/")[-1]: ops.convert_to_numpy(v).astype("float64")
                for v in layer.weights}
@@ -180,7 +185,7 @@ def test_two_segments_with_memory_equal_one_long_segment():
 
 @pytest.mark.parametrize("style", ["xl", "shaw"])
 def test_padding_never_reaches_the_output_of_relative_attention(style):
-    layer = RelativeAttention(3, 4, style, 2, seed=1)
+    layer = relative(3, style)
     short = ops.convert_to_numpy(layer(X[:, :3]))
     mask = np.array([[1, 1, 1, 0, 0]] * 2)
     long = ops.convert_to_numpy(layer(X, query_mask=mask))
@@ -285,6 +290,7 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     (lambda: RelativeAttention(2, 4, "t5"), "style must be one of xl, shaw"),
     (lambda: RelativeAttention(2, 4, max_distance=0), "max_distance must be positive"),
     (lambda: RelativeAttention(2, 4)(X, MEMORY), "value must be the query"),
+    (lambda: RelativeAttention(2, 4, "xl", 2), 'style="shaw" alone. Received: max_distance=2'),
 ])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):

@@ -360,7 +360,10 @@ def test_padding_never_reaches_the_output_of_mixed_attention(mix):
     (lambda: ExpandedWindowAttention(2, 6, 1, dilation=2, random_blocks=1), "neither dilation"),
     (lambda: MixedAttention(2, 6, 1, mix="both"), "mix must be one of"),
     (lambda: MixedAttention(2, 6, 1, gate="row"), "gate must be one of"),
-    (lambda: MixedAttention(2, 6, 1, global_heads=3), "global_heads must be in"),
+    (lambda: MixedAttention(2, 6, 1, "heads", global_heads=3), "global_heads must be in"),
+    (lambda: MixedAttention(4, 6, 1, global_heads=3), 'mix="heads" alone. .* global_heads=3'),
+    (lambda: MixedAttention(2, 6, 1, "cascade", "head"), "mix=\"gate\" alone. .* gate='head'"),
+    (lambda: MixedAttention(1, 6, 1, "heads"), "two heads or more.* num_heads=1"),
 ])
 def test_wrong_windows_are_named(make, message):
     with pytest.raises(ValueError, match=message):

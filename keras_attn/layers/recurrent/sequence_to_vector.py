@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.ops.masks import MASKED, row_mask
 
 REDUCTIONS = "last", "mean", "max", "attention"
@@ -33,7 +34,8 @@ class SequenceToVector(keras.layers.Layer):
         `(B, D)`.
 
     Raises:
-        ValueError: If `reduce` is unknown, a mask is float or `lengths` are not `(B,)`.
+        ValueError: If `reduce` is unknown, units are given in vain, a mask is float or `lengths`
+            are not `(B,)`.
 
     Examples:
 
@@ -49,6 +51,8 @@ class SequenceToVector(keras.layers.Layer):
         if reduce not in REDUCTIONS:
             raise ValueError(
                 f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
+        if reduce != "attention":
+            refuse_in_vain('reduce="attention"', units=(units, None))
         self.reduce = reduce
         self.units = units
         self.seed = seed

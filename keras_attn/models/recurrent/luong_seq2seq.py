@@ -3,6 +3,7 @@
 import keras
 
 from keras_attn.layers.hard_attention import HardAttention
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.padded_rnn import over_steps
@@ -63,7 +64,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
     Losses, metrics and decoding are as of `Transformer`.
 
     Raises:
-        ValueError: If an argument is out of range or unknown.
+        ValueError: If an argument is out of range, unknown or given in vain.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -95,6 +96,11 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         if attention not in ATTENTIONS:
             raise ValueError(f"attention must be one of {', '.join(map(repr, ATTENTIONS))}. "
                              f"Received: attention={attention!r}")
+        if attention is None:
+            refuse_in_vain("an attention", score=(score, "bilinear"),
+                           attention_units=(attention_units, None))
+        if attention not in ("local_monotonic", "local_predictive"):
+            refuse_in_vain("local attention", window=(window, 10))
         if bidirectional and units % 2:
             raise ValueError("units must be even for an encoder that reads both ways. "
                              f"Received: units={units}, bidirectional={bidirectional}")
