@@ -45,9 +45,9 @@ class AttentionPooling(keras.layers.Layer):
         `(B, D)`; then the weights `(B, T)` if asked for.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, the inputs have not three
-            dimensions, a mask is float, `lengths` are not `(B,)`, or a query is missing, or
-            given to another score.
+        ValueError: If an argument is out of range, unknown or given in vain, the inputs have not
+            three dimensions, a mask is float, `lengths` are not `(B,)`, or a query is missing, of
+            another shape, or given to another score.
 
     Reference:
         Yang et al., Hierarchical Attention Networks for Document Classification,
@@ -108,6 +108,10 @@ class AttentionPooling(keras.layers.Layer):
             raise ValueError('A query goes with score="query". '
                              f"Received: query={query if query is None else query.shape}, "
                              f"score={self.score!r}")
+        units = self.kernel.shape[-1]
+        if query is not None and (len(query.shape) != 2 or query.shape[1] not in (None, units)):
+            raise ValueError(f"{type(self).__name__} needs query (B, units), here (B, {units}). "
+                             f"Received: query of shape {tuple(query.shape)}")
         weights = masked_softmax(self._logits(inputs, query), mask)
         dropout = self.dropout if training else 0.0
         pooled = weighted_average(weights[:, None], inputs, dropout, self.seed_generator)[:, 0]

@@ -1,3 +1,5 @@
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -238,6 +240,9 @@ def test_calls_that_cannot_be_right_are_errors():
         make()(x[:, 0])
     with pytest.raises(ValueError, match="Received: query=None, score='query'"):
         make("query")(x)
+    for shape in ((2, 5), (2,), (2, 1, 2)):
+        with pytest.raises(ValueError, match=rf"\(B, 2\). Received: .* {re.escape(str(shape))}"):
+            make("query")(x, query=normal(*shape))
     with pytest.raises(ValueError, match="score='context'"):
         make()(x, query=normal(2, 2))
     with pytest.raises(ValueError, match="mask > 0.5"):
