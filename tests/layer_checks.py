@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-# For `compile(jit_compile=JIT)`: on TensorFlow XLA takes longer to compile a model and its gradients
-# than these tests take to learn by graphs; JAX without it runs one operation at a time.
+# For `compile(jit_compile=JIT)`: on TensorFlow XLA takes longer to compile a model and its
+# gradients than these tests take to learn by graphs; JAX without it runs one operation at a time.
 JIT = keras.backend.backend() == "jax"
 
 
