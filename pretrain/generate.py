@@ -4,10 +4,11 @@
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was' --temperature=0
     python -m pretrain.generate --workdir=runs/gpt2 --input=prompts.txt --output=texts.jsonl
 
-Tokens are drawn, unless --temperature is 0 or --beam is given, which takes neither --temperature
-nor --top_k nor --top_p. After each text that is printed comes a line of dashes. --output has a line
-of JSON for each prompt: a list of `text`, `continuation`, `log_probability` and `finished` (else it
-was cut).
+Tokens are drawn, unless --temperature is 0, which takes neither --top_k nor --top_p nor --seed, or
+--beam is given, which does not take --temperature either. The same command gives the same text;
+another --seed draws another. After each text that is printed comes a line of dashes. --output has a
+line of JSON for each prompt: a list of `text`, `continuation`, `log_probability` and `finished`
+(else it was cut).
 """
 
 from absl import flags
@@ -25,23 +26,26 @@ def define_flags():
                               "Without: a new text.")
     flags.DEFINE_string("input", None, "Text file of a prompt a line, in place of --prompt.")
     flags.DEFINE_string("output", "-", "File to write (.jsonl), or - for standard output.")
-    flags.DEFINE_integer("max_tokens", 64, "Tokens to add at most.", lower_bound=1)
-    flags.DEFINE_float("temperature", 1.0, "Lower: likelier tokens; 0: the likeliest always.",
-                       lower_bound=0.0)
-    flags.DEFINE_integer("top_k", None, "Draw from so many of the likeliest tokens.",
+    flags.DEFINE_integer("max_tokens", None, "Tokens to add at most; default: 64, or as many as "
+                         "the positions of the model leave.", lower_bound=1)
+    flags.DEFINE_float("temperature", 1.0, "Lower: likelier tokens; 0: the likeliest always; "
+                       "default: 1.", lower_bound=0.0)
+    flags.DEFINE_integer("top_k", None, "Draw from so many of the likeliest tokens; default: all.",
                          lower_bound=1)
     flags.DEFINE_float("top_p", 0.9, "Draw from the likeliest tokens that together have this "
-                       "probability.")
-    flags.DEFINE_integer("seed", 0, "Of what is drawn; 32 bits of it count.")
+                       "probability; default: 0.9; 1: all.")
+    flags.DEFINE_integer("seed", 0, "Of what is drawn; 32 bits of it count. The same one draws the "
+                         "same text; default: 0.")
     flags.DEFINE_integer("beam", None, "Hypotheses of a beam search, in place of drawing.",
                          lower_bound=1)
     flags.DEFINE_float("length_penalty", 0.0, "Of --beam: more favours longer texts.")
-    flags.DEFINE_integer("nbest", 1, "Texts for each prompt.", lower_bound=1)
+    flags.DEFINE_integer("nbest", 1, "Texts for each prompt; default: 1.", lower_bound=1)
     flags.DEFINE_integer("min_tokens", 0, "Tokens to add at least, up to --max_tokens.",
                          lower_bound=0)
     flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice, those "
                          "of the prompt counted.", lower_bound=0)
-    flags.DEFINE_integer("batch_size", 16, "Texts worked on together.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 16, "Texts worked on together; default: 16.",
+                         lower_bound=1)
     define_precision()
 
 

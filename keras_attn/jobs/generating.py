@@ -1,7 +1,6 @@
 """Trained language models: the beginning of a text in, what may follow out."""
 
 import inspect
-import itertools
 import json
 import math
 import numbers
@@ -15,11 +14,13 @@ from keras_attn.data.table_formats import Lines, is_text
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
+from keras_attn.generation.sampling import COLDEST
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 
-CHUNK = 256  # prompts held in memory
+ADDED = 64  # tokens at most, where nothing is said
+CHUNK = 256  # prompts worked through before what was found is written
 STEP = 16  # prompts worked on together are padded to a multiple of it
 BETWEEN = "-" * 20  # texts that are printed
 
@@ -38,20 +39,21 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
         options["nbest"] = 1
     check_options(**options)
     saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
-    if isinstance(prompts, str):
-        prompts = (line.rstrip("\r\n") for line in Lines(prompts, "utf-8"))
-    prompts = iter(prompts)
+    prompts = ([line.rstrip("\r\n") for line in Lines(prompts, "utf-8")]
+               if isinstance(prompts, str) else list(prompts))
     with opened(output, (".jsonl",)) as file:
-        generator, number = Generator.load(saved, precision), 0
+        generator = Generator.load(saved, precision)
         del saved  # its weights are in the model now
-        while chunk := list(itertools.islice(prompts, CHUNK)):
+        chunks = [(prompts[start:start + CHUNK], start) for start in range(0, len(prompts), CHUNK)]
+        for chunk, number in chunks:  # the last one, too, before the work on the first
+            generator.encode(chunk, options.get("max_tokens"), options.get("min_tokens", 0), number)
+        for chunk, number in chunks:
             for found in generator.generate(chunk, number=number, **options):
                 if output == "-":
                     file.write("".join(f"{one['text']}\n{BETWEEN}\n" for one in found))
                 else:
                     file.write(json.dumps(found, ensure_ascii=False) + "\n")
             file.flush()
-            number += len(chunk)
 
 
 class Generator:
@@ -80,16 +82,19 @@ class Generator:
             saved = SavedBackbone(folder, GPT_2, pretrained=True)
         return cls(saved.make_model(precision), saved.tokenizer)
 
-    def generate(self, prompts, max_tokens=64, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
+    def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
                  beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
                  batch_size=16, number=0):
         """Goes on with texts.
 
         Args:
             prompts: A string, or a list of them; "" begins a new text.
-            max_tokens: Tokens to add at most, with the mark of the end.
-            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy. Not with `beam`.
-            seed: Of what is drawn, an integer, of which 32 bits count; None: another each time.
+            max_tokens: Tokens to add at most, with the mark of the end; None: 64, or as many as
+                the positions of the model leave.
+            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy, without the
+                others. Not with `beam`.
+            seed: Of what is drawn, an integer, of which 32 bits count; the same draws the same
+                texts. None: another each time.
             beam: Hypotheses of a beam search, which draws nothing; None: sample. Texts that come
                 to their end are better than those that do not.
             length_penalty: See `beam_search`; only with `beam`.
@@ -122,39 +127,56 @@ class Generator:
         if beam:
             options |= {"beams": given["beam"], "length_penalty": given["length_penalty"]}
         else:
-            options |= {name: given[name] for name in _DRAWING}
-        max_tokens, seed = given["max_tokens"], given["seed"]
+            options |= {name: given[name] for name in ("temperature", "top_k", "top_p")}
+        max_tokens, seed, number = (given[name] for name in ("max_tokens", "seed", "number"))
         seed = secrets.randbits(32) if seed is None else seed & 0xFFFFFFFF
         seed = np.uint32(seed).astype(np.int32)
-        rows = self._encode(list(prompts), max_tokens)
+        rows = self.encode(list(prompts), max_tokens, given["min_tokens"], number)
         copies = 1 if beam else nbest or 1
-        # A row for each that is drawn; neighbours of similar length.
+        # A row for each that is drawn; neighbours of similar length, and as many tokens to add.
         order = sorted(range(len(rows) * copies), key=lambda n: len(rows[n // copies]))
+        alike = {}
+        for n in order:
+            most = max_tokens or min(ADDED, self.max_length - len(rows[n // copies]))
+            alike.setdefault(most, []).append(n)
         found = [[] for _ in rows]
-        for start in range(0, len(order), batch_size):
-            numbers = np.array(order[start:start + batch_size], np.int32)
-            owners = numbers // copies
-            batch = self._batch([rows[n] for n in owners], numbers + number * copies, max_tokens,
-                                seed, options)
-            for owner, some in zip(owners, batch, strict=True):
-                found[owner] += some
+        for most, chosen in alike.items():
+            for start in range(0, len(chosen), batch_size):
+                numbers = np.array(chosen[start:start + batch_size], np.int32)
+                owners = numbers // copies
+                batch = self._batch([rows[n] for n in owners], numbers + number * copies, most,
+                                    seed, options)
+                for owner, some in zip(owners, batch, strict=True):
+                    found[owner] += some
         kept = [some[:nbest or 1] for some in found]
         return kept if nbest else [some[0]["text"] for some in kept]
 
-    def _encode(self, prompts, max_tokens):
-        """Ids of each prompt; of one without any the mark that texts begin with."""
-        for number, text in enumerate(prompts):
+    def encode(self, prompts, max_tokens=None, min_tokens=0, number=0):
+        """Ids of each prompt; of one without any the mark that texts begin with.
+
+        Args:
+            prompts: List of strings.
+            max_tokens, min_tokens, number: See `generate`.
+
+        Returns:
+            List of int32 arrays.
+
+        Raises:
+            UserError: If one is no text, or leaves too few positions for the tokens to add.
+        """
+        for n, text in enumerate(prompts, number + 1):
             if not isinstance(text, str) or not is_text(text):
-                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {number + 1}")
+                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {n}")
         ids, ends = self.tokenizer.encode(prompts)
         rows = [row if len(row) else np.array([self.tokenizer.end_id], np.int32)
                 for row in np.split(ids, ends[:-1])[:len(prompts)]]
-        for number, row in enumerate(rows):
-            if len(row) + max_tokens > self.max_length:
+        fewest = max_tokens or max(min_tokens, 1)
+        for n, row in enumerate(rows, number + 1):
+            if len(row) + fewest > self.max_length:
                 raise UserError(
                     f"A text and the tokens to add must have {self.max_length} tokens at most, "
-                    f"the positions of the model. Received: {len(row)} in text {number + 1}, "
-                    f"max_tokens={max_tokens}")
+                    f"the positions of the model. Received: {len(row)} in text {n}, " +
+                    (f"max_tokens={max_tokens}" if max_tokens else f"at least {fewest} to add"))
         return rows
 
     def _batch(self, rows, numbers, max_tokens, seed, options):
@@ -227,7 +249,7 @@ class Generator:
 
 _USUAL = {name: one.default for name, one in inspect.signature(
     Generator.generate).parameters.items() if name not in ("self", "prompts")}
-_DRAWING = "temperature", "top_k", "top_p"
+_DRAWING = "temperature", "top_k", "top_p", "seed"
 
 
 def check_options(**options):
@@ -243,10 +265,10 @@ def check_options(**options):
         UserError: If one is out of range, or has no use beside another.
     """
     given = {**_USUAL, **options}
-    check_counts(**{name: given[name] for name in ("max_tokens", "batch_size")},
-                 **{name: given[name] for name in ("beam", "nbest", "top_k")
+    check_counts(batch_size=given["batch_size"],
+                 **{name: given[name] for name in ("max_tokens", "beam", "nbest", "top_k")
                     if given[name] is not None})
-    most, beam = given["max_tokens"], given["beam"]
+    most, beam = given["max_tokens"] or ADDED, given["beam"]
     for name, kind, holds, needed in (
             ("temperature", numbers.Real, lambda x: 0 <= x < math.inf, "a number of at least 0"),
             ("top_p", numbers.Real, lambda x: 0 < x <= 1, "a number in (0, 1]"),
@@ -263,13 +285,15 @@ def check_options(**options):
             raise UserError(f"{name} must be {needed}. Received: {name}={value}")
     if beam and (given["nbest"] or 1) > beam:
         raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
-    if not beam and not given["temperature"] and (given["nbest"] or 1) > 1:
+    greedy = not beam and given["temperature"] < COLDEST
+    if greedy and (given["nbest"] or 1) > 1:
         raise UserError("nbest must be 1 with temperature=0, which finds one text. "
                         f"Received: nbest={given['nbest']}")
-    for name in _DRAWING if beam else ():
+    way = f"beam={beam}" if beam else f"temperature={given['temperature']}"
+    for name in _DRAWING[greedy:] if beam or greedy else ():
         if given[name] not in (None, _USUAL[name]):
-            raise UserError(f"{name} must be left out with a beam, which draws nothing. "
-                            f"Received: {name}={given[name]}, beam={beam}")
+            raise UserError(f"{name} must be left out with {'a beam' if beam else 'temperature=0'}"
+                            f", which draws nothing. Received: {name}={given[name]}, {way}")
     if given["length_penalty"] and not beam:
         raise UserError("length_penalty must be left out without a beam. "
                         f"Received: length_penalty={given['length_penalty']}")
