@@ -16,8 +16,7 @@ from keras_attn.models import (
     XLNetClassifier,
     XLNetPretrainer,
 )
-from keras_attn.text import sentence_pieces
-from keras_attn.text.byte_pairs import BytePairTokenizer
+from keras_attn.text.recipes import KINDS, Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +28,7 @@ class Family:
         pretraining, kind: Of the runs that pretrain it, and of those of its classifiers.
         backbone, pretrainer, classifier: Classes.
         defaults: Function that returns the config of pretraining.
-        files: Of its tokenizer, in a workdir.
-        read: Function of a folder and the `data` of a run's config, to the tokenizer; None of BERT.
+        tokenizers: Kind of its tokenizer.
         poolers: Poolings that take a dense layer of the backbone.
     """
 
@@ -41,14 +39,20 @@ class Family:
     pretrainer: type
     classifier: type
     defaults: Callable
-    files: tuple
-    read: Callable | None = None
+    tokenizers: Kind
     poolers: tuple = ()
 
     def prefix(self, kind):
         """What the paths of a run of a kind begin with in a checkpoint."""
         task = self.classifier if kind == self.kind else self.pretrainer
         return f"model/{inspect.signature(task).parameters['name'].default}/"
+
+    def read_tokenizer(self, folder, data):
+        """The tokenizer in a workdir, by the `data` of its config; not for BERT."""
+        tokenizer = self.tokenizers.read(folder, bool(data.get("lowercase")))
+        if data.get("end_mark") is False:  # of transformers' classifiers of GPT-2
+            tokenizer.end_mark = False
+        return tokenizer
 
     def build_pretrainer(self, architecture, dtype="float32", seed=None):
         """What pretrains, by the arguments of its backbone; not for BERT."""
@@ -59,16 +63,13 @@ class Family:
 
 BERT = Family(
     "bert_encoder", "pretraining", "finetuning", BertEncoder, BertPretrainer, BertClassifier,
-    defaults.pretraining_defaults, ("vocab.txt",), poolers=("cls",))
+    defaults.pretraining_defaults, KINDS["word_pieces"], ("cls",))
 GPT_2 = Family(
     "gpt2", "language_modeling", "gpt2_finetuning", GPT2, GPT2LanguageModel, GPT2Classifier,
-    defaults.language_modeling_defaults, ("vocab.json", "merges.txt"),
-    lambda folder, data: BytePairTokenizer.read(folder, data.get("end_mark") is not False))
+    defaults.language_modeling_defaults, KINDS["byte_pairs"])
 XL_NET = Family(
     "xlnet", "permutation_modeling", "xlnet_finetuning", XLNet, XLNetPretrainer, XLNetClassifier,
-    defaults.permutation_modeling_defaults, (sentence_pieces.FILE,),
-    lambda folder, data: sentence_pieces.SentencePieceTokenizer.read(
-        folder, bool(data.get("lowercase"))), ("cls",))
+    defaults.permutation_modeling_defaults, KINDS["sentence_pieces"], ("cls",))
 OTHERS = GPT_2, XL_NET
 
 

@@ -4,8 +4,11 @@
     python -m pretrain --config.data.train=prepared/wiki --config.data.vocab=vocab.txt …
     python -m pretrain.prepare --runner=DataflowRunner --beam_options='--project=mine …' \\
         --input='gs://mine/wiki/*.txt.gz' --output=gs://mine/prepared …
+    python -m pretrain.prepare --tokenizer=byte_pairs --vocab_size=32768 \\
+        --input='books/*.gz' --output=prepared/books
+    python -m pretrain --config=gpt2_small --config.data.train=prepared/books …
 
-Without --vocab a vocabulary of --vocab_size is trained and written to --output.
+Without --vocab a vocabulary of --vocab_size is trained; --output holds it, too.
 `python -m pretrain` does all this itself when it is given text.
 """
 
@@ -17,9 +20,15 @@ from keras_attn.jobs.command_line import run_command
 def define_flags():
     flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, tfds:NAME.")
     flags.DEFINE_string("output", None, "Folder for the shards.")
-    flags.DEFINE_string("vocab", None, "Vocabulary file; trained on the input if left out.")
-    flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary.")
-    flags.DEFINE_bool("lowercase", True, "Whether text is lower-cased and accents dropped.")
+    flags.DEFINE_enum("tokenizer", "word_pieces", ["word_pieces", "byte_pairs", "sentence_pieces"],
+                      "word_pieces: of BERT, the default; byte_pairs: of GPT-2; sentence_pieces: "
+                      "of XLNet.")
+    flags.DEFINE_string("vocab", None, "Vocabulary file; of byte_pairs the folder with vocab.json "
+                        "and merges.txt, of sentence_pieces a spiece.model; trained on the input "
+                        "if left out.")
+    flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary; default: 8192.")
+    flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, of word_pieces without "
+                      "accents; default: with word_pieces.")
     flags.DEFINE_enum("format", "auto", ["auto", "lines", "paragraphs", "jsonl"],
                       "lines: a sentence a line, blank lines between documents. paragraphs: a "
                       "file a document.")
@@ -39,9 +48,9 @@ def main():
 
     values = flags.FLAGS
     prepare_folder(
-        values.input, values.output, vocab=values.vocab, vocab_size=values.vocab_size,
-        lowercase=values.lowercase, split=values.split, processes=values.processes,
-        runner=values.runner, beam_options=values.beam_options,
+        values.input, values.output, tokenizer=values.tokenizer, vocab=values.vocab,
+        vocab_size=values.vocab_size, lowercase=values.lowercase, split=values.split,
+        processes=values.processes, runner=values.runner, beam_options=values.beam_options,
         format=values.format, field=values.field, encoding=values.encoding,
         on_bad_text=values.on_bad_text,
     )

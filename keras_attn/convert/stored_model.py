@@ -55,7 +55,7 @@ def with_tokenizer(stored, lowercase, source, name="lowercase"):
         UserError: If it has no tokenizer, or user and folder contradict each other.
     """
     if stored.tokenizer is None:
-        raise UserError(f"A folder with {' and '.join(stored.family.files)} is needed. "
+        raise UserError(f"A folder with {' and '.join(stored.family.tokenizers.files)} is needed. "
                         f"Received: {source}")
     said = stored.lowercase
     if lowercase not in (None, said) and said is not None:

@@ -42,13 +42,13 @@ def read(folder):
             made = family.classifier(family.backbone(**architecture), **heads)
             if made.num_classes != (len(labels["names"]) or 1):
                 raise ValueError(f"num_classes={made.num_classes}")
-        hashes = {name: saved["data_sha256"][name] for name in family.files}
+        hashes = {name: saved["data_sha256"][name] for name in family.tokenizers.files}
         run = SavedRun(folder, (kind,), family.backbone.__name__)
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} must be that of a run. Received: something else") from error
-    tokenizer = family.read(folder, data)
+    tokenizer = family.read_tokenizer(folder, data)
     for name, sha256 in hashes.items():
         if file_sha256(workdir / name) != sha256:
             raise UserError("The tokenizer must be the one that the run was made with. "
@@ -72,7 +72,7 @@ def write(folder, stored):
     prefix = family.prefix(stored.kind)
     Checkpoints(workdir / "checkpoints").save(
         0, {prefix + path: weight for path, weight in stored.weights.items()}, {"seconds": 0.0})
-    hashes = {name: file_sha256(workdir / name) for name in family.files}
+    hashes = {name: file_sha256(workdir / name) for name in family.tokenizers.files}
     workdir.start(stored.kind, config_of(stored), stored.architecture, hashes, stored.heads,
                   converted=True)
 

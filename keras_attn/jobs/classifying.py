@@ -254,7 +254,7 @@ def _write_labels(run, targets, table):
 
 def _hashes(run, family, tables):
     """SHA-256 of the vocabulary, of files, and of each split's rows, wherever they come from."""
-    hashes = {name: file_sha256(run.workdir / name) for name in family.files}
+    hashes = {name: file_sha256(run.workdir / name) for name in family.tokenizers.files}
     for split, table in tables.items():
         if table:
             hashes.update({name: file_sha256(name) for _, name in table.files

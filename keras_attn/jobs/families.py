@@ -56,7 +56,7 @@ def choose_tokenizer(run, family, texts):
     if run.chief and not run.resumed:
         run.pretrained.tokenizer.write(run.workdir.path)
     run.meet()
-    return family.read(run.workdir.path, run.resolved["data"])
+    return family.read_tokenizer(run.workdir.path, run.resolved["data"])
 
 
 def _check(run, family):

@@ -4,11 +4,11 @@ import posixpath
 
 import tensorflow as tf
 
-from keras_attn.data.prepare import sample_texts
 from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
-from keras_attn.jobs.preparing import VOCABULARY_SAMPLE_BYTES
+from keras_attn.jobs.preparing import train_tokenizer
 from keras_attn.jobs.unlabelled import hashes_of_shards, reading_of, validation_of
+from keras_attn.text.recipes import KINDS
 
 _SHAPE = ("num_layers", "hidden_dim", "num_heads")
 
@@ -54,23 +54,17 @@ def choose_architecture(run, kind, sizes, usual, free=()):
     return architecture
 
 
-def choose_tokenizer(run, kind, name, train):
+def choose_tokenizer(run, name):
     """Writes the tokenizer of a new run and returns it.
 
     Args:
         run: `Run`.
-        kind: Class of the tokenizer.
-        name: Of a file that shows that a folder holds one.
-        train: Function of texts, to a tokenizer.
+        name: Of the kind of tokenizer, one of `KINDS`.
     """
-    data = run.config.data
-
-    def read(place):
-        options = {"lowercase": data.lowercase} if "lowercase" in data else {}
-        return kind.read(place, **options)
-
+    data, kind = run.config.data, KINDS[name]
+    lowercase = data.get("lowercase", False)
     if not run.resumed:
-        chosen = read(data.vocab) if data.vocab else None
+        chosen = kind.read(data.vocab, lowercase) if data.vocab else None
         if run.pretrained:
             if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
                 raise UserError("data.vocab must be that of the pretrained model, or be left out. "
@@ -78,19 +72,15 @@ def choose_tokenizer(run, kind, name, train):
             chosen = run.pretrained.tokenizer
         if run.chief:
             if not chosen and is_prepared(data.train):
-                if not tf.io.gfile.exists(posixpath.join(data.train, name)):
+                if not tf.io.gfile.exists(posixpath.join(data.train, kind.files[0])):
                     raise UserError("data.vocab is needed with data that hold token ids already. "
                                     f"Received: data.vocab=None, data.train={data.train}")
-                chosen = read(data.train)
-            (chosen or _trained(run, train)).write(run.workdir.path)
+                chosen = kind.read(data.train, lowercase)
+            chosen = chosen or train_tokenizer(
+                name, data.train, data.vocab_size, lowercase, run.say, **reading_of(data))
+            chosen.write(run.workdir.path)
     run.meet()
-    return read(run.workdir.path)
-
-
-def _trained(run, train):
-    data = run.config.data
-    run.say(f"training {data.vocab_size:,} pieces on {data.train}")
-    return train(sample_texts(data.train, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading_of(data)))
+    return kind.read(run.workdir.path, lowercase)
 
 
 def hashes_of_splits(run):

@@ -3,25 +3,27 @@
 import functools
 import itertools
 import logging
-import posixpath
 
 from keras_attn.data.prepare import prepare, sample_texts
 from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
-from keras_attn.text.vocabulary import read_vocabulary, train_vocabulary, write_vocabulary
-from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.text.recipes import KINDS
 
 VOCABULARY_SAMPLE_BYTES = 50_000_000
 
 
-def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=True, split="train",
-                   processes=None, runner=None, beam_options="", log=print, **reading):
-    """Tokenises `source` into `folder`, with a vocabulary given or trained.
+def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab_size=8192,
+                   lowercase=None, split="train", processes=None, runner=None, beam_options="",
+                   log=print, **reading):
+    """Tokenises `source` into `folder`, with a vocabulary given or trained, which it then holds.
 
     Args:
         source, folder, split, processes, log: See `keras_attn.data.prepare.prepare`.
-        vocab: Vocabulary file; None trains one and keeps it as `folder/vocab.txt`.
-        vocab_size, lowercase: Of a trained vocabulary.
+        tokenizer: Kind of it: "word_pieces" of BERT, "byte_pairs" of GPT-2, "sentence_pieces" of
+            XLNet.
+        vocab: Its file, of byte pairs its folder; None trains one.
+        vocab_size: Of one that is trained.
+        lowercase: Whether text is lower-cased; None: with word pieces.
         runner, beam_options: See `keras_attn.data.beam.make_pipeline`; None is this machine.
         reading: `format`, `field`, `encoding`, `on_bad_text`.
 
@@ -33,18 +35,21 @@ def prepare_folder(source, folder, *, vocab=None, vocab_size=8192, lowercase=Tru
                         f"Received: input={source}, output={folder}")
     if is_prepared(source):
         raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
+    kind = KINDS[tokenizer]
+    if lowercase is None:
+        lowercase = kind.lowercase
+    if lowercase and kind.keeps_case:
+        raise UserError(f"--lowercase must be left out with {tokenizer}, which keep the case. "
+                        f"Received: lowercase={lowercase}")
     run_tasks = _beam_tasks(source, processes, runner, beam_options)
-    if vocab:
-        vocabulary = read_vocabulary(vocab)
-    else:
-        # Also to go on: the same text and size give the same vocabulary, others must not find it.
-        vocabulary = vocabulary_of(source, vocab_size, lowercase, log, split=split, **reading)
-    tokenizer = WordPieceTokenizer(vocabulary, lowercase)
+    # Trained also to go on: the same text and size give the same, others must not find it.
+    chosen = (kind.read(vocab, lowercase) if vocab else train_tokenizer(
+        tokenizer, source, vocab_size, lowercase, log, split=split, **reading))
     index = prepare(
-        source, tokenizer, folder, split=split, processes=processes, run_tasks=run_tasks, log=log,
+        source, chosen, folder, split=split, processes=processes, run_tasks=run_tasks, log=log,
         **reading,
     )
-    write_vocabulary(posixpath.join(folder, "vocab.txt"), vocabulary)
+    chosen.write(folder)
     return index
 
 
@@ -75,11 +80,20 @@ def _beam_tasks(source, processes, runner, options):
     return functools.partial(beam.write_tasks, pipeline=beam.make_pipeline(runner, options))
 
 
-def vocabulary_of(source, size, lowercase, log=print, **reading):
-    """Trains a vocabulary on a sample of a text source."""
-    log(f"training a vocabulary of {size:,} word pieces on {source}")
+def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
+    """Trains a tokenizer on a sample of a text source.
+
+    Args:
+        kind: One of `KINDS`.
+        source: See `keras_attn.data.prepare.sample_texts`.
+        size: Pieces at most.
+        lowercase: Whether text is lower-cased.
+        log: Takes a line of text.
+        **reading: As those of `sample_texts`.
+    """
+    log(f"training a vocabulary of {size:,} {kind.replace('_', ' ')} on {source}")
     texts = iter(sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading))
     first = next(texts, None)
     if first is None:
         raise UserError(f"The text must hold at least one word. Received: {source}")
-    return train_vocabulary(itertools.chain([first], texts), size, lowercase)
+    return KINDS[kind].train(itertools.chain([first], texts), size, lowercase)

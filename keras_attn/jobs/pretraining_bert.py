@@ -18,7 +18,7 @@ from keras_attn.data.tfrecords import TFRecordExamples
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
 from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
-from keras_attn.jobs.preparing import vocabulary_of
+from keras_attn.jobs.preparing import train_tokenizer
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import (
     hashes_of_shards,
@@ -133,7 +133,8 @@ def _train_vocabulary(run):
     if _is_tfrecord(data, data.train) or is_prepared(data.train):
         raise UserError("data.vocab is needed with data that hold token ids already. "
                         f"Received: data.vocab=None, data.train={data.train}")
-    return vocabulary_of(data.train, data.vocab_size, data.lowercase, run.say, **reading_of(data))
+    return train_tokenizer("word_pieces", data.train, data.vocab_size, data.lowercase, run.say,
+                           **reading_of(data)).vocabulary
 
 
 def _is_tfrecord(data, source):

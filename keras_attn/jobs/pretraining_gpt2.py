@@ -21,7 +21,6 @@ from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import GPT2
 from keras_attn.models.gpt2 import GPT2_SIZES
-from keras_attn.text.byte_pairs import FILES, BytePairTokenizer, train_byte_pairs
 
 _LATER = bytes(range(0x80, 0xC0))  # those that begin no character, in UTF-8
 _WORD = re.compile(r"(?<!\S)\S")  # its first character
@@ -45,15 +44,14 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
     with run.locked():
         config, data = run.config, run.config.data
         architecture = _architecture(run)  # before the work of reading
-        tokenizer = choose_tokenizer(run, BytePairTokenizer, FILES[0][0],
-                                     lambda texts: _trained(texts, data.vocab_size))
+        tokenizer = choose_tokenizer(run, "byte_pairs")
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
         train = _examples(run, "train", data.train, tokenizer)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
-        tokenizers = {name: file_sha256(run.workdir / name) for name in FILES[0]}
+        tokenizers = {name: file_sha256(run.workdir / name) for name in GPT_2.tokenizers.files}
         run.start(architecture, {}, tokenizers | hashes_of_splits(run))
 
         def make_model():
@@ -86,11 +84,6 @@ def _architecture(run):
     if length < positions and not (run.pretrained or run.resumed):
         run.say(f"positions {length + 1} to {positions} are not trained: data.length={length}")
     return architecture
-
-
-def _trained(texts, size):
-    # As within a document: only its first sentence has no blank before it.
-    return train_byte_pairs((BytePairTokenizer.separator + text for text in texts), size)
 
 
 def _examples(run, split, source, tokenizer):

@@ -19,12 +19,7 @@ from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import XLNet
 from keras_attn.models.xlnet import XLNET_SIZES
-from keras_attn.text.sentence_pieces import (
-    BLANK,
-    FILE,
-    SentencePieceTokenizer,
-    train_sentence_pieces,
-)
+from keras_attn.text.sentence_pieces import BLANK, FILE
 
 _USUAL = {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
 _FREE = ("memory_length", "max_distance")  # no weight depends on them
@@ -47,9 +42,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         config, data = run.config, run.config.data
         _check(data)
         architecture = choose_architecture(run, XLNet, XLNET_SIZES, _USUAL, _FREE)
-        tokenizer = choose_tokenizer(
-            run, SentencePieceTokenizer, FILE,
-            lambda texts: train_sentence_pieces(texts, data.vocab_size, data.lowercase))
+        tokenizer = choose_tokenizer(run, "sentence_pieces")
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
 
         def examples(split, source):

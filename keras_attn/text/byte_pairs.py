@@ -104,9 +104,9 @@ class BytePairTokenizer:
         return {"kind": "byte_pairs", "vocabulary": self.vocabulary, "merges": self.merges}
 
     @classmethod
-    def read(cls, folder, end_mark=True):
+    def read(cls, folder):
         """That of a folder; see `read_files`."""
-        return cls(*read_files(folder), folder, end_mark)
+        return cls(*read_files(folder), folder)
 
     def is_cut_into(self, number):
         """Whether texts may hold the piece of an id: it is a byte, or one that is joined."""
@@ -227,7 +227,7 @@ def train_byte_pairs(texts, size):
     alphabet = _alphabet()
     if size <= len(alphabet):
         raise UserError(f"A vocabulary of byte pairs has {len(alphabet) + 1} pieces at least. "
-                        f"Received: data.vocab_size={size}")
+                        f"Received: vocab_size={size}")
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = _byte_level()
     trained.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(

@@ -1,19 +1,63 @@
-"""Tokenizers as JSON, for processes that tokenise elsewhere.
+"""Kinds of tokenizers: read, trained, and as JSON for processes that tokenise elsewhere.
 
 What prepares text needs of a tokenizer: `encode(texts, threads)`, `vocabulary_size`, `lowercase`,
-`unk_id` (None: there is none), `separator`, what joins sentences of a document, `sha256`, and
-`recipe`, what `tokenizer_of` takes.
+`unk_id` (None: there is none), `separator`, what joins sentences of a document, `sha256`,
+`write(folder)`, and `recipe`, what `tokenizer_of` takes.
 """
 
-from keras_attn.text.byte_pairs import BytePairTokenizer
-from keras_attn.text.sentence_pieces import SentencePieceTokenizer
+from collections.abc import Callable
+from typing import NamedTuple
+
+from keras_attn.text import byte_pairs, sentence_pieces
+from keras_attn.text.byte_pairs import BytePairTokenizer, train_byte_pairs
+from keras_attn.text.sentence_pieces import SentencePieceTokenizer, train_sentence_pieces
+from keras_attn.text.vocabulary import FILE, train_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
-_KINDS = {"word_pieces": WordPieceTokenizer, "byte_pairs": BytePairTokenizer,
-          "sentence_pieces": SentencePieceTokenizer.of_recipe}
+
+class Kind(NamedTuple):
+    """How tokenizers of a kind come to be.
+
+    Attributes:
+        files: What one writes to a folder.
+        lowercase: Whether text is lower-cased where nothing is said.
+        keeps_case: Whether it never is.
+        made: Function of the arguments in a recipe.
+        read: Function of a file or folder, and whether text is lower-cased.
+        train: Function of texts, how many pieces at most, and whether text is lower-cased.
+    """
+
+    files: tuple
+    lowercase: bool
+    keeps_case: bool
+    made: Callable
+    read: Callable
+    train: Callable
+
+
+def _trained_word_pieces(texts, size, lowercase):
+    return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
+
+
+def _trained_byte_pairs(texts, size, _):
+    # As within a document: only its first sentence has no blank before it.
+    return train_byte_pairs((BytePairTokenizer.separator + text for text in texts), size)
+
+
+KINDS = {
+    "word_pieces": Kind(
+        (FILE,), True, False, WordPieceTokenizer, WordPieceTokenizer.from_file,
+        _trained_word_pieces),
+    "byte_pairs": Kind(
+        byte_pairs.FILES[0], False, True, BytePairTokenizer,
+        lambda folder, _: BytePairTokenizer.read(folder), _trained_byte_pairs),
+    "sentence_pieces": Kind(
+        (sentence_pieces.FILE,), False, False, SentencePieceTokenizer.of_recipe,
+        SentencePieceTokenizer.read, train_sentence_pieces),
+}
 
 
 def tokenizer_of(recipe):
     """The tokenizer of a recipe: a dictionary of its `kind` and its arguments."""
     arguments = dict(recipe)
-    return _KINDS[arguments.pop("kind")](**arguments)
+    return KINDS[arguments.pop("kind")].made(**arguments)

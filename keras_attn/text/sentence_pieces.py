@@ -229,6 +229,6 @@ def train_sentence_pieces(texts, size, lowercase=False):
     except (RuntimeError, OSError) as error:
         if faults:
             raise faults[0] from None
-        raise UserError("data.vocab_size must suit the text. Received: data.vocab_size="
-                        f"{size} ({first_line(error)})") from error
+        raise UserError("vocab_size must suit the text. "
+                        f"Received: vocab_size={size} ({first_line(error)})") from error
     return SentencePieceTokenizer(written.getvalue(), lowercase)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_attn.errors import UserError
 from keras_attn.whole_files import write_whole
 
+FILE = "vocab.txt"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 

@@ -1,5 +1,6 @@
 """BERT's tokenizer, exact and fast, on tensors."""
 
+import posixpath
 import re
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,13 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_attn.text.row_layout import RowLayout
-from keras_attn.text.vocabulary import check_vocabulary, read_vocabulary, vocabulary_sha256
+from keras_attn.text.vocabulary import (
+    FILE,
+    check_vocabulary,
+    read_vocabulary,
+    vocabulary_sha256,
+    write_vocabulary,
+)
 
 # Google's tokenizer turns a longer word into [UNK].
 MAX_CHARACTERS_PER_WORD = 200
@@ -102,6 +109,10 @@ class WordPieceTokenizer:
     def from_file(cls, path, lowercase=True):
         """Makes the tokenizer of a vocabulary file."""
         return cls(read_vocabulary(path), lowercase)
+
+    def write(self, folder):
+        """Writes vocab.txt, whole or not at all."""
+        write_vocabulary(posixpath.join(str(folder), FILE), self.vocabulary)
 
     def __call__(self, texts):
         """Tokenises inside or outside a graph.

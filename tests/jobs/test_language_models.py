@@ -135,7 +135,7 @@ def test_a_tokenizer_may_be_given(trained, corpus, tmp_path):
     ({"data.length": 49}, "at most the positions of the model.*data.length=49, it has 48"),
     ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
     ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
-    ({"data.vocab_size": 256}, "257 pieces at least. Received: data.vocab_size=256"),
+    ({"data.vocab_size": 256}, "257 pieces at least. Received: vocab_size=256"),
     ({"data.vocab": "nowhere"}, "A folder with vocab.json and merges.txt is needed"),
     ({"data.train": "nowhere.txt"}, "nowhere.txt"),
     ({"data.format": "tfrecord"}, "format must be one of auto, lines"),

@@ -96,7 +96,7 @@ def test_what_is_no_such_model_is_said(tmp_path):
         SentencePieceTokenizer.read(tmp_path / "x")
     with pytest.raises(UserError, match="readable file.*nowhere"):
         SentencePieceTokenizer.read(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="data.vocab_size=5"):
+    with pytest.raises(UserError, match="Received: vocab_size=5"):
         train_sentence_pieces(TEXTS, 5)
     from keras_attn.text.subwords import train_subwords
 

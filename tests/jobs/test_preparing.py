@@ -1,0 +1,83 @@
+"""Text that is tokenised ahead, with the tokenizers of all families."""
+
+import json
+
+import pytest
+
+from keras_attn import pretrain
+from keras_attn.data.shards import read_index
+from keras_attn.defaults import permutation_modeling_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.preparing import prepare_folder
+from keras_attn.text.recipes import KINDS, tokenizer_of
+from tests.data.small_corpus import shard_files
+from tests.small_language_models import config_of
+
+SIZES = {"byte_pairs": 320, "sentence_pieces": 60}
+
+
+def _config(kind, folder, **fields):
+    if kind == "byte_pairs":
+        return config_of(folder, **{"train.steps": 2, **fields})
+    config = permutation_modeling_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
+        "data.format": "lines", "data.vocab_size": 60, "data.length": 24, "model.num_layers": 1,
+        "model.hidden_dim": 32, "model.num_heads": 2, "train.steps": 2, "train.batch_size": 8,
+        "eval.batch_size": 8, **fields})
+    return config
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_run_on_prepared_text_is_that_on_the_text(corpus, tmp_path, kind):
+    wanted = pretrain(_config(kind, corpus), workdir=str(tmp_path / "run"))
+    ahead = str(tmp_path / "ahead")
+    index = prepare_folder(str(corpus / "train.txt"), ahead, tokenizer=kind, format="lines",
+                           vocab_size=SIZES[kind])
+    assert shard_files(tmp_path / "ahead") == shard_files(tmp_path / "run" / "data" / "train")
+    for name in KINDS[kind].files:
+        assert (tmp_path / "ahead" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+    for number, vocab in enumerate((ahead, None)):
+        found = pretrain(_config(kind, corpus, **{"data.train": ahead, "data.vocab": vocab}),
+                         workdir=str(tmp_path / f"{number}"))
+        assert found["weights_sha256"] == wanted["weights_sha256"]
+    # A vocabulary that is given, that of a run or of prepared text.
+    again = prepare_folder(str(corpus / "train.txt"), str(tmp_path / "again"), tokenizer=kind,
+                           format="lines", vocab=str(tmp_path / "run"))
+    assert again["shards"] == index["shards"]
+    (tmp_path / "upper.txt").write_text((corpus / "train.txt").read_text().upper())
+    prepare_folder(str(tmp_path / "upper.txt"), str(tmp_path / "other"), tokenizer=kind,
+                   format="lines", vocab_size=SIZES[kind])
+    with pytest.raises(UserError, match="made with the vocabulary in use"):
+        pretrain(_config(kind, corpus, **{"data.train": ahead,
+                                          "data.vocab": str(tmp_path / "other")}),
+                 workdir=str(tmp_path / "no"))
+
+
+def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
+    (tmp_path / "text.txt").write_text((corpus / "train.txt").read_text().upper())
+    folders = [str(tmp_path / name) for name in ("given", "upper")]
+    for folder, lowercase in zip(folders, (True, None), strict=True):
+        prepare_folder(str(tmp_path / "text.txt"), folder, tokenizer="sentence_pieces",
+                       format="lines", vocab_size=60, lowercase=lowercase)
+        assert read_index(folder)["lowercase"] == bool(lowercase)
+    config = _config("sentence_pieces", corpus, **{"data.train": folders[0], "train.steps": 1})
+    pretrain(config, workdir=str(tmp_path / "run"))
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert saved["config"]["data"]["lowercase"] is True
+    with pytest.raises(UserError, match="left out with byte_pairs.*Received: lowercase=True"):
+        prepare_folder(str(corpus / "train.txt"), folders[0], tokenizer="byte_pairs",
+                       lowercase=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_is_made_again_from_its_files_and_from_its_recipe(tmp_path, kind):
+    texts = ["The cat, the 3,000 dogs and grün", "a bird sees the cat"] * 20
+    made = KINDS[kind].train(texts, 320 if kind == "byte_pairs" else 80, False)
+    made.write(str(tmp_path))
+    folder = tmp_path if len(KINDS[kind].files) > 1 else tmp_path / KINDS[kind].files[0]
+    assert {path.name for path in tmp_path.iterdir()} == set(KINDS[kind].files)
+    for again in (KINDS[kind].read(str(folder), False),
+                  tokenizer_of(json.loads(json.dumps(made.recipe)))):
+        assert again.sha256 == made.sha256
+        assert again.encode(texts)[0].tolist() == made.encode(texts)[0].tolist()
