@@ -43,7 +43,8 @@ def _embed(folder, texts, output, pooling, lowercase, batch_size):
     with opened(output, OUTPUTS, binary=(".npy",)) as file:
         model = load(folder, lowercase)
         if not isinstance(model, Embedder):
-            raise UserError(f"A model of BERT is needed. Received: {folder}, which holds none")
+            raise UserError("A BERT, or a classifier of any family, is needed. "
+                            f"Received: {folder}, which holds neither")
         chunks = (model.embed(chunk, pooling, batch_size)
                   for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), []))
         return (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)

@@ -50,8 +50,8 @@ def load(folder, lowercase=None, precision="float32"):
         raise UserError("precision=float32 is needed by what makes no text. "
                         f"Received: precision={precision}, {folder}, of {saved.kind}")
     if family is not BERT and saved.kind == "pretraining":
-        raise UserError("A model that is finetuned, or another than XLNet, is needed. "
-                        f"Received: {folder}, of {family.pretraining}")
+        raise UserError("A finetuned model is needed; a pretrained XLNet is what --pretrained of "
+                        f"`python -m finetune` takes. Received: {folder}, of {family.pretraining}")
     kinds = {"pretraining": MaskFiller, "finetuning": Predictor, "encoder": Embedder,
              "reading": Answerer}
     return kinds[saved.kind](saved)

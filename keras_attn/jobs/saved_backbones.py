@@ -35,8 +35,9 @@ class SavedBackbone:
         if not isinstance(stored, StoredModel) or stored.family is not family or \
                 pretrained and stored.is_classifier:
             wanted = family.backbone.__name__
+            found = stored.family.backbone.__name__ if isinstance(stored, StoredModel) else "BERT"
             raise UserError(f"A {'pretrained ' * pretrained}model of {wanted} is needed. "
-                            f"Received: {path}, of {stored.kind}")
+                            f"Received: {path}, of {found} ({stored.kind})")
         stored = with_tokenizer(stored, lowercase, path, name)
         self.path, self.family = path, family
         self.kind = "finetuning" if stored.is_classifier else "pretraining"

@@ -13,6 +13,7 @@ from keras_attn.data.permutations import PermutationExamples
 from keras_attn.defaults import permutation_modeling_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.embedding import embed_texts
+from keras_attn.jobs.generating import generate_texts
 from keras_attn.models import XLNetPretrainer
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 
@@ -187,7 +188,10 @@ def test_what_is_wrong_is_said(corpus, tmp_path, fields, message):
 
 
 def test_its_workdir_is_none_of_another_model(trained):
-    with pytest.raises(UserError, match="of permutation_modeling"):
+    told = "--pretrained of `python -m finetune`.*of permutation_modeling"
+    with pytest.raises(UserError, match=told):
         load(str(trained[0]))
-    with pytest.raises(UserError, match="of permutation_modeling"):
+    with pytest.raises(UserError, match=told):
         embed_texts(str(trained[0]), ["a"])
+    with pytest.raises(UserError, match=r"model of GPT2 is needed.*XLNet \(permutation_modeling\)"):
+        generate_texts(str(trained[0]), ["a"])
