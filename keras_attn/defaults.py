@@ -8,11 +8,16 @@ ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of 
 PRETRAINING_MINUTES = 5.0
 FINETUNING_EPOCHS = 3.0
 
-_RUN = {
-    "pretrained": (str, "weights to start from: a workdir, a folder of transformers, "
-                        "google-research/bert or KerasHub, or hf:NAME; without: random ones"),
-    "workdir": (str, "folder of the run"),
-}
+
+def _run(source):
+    return {"pretrained": (str, f"weights to start from: {source}; without: random ones"),
+            "workdir": (str, "folder of the run")}
+
+
+def _of_libraries(names):
+    return f"a workdir, a folder of {names}, or hf:NAME"
+
+
 _TEXT = {
     "encoding": ("utf-8", "of the files"),
     "on_bad_text": ("error", "error, or skip: leave out and count"),
@@ -207,17 +212,20 @@ _DECODING = {
 }
 
 _PRETRAINING = {
-    **_RUN, "data": _MASKED, "model": _BERT, "train": _TRAINING,
+    **_run(_of_libraries("transformers, google-research/bert or KerasHub")),
+    "data": _MASKED, "model": _BERT, "train": _TRAINING,
     "eval": {**_EVAL, **_LIMIT}, "checkpoint": _CHECKPOINT,
 }
 _FINETUNING = {
-    **_RUN, "data": _LABELLED, "model": _CLASSIFIER,
+    **_run(_of_libraries("transformers, google-research/bert, openai/gpt-2, zihangdai/xlnet or "
+                         "KerasHub")),
+    "data": _LABELLED, "model": _CLASSIFIER,
     "train": {**_TRAINING, **_GENTLE}, "search": _SEARCH,
     "eval": {**_EVAL, **_CHOICE}, "checkpoint": _CHECKPOINT,
 }
 
 _LANGUAGE_MODELING = {
-    **_RUN,
+    **_run(_of_libraries("transformers, openai/gpt-2 or KerasHub")),
     "data": {
         "task": ("language_modeling", "what is learnt"),
         **_UNLABELLED,
@@ -227,7 +235,8 @@ _LANGUAGE_MODELING = {
         "encoding": _TEXT["encoding"],
         "on_bad_text": _TEXT["on_bad_text"],
         "vocab": (str, "folder with the tokenizer: vocab.json and merges.txt, or encoder.json and "
-                       "vocab.bpe; without: that of `pretrained`, else trained on data.train"),
+                       "vocab.bpe; without: that of `pretrained` or of the prepared folder "
+                       "data.train, else trained on data.train"),
         "vocab_size": (8192, "pieces of a vocabulary that is trained"),
         "length": _TEXT["length"],
     },
@@ -247,12 +256,15 @@ _LANGUAGE_MODELING = {
 _LEARNT = _LANGUAGE_MODELING["data"]
 _PERMUTATION_MODELING = {
     **_LANGUAGE_MODELING,
+    **_run(_of_libraries("transformers or zihangdai/xlnet")),
     "data": {
         **_LEARNT,
         "task": ("permutation_modeling", "what is learnt"),
         "vocab": (str, "sentencepiece model with XLNet's marks, or a folder with spiece.model; "
-                       "without: that of `pretrained`, else trained on data.train"),
-        "lowercase": (bool, "whether text is lower-cased; without: as `pretrained`, or no"),
+                       "without: that of `pretrained` or of the prepared folder data.train, else "
+                       "trained on data.train"),
+        "lowercase": (bool, "whether text is lower-cased; without: as `pretrained` or the prepared "
+                            "folder data.train, or no"),
         "predicted_fraction": (1 / 6, "share of tokens to tell, 1 / K in the paper"),
         "spans": (True, "tell spans of whole words"),
         "bidirectional": (False, "every other row holds its text from the end on"),
@@ -271,7 +283,8 @@ _PERMUTATION_MODELING = {
     },
 }
 _TRANSLATION = {
-    **_RUN, "data": _TRANSLATED, "model": _TRANSFORMER, "train": _TRANSLATING, "eval": _DECODING,
+    **_run("the workdir of a translator"),
+    "data": _TRANSLATED, "model": _TRANSFORMER, "train": _TRANSLATING, "eval": _DECODING,
     "checkpoint": {**_CHECKPOINT, "average": (
         1, "newest checkpoints at multiples of checkpoint.every whose mean is the model; as many "
            "are kept, with the optimizer's state")},

@@ -1,16 +1,22 @@
-"""Configs of finetuning: what scripts rely on is there and can be set."""
+"""Configs: what scripts rely on is there and can be set."""
 
 import pathlib
+import re
 import runpy
 import types
 
 import ml_collections
 import pytest
 
+from keras_attn import convert
 from keras_attn.data import glue
-from keras_attn.defaults import finetuning_defaults
+from keras_attn.defaults import finetuning_defaults, meaning
+from keras_attn.families import BERT, GPT_2, XL_NET
 from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.fields import check_fields
+from keras_attn.jobs.language_choices import choose_architecture as choose_language_model
+from keras_attn.models.gpt2 import GPT2_SIZES
+from keras_attn.models.xlnet import XLNET_SIZES
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "configs"
 
@@ -103,6 +109,37 @@ def _ended(config):
     config = config.copy_and_resolve_references()
     config.train.steps = 1
     return config
+
+
+@pytest.mark.parametrize("name", ["gpt2_small", "xlnet_small"])
+def test_the_configs_of_the_other_families_are_those_of_their_kind(name):
+    module = runpy.run_path(str(CONFIGS / f"{name}.py"))
+    family = {"gpt2_small": GPT_2, "xlnet_small": XL_NET}[name]
+    config = module["get_config"]()
+    assert config.data.task == family.pretraining
+    check_fields(family.pretraining, _ended(config))
+    assert f"python -m pretrain --config=configs/{name}.py" in module["__doc__"]
+    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None)
+    sizes, usual, shape = {
+        "gpt2_small": (GPT2_SIZES, {"max_length": config.data.length}, (12, 768, 12)),
+        "xlnet_small": (XLNET_SIZES, {}, (4, 512, 8))}[name]
+    found = choose_language_model(run, family.backbone, sizes, usual)
+    assert (found["num_layers"], found["hidden_dim"], found["num_heads"]) == shape
+
+
+@pytest.mark.parametrize("family", [BERT, GPT_2, XL_NET], ids=lambda family: family.name)
+def test_the_help_names_the_libraries_whose_weights_a_family_takes(family):
+    libraries = {"huggingface": "transformers", "kerashub": "KerasHub", "openai": "openai/gpt-2",
+                 "google": {BERT: "google-research/bert"}.get(family, "zihangdai/xlnet")}
+    formats = convert.FAMILIES["bert" if family is BERT else family.name]
+    told = meaning(family.defaults(), "pretrained")
+    places = re.findall(r"a folder of (.*), or hf:NAME", told)[0]
+    assert set(re.split(", | or ", places)) == {
+        libraries[name] for name in formats if name != "workdir"}
+    # Of a classifier, those of any family.
+    assert {*re.split(", | or ", places)} <= set(re.split(
+        ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))
+    assert "of the prepared folder" in meaning(family.defaults(), "data.vocab")
 
 
 def test_two_configs_share_nothing():

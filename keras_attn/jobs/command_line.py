@@ -24,8 +24,8 @@ NO_VALUE = ("none", "None")
 def define_run_flags():
     """Defines the flags that pretraining and finetuning share."""
     flags.DEFINE_string("workdir", None, "Folder of the run; the same command resumes it.")
-    flags.DEFINE_string("pretrained", None, "Weights to start from: a workdir, a folder of "
-                        "transformers, google-research/bert or KerasHub, or hf:NAME.")
+    flags.DEFINE_string("pretrained", None, "Weights to start from, as --config.pretrained: a "
+                        "workdir, a folder of another library, or hf:NAME.")
     flags.DEFINE_bool("dry_run", False, "Only print what the run will cost: parameters, memory, "
                       "steps, tokens, time.")
     flags.DEFINE_enum(
