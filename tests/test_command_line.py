@@ -12,6 +12,8 @@ from ml_collections import ConfigDict
 from keras_attn.defaults import (
     fields,
     finetuning_defaults,
+    language_modeling_defaults,
+    permutation_modeling_defaults,
     pretraining_defaults,
     translation_defaults,
 )
@@ -57,7 +59,8 @@ def test_a_mistake_on_the_command_line_is_one_line(module, arguments, messages):
         assert message in done.stderr
 
 
-@pytest.mark.parametrize("module", ["pretrain", "pretrain.prepare", "finetune", "finetune.predict",
+@pytest.mark.parametrize("module", ["pretrain", "pretrain.prepare", "pretrain.generate",
+                                    "finetune", "finetune.predict",
                                     "finetune.evaluate", "finetune.export",
                                     "finetune.translate"])
 def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
@@ -90,7 +93,8 @@ def _parsed_by(prepared, arguments):
 VALUES = {int: 7, float: 1.5, str: "text", bool: True}
 
 
-@pytest.mark.parametrize("defaults", [pretraining_defaults, finetuning_defaults,
+@pytest.mark.parametrize("defaults", [pretraining_defaults, language_modeling_defaults,
+                                      permutation_modeling_defaults, finetuning_defaults,
                                       translation_defaults])
 def test_every_field_without_default_can_be_set_and_unset(defaults):
     config = defaults()
