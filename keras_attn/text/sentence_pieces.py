@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import posixpath
+import string
 import unicodedata
 
 import numpy as np
@@ -20,6 +21,7 @@ MARKS = ("<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")  # ids 3 to 8
 # Always pieces of their own, as in the models of zihangdai/xlnet.
 SIGNS = (".", "(", ")", '"', "-", "–", "£", "€")
 BLANK = "\u2581"  # sentencepiece's sign for the blank before a word
+_STARTS = set(string.punctuation) - set("'=>")  # of words, alone, besides blanks and "<"
 _CHUNK = 10_000  # texts
 
 
@@ -41,7 +43,8 @@ class SentencePieceTokenizer:
         unk_id, cls_id, sep_id, pad_id, mask_id: Of the marks; `eod_id` and `eop_id`, the ends of a
             document and of a paragraph.
         special_ids: Ids of pieces that stand for no text.
-        continuation: Boolean `(V,)`, whether a piece goes on with the word before it.
+        continuation: Boolean `(V,)`, whether a piece goes on with the word before it, as in
+            data_utils.py: a blank or a sign of punctuation begins one.
         separator: What joins sentences of a document.
         recipe: See `keras_attn.text.recipes`.
         sha256: Of model and case.
@@ -71,7 +74,7 @@ class SentencePieceTokenizer:
         self.special_ids = [n for n in range(self.vocabulary_size)
                             if processor.is_control(n) or processor.is_unknown(n)]
         self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
-        self.continuation = np.array([piece[0] != BLANK and piece not in SIGNS
+        self.continuation = np.array([not piece.startswith((BLANK, "<")) and piece not in _STARTS
                                       for piece in self.vocabulary])
         self.sha256 = hashlib.sha256(model + bytes([lowercase])).hexdigest()
         self._tokenizer = _tokenizer_of(model)

@@ -67,6 +67,16 @@ def test_marks_have_xlnets_ids_and_no_text_gives_them(tokenizer):
     assert not np.isin(flat, range(3, 9)).any()
 
 
+def test_words_begin_where_the_authors_say():
+    """The signs of data_utils.py, of which ' and = are none."""
+    signs = "!\"#$%&()*+,-./:;?@[\\]^_`{|}~"
+    texts = [f"a{sign}b" * 9 for sign in signs + "'=>€<"]
+    tokenizer = train_sentence_pieces([*TEXTS, *texts], 300)
+    begins = [piece[0] in "\u2581<" or piece in set(signs) for piece in tokenizer.vocabulary]
+    assert tokenizer.continuation.tolist() == np.logical_not(begins).tolist()
+    assert set(signs + "'=>€<") < set(tokenizer.vocabulary)
+
+
 def test_text_comes_back_but_for_what_is_made_plain(tokenizer):
     texts = TEXTS[:9] + ["In  1900, the\told ``house''"]
     wanted = TEXTS[:9] + ['In 1900, the old "house"']
