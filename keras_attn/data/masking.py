@@ -23,9 +23,12 @@ class Masker:
             exceed the number to predict is passed over.
         spans: Predict spans of whole words, of a length drawn from a geometric distribution (0.2,
             at most 10), all of whose tokens are hidden in the same of the three ways.
+        fill: With `spans`, whether single tokens are predicted where no whole word fits any more,
+            as in text without blanks.
 
     Reference:
         Devlin et al., BERT, 2018, section 3.1, task 1. Joshi et al., SpanBERT, 2020, section 3.1.
+        Of `fill`: zihangdai/xlnet, data_utils.py.
     """
 
     def __init__(
@@ -37,12 +40,14 @@ class Masker:
         fraction=0.15,
         whole_words=False,
         spans=False,
+        fill=False,
     ):
         self.length = length
         self.max_predictions = max_predictions
         self.fraction = fraction
         self.whole_words = whole_words
         self.spans = spans
+        self.fill = fill
         self.mask_id = tokenizer.mask_id
         size = tokenizer.vocabulary_size
         self.ordinary = np.ones(size, bool)
@@ -52,7 +57,7 @@ class Masker:
         self._key_words = -(-length // 2)
         # Philox makes blocks of four 64-bit numbers; a row takes whole blocks.
         self._words = self._key_words + max_predictions
-        self._blocks = -(-(self._words + (self._key_words if spans else 0)) // 4)
+        self._blocks = -(-(self._words + self._key_words * (spans + (spans and fill))) // 4)
         self._column_bits = max(1, (length - 1).bit_length())
 
     def most_masked(self, length, examples):
@@ -91,9 +96,13 @@ class Masker:
         budget = self._budget(tokens)
         spans = None
         if self.spans:
-            drawn = random[:, self._words : self._words + self._key_words]
-            drawn = drawn.view(np.uint32)[:, : self.length]
-            chosen, spans = self._choose_spans(token_ids, candidates, budget, keys, drawn)
+            drawn = random[:, self._words :].view(np.uint32)
+            lengths, more = drawn[:, : self.length], drawn[:, 2 * self._key_words :]
+            spans, left = self._choose_spans(token_ids, candidates, budget, keys, lengths)
+            if self.fill and left.any():
+                single = self._choose(candidates & (spans < 0), left, more[:, : self.length])
+                spans = np.where(single, np.arange(self.length), spans)
+            chosen = spans >= 0
         elif self.whole_words:
             chosen = self._choose_words(token_ids, candidates, budget, keys)
         else:
@@ -132,12 +141,12 @@ class Masker:
     def _choose(self, candidates, budget, keys):
         keys = self._sortable(keys, candidates)
         last = np.sort(keys, axis=1)[np.arange(len(keys)), np.minimum(budget, self.length) - 1]
-        return (keys <= last[:, None]) & candidates
+        return (keys <= last[:, None]) & candidates & (budget > 0)[:, None]
 
     def _word_starts(self, token_ids, candidates):
         """The column at which the word of each token starts."""
-        # A piece after a special continues nothing: a cut can leave one at a segment's start.
-        follows = self.continuation[token_ids]
+        # A special continues nothing, nor does a piece after one, which a cut can leave there.
+        follows = self.continuation[token_ids] & candidates
         follows[:, 1:] &= candidates[:, :-1]
         return np.maximum.accumulate(np.where(follows, 0, np.arange(self.length)), axis=1)
 
@@ -146,7 +155,7 @@ class Masker:
         tokens; one that exceeds the budget is cut after a word.
 
         Returns:
-            (chosen tokens, the column at which the span of each of them starts).
+            (the column at which the span of each token starts, -1 outside; budgets that are left).
         """
         columns = np.arange(self.length)
         start = self._word_starts(token_ids, candidates)
@@ -176,7 +185,7 @@ class Masker:
             left -= fits
             if not left.any():
                 break
-        return spans >= 0, spans
+        return spans, left
 
     def _choose_words(self, token_ids, candidates, budget, keys):
         start = self._word_starts(token_ids, candidates)

@@ -19,8 +19,8 @@ class PermutationExamples:
     the shard; each token is in one row of an epoch. What `PretrainingExamples` says of epochs and
     rows holds here.
 
-    A share of the tokens, in spans of words, is told in a random order; the marks of a row have
-    places in that order, too. All else is context.
+    A share of the tokens, in spans of words while these fit, is told in a random order; the marks
+    of a row have places in that order, too. All else is context.
 
     Args:
         folder: Folder made by `keras_attn.data.prepare.prepare`.
@@ -53,7 +53,7 @@ class PermutationExamples:
         self._tokenizer = tokenizer
         most = max(1, round(fraction * length))
         self._masker = Masker(tokenizer, length=length, max_predictions=most, fraction=fraction,
-                              spans=spans)
+                              spans=spans, fill=True)
         self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
         self._shards = Recent(lambda shard: read_shard(self._files[shard]))
         self._streams = Recent(self._stream)

@@ -254,3 +254,42 @@ def test_spans_of_a_row_do_not_depend_on_the_rows_made_with_it():
                      first=7 + number)
         for name, value in alone.items():
             np.testing.assert_array_equal(value[0], together[name][number], err_msg=name)
+
+
+def test_single_tokens_fill_what_no_word_fits():
+    # Of 18 tokens 4 are told; the word at 1 has one, the other 12.
+    tokenizer = make_tokenizer(whole_from=30)
+    row = np.array([CLS, 5, SEP, 6, *range(31, 42), SEP, PAD, PAD, PAD], np.int32)
+    ids, tokens = np.tile(row, (20_000, 1)), np.full(20_000, 18)
+    options = {"tokenizer": tokenizer, "spans": True, "fraction": 4 / 18}
+    out = mask((ids, tokens), fill=True, **options)
+    assert (out["mask_weights"].sum(axis=1) == 4).all()
+    chosen = np.bincount(out["mask_positions"][out["mask_weights"] > 0], minlength=19) / 20_000
+    assert chosen[1] == 1 and chosen[3:15].sum() == pytest.approx(3)
+    assert all(near(share, 1 / 4, 20_000) for share in chosen[3:15])
+    alone = mask((ids[7:8], tokens[7:8]), first=7, fill=True, **options)
+    for name, value in alone.items():
+        np.testing.assert_array_equal(value[0], out[name][7], err_msg=name)
+    assert (mask((ids, tokens), **options)["mask_weights"].sum(axis=1) == 1).all()
+
+
+def test_with_filling_the_budget_is_met_while_there_are_tokens():
+    tokenizer = make_tokenizer(whole_from=10)
+    ids, tokens = make_rows(500, 40)
+    ids = np.where(np.random.default_rng(1).random(ids.shape) < 0.5, UNK, ids).astype(np.int32)
+    out = mask((ids, tokens), tokenizer=tokenizer, spans=True, fill=True, fraction=0.5)
+    used = out["mask_weights"] > 0
+    assert (out["mask_ids"][used] >= 5).all()
+    available = ((ids >= 5) & (np.arange(40) < tokens[:, None])).sum(axis=1)
+    expected = np.minimum(np.clip(np.rint(0.5 * tokens), 1, 20), available)
+    np.testing.assert_array_equal(used.sum(axis=1), expected)
+
+
+@pytest.mark.parametrize("option", ["spans", "whole_words"])
+def test_the_word_before_a_special_is_chosen_like_others(option):
+    tokenizer = make_tokenizer()
+    tokenizer.continuation[SEP] = True  # as where only a blank begins a word
+    ids, tokens = np.tile(np.array([CLS, 5, SEP, 6, SEP], np.int32), (4000, 1)), np.full(4000, 5)
+    out = mask((ids, tokens), tokenizer=tokenizer, fraction=0.2, **{option: True})
+    assert (out["mask_weights"].sum(axis=1) == 1).all()
+    assert near((out["mask_positions"][:, 0] == 1).mean(), 0.5, 4000)

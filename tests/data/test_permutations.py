@@ -115,7 +115,7 @@ def test_a_share_is_told_and_with_the_marks_in_an_order_all_else_is_context(fold
 
 def test_spans_are_whole_words_in_either_direction(folder):
     _, rows = all_rows(folder, fraction=0.3, bidirectional=True, seed=2)
-    pieces, alone = 0, 0
+    pieces, alone, filled = 0, 0, 0
     for number, ids in enumerate(rows["token_ids"]):
         weights = rows["mask_weights"][number] > 0
         told = rows["mask_positions"][number][weights]
@@ -125,13 +125,31 @@ def test_spans_are_whole_words_in_either_direction(folder):
         order = order[::-1] if rows["reversed_rows"][number] else order
         words = []
         for place in order.tolist():
-            joined = words and abs(place - words[-1][-1]) == 1 and \
-                TOKENIZER.continuation[ids[place]]
+            piece = TOKENIZER.vocabulary[ids[place]]
+            joined = words and abs(place - words[-1][-1]) == 1 and piece[0] not in "\u2581,."
             words[-1].append(place) if joined else words.append([place])
-        assert all(told.issuperset(word) or told.isdisjoint(word) for word in words), number
+        # Single tokens are told where what was left to tell was less than each word.
+        single = len(told) - sum(len(word) for word in words if told.issuperset(word))
+        assert all(len(word) > single for word in words if not told.issuperset(word)), number
+        filled += single > 0
         pieces += len(told)
         alone += sum(len(word) == 1 for word in words if told.issuperset(word))
     assert alone < 0.9 * pieces  # there are words of several pieces
+    assert filled < len(rows["token_ids"]) / 4
+
+
+def test_in_text_without_blanks_each_row_tells_its_share(tmp_path):
+    rng = np.random.default_rng(0)
+    documents = ["".join(map(chr, rng.integers(0x4E00, 0x4E40, 400))) for _ in range(6)]
+    tokenizer = train_sentence_pieces(documents, 120)
+    (tmp_path / "a.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    prepare(str(tmp_path / "a.txt"), tokenizer, str(tmp_path / "shards"), format="lines",
+            log=lambda *_: None)
+    examples = PermutationExamples(str(tmp_path / "shards"), tokenizer, length=64)
+    rows = examples.rows(0, examples.num_examples)
+    real, told = rows["padding_mask"].sum(axis=1), rows["mask_weights"].sum(axis=1)
+    np.testing.assert_array_equal(told, np.rint(real / 6))
+    assert len(told) > 30
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

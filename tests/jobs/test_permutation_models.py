@@ -55,7 +55,7 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(corpus):
     """The workdir of a run, and its results."""
-    config = _config(corpus, **{"train.steps": 300, "eval.every": 100})
+    config = _config(corpus, **{"train.steps": 600, "train.batch_size": 32, "eval.every": 200})
     return corpus / "run", pretrain(config, workdir=str(corpus / "run"))
 
 
