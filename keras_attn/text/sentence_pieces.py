@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import posixpath
+import re
 import string
 import unicodedata
 
@@ -21,7 +22,9 @@ MARKS = ("<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")  # ids 3 to 8
 # Always pieces of their own, as in the models of zihangdai/xlnet.
 SIGNS = (".", "(", ")", '"', "-", "–", "£", "€")
 BLANK = "\u2581"  # sentencepiece's sign for the blank before a word
+_CUT = "\ue000"  # where no piece may go on, in training; of no alphabet
 _STARTS = set(string.punctuation) - set("'=>")  # of words, alone, besides blanks and "<"
+_NUMBER_COMMA = re.compile(r"(?<=\d)(?=,)")
 _CHUNK = 10_000  # texts
 
 
@@ -29,7 +32,7 @@ class SentencePieceTokenizer:
     """Turns text into ids as zihangdai/xlnet does.
 
     Blanks are made one, `` and '' a quote, accents dropped. A comma after a digit is a piece of its
-    own.
+    own; the digits before it are unknown if they are a piece only with a blank before them.
 
     Args:
         model: Bytes of a sentencepiece model with XLNet's marks.
@@ -161,10 +164,7 @@ class SentencePieceTokenizer:
         found = self._processor.encode(piece[:-1].replace(BLANK, ""), out_type=str)
         if piece[0] != BLANK and found[0][0] == BLANK:
             found = found[1:] if len(found[0]) == 1 else [found[0][1:], *found[1:]]
-        ids = [self._processor.piece_to_id(one) for one in found]
-        # Without its blank it may be no piece, which the authors' code makes unknown.
-        return ids if self.unk_id not in ids else [
-            self._processor.piece_to_id(sign) for sign in piece[:-1]]
+        return [self._processor.piece_to_id(one) for one in found]
 
     def decode(self, rows):
         """Texts of token ids; marks are left out.
@@ -216,7 +216,8 @@ def train_sentence_pieces(texts, size, lowercase=False):
     def plain_texts():
         try:
             for text in texts:
-                yield plain(text, lowercase)
+                # Pieces with one would be cut there anyway, and could leave unknown numbers.
+                yield _NUMBER_COMMA.sub(_CUT, plain(text, lowercase))
         except Exception as error:
             faults.append(error)  # sentencepiece 0.2.1 makes another of it
             raise
@@ -226,8 +227,8 @@ def train_sentence_pieces(texts, size, lowercase=False):
             sentence_iterator=plain_texts(), model_writer=written,
             vocab_size=size, hard_vocab_limit=False, model_type="unigram",
             character_coverage=0.99995, control_symbols=list(MARKS),
-            user_defined_symbols=list(SIGNS), minloglevel=2, max_sentence_length=1 << 20,
-            num_threads=1,  # with more, ties may fall otherwise
+            user_defined_symbols=list(SIGNS), pretokenization_delimiter=_CUT, minloglevel=2,
+            max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
         if faults:
