@@ -91,7 +91,7 @@ def prepare(
             log(f"Reading text as {plan['format']}: {plan['reason']}.")
         tasks = _do_tasks(plan, tokenizer, folder, processes, run_tasks, log)
         if not any(task["shards"] for task in tasks):
-            raise UserError(f"The text must hold at least one word. Received: {source}")
+            raise _no_word(source)
         index = _finish(folder, plan, tasks, started)
     log(report_line(index["report"]))
     return index
@@ -105,16 +105,26 @@ def sample_texts(source, *, limit_bytes=64_000_000, **reading):
         limit_bytes: About how much text; each part of the source gives an equal share.
         **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, as those of
             `sources.plan_source`.
+
+    Raises:
+        UserError: As `prepare`.
     """
     plan = plan_source(source, **reading, tokens_per_shard=1, most_tasks=_MOST_SAMPLED)
-    share = -(-limit_bytes // len(plan["tasks"]))
+    share, empty = -(-limit_bytes // len(plan["tasks"])), True
     for number in range(len(plan["tasks"])):
         left = share
         for document in read_task(plan, number, Counter()):
             yield from document
+            empty = False
             left -= sum(map(len, document))
             if left <= 0:
                 break
+    if empty:
+        raise _no_word(source)
+
+
+def _no_word(source):
+    return UserError(f"The text must hold at least one word. Received: {source}")
 
 
 def report_line(report):

@@ -1,7 +1,6 @@
 """Preparing a corpus: text in, a folder of shards and its vocabulary out."""
 
 import functools
-import itertools
 import logging
 
 from keras_attn.data.prepare import prepare, sample_texts
@@ -92,8 +91,5 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
         **reading: As those of `sample_texts`.
     """
     log(f"training a vocabulary of {size:,} {kind.replace('_', ' ')} on {source}")
-    texts = iter(sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading))
-    first = next(texts, None)
-    if first is None:
-        raise UserError(f"The text must hold at least one word. Received: {source}")
-    return KINDS[kind].train(itertools.chain([first], texts), size, lowercase)
+    texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading)
+    return KINDS[kind].train(texts, size, lowercase)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
 from keras_attn.text.row_layout import RowLayout
-from keras_attn.text.subwords import load_processor
+from keras_attn.text.subwords import load_processor, training_error
 from keras_attn.whole_files import write_whole
 
 FILE = "spiece.model"
@@ -207,7 +207,7 @@ def train_sentence_pieces(texts, size, lowercase=False):
         A `SentencePieceTokenizer`.
 
     Raises:
-        UserError: If the size cannot be.
+        UserError: If the size cannot be, or the texts hold no word.
     """
     import sentencepiece
 
@@ -233,6 +233,5 @@ def train_sentence_pieces(texts, size, lowercase=False):
     except (RuntimeError, OSError) as error:
         if faults:
             raise faults[0] from None
-        raise UserError("vocab_size must suit the text. "
-                        f"Received: vocab_size={size} ({first_line(error)})") from error
+        raise training_error(error, size) from error
     return SentencePieceTokenizer(written.getvalue(), lowercase)

@@ -26,7 +26,7 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
         Bytes, what `Subwords` takes.
 
     Raises:
-        UserError: If the size or the kind cannot be.
+        UserError: If the size or the kind cannot be, or the texts hold no word.
 
     Reference:
         Kudo and Richardson, SentencePiece, 2018.
@@ -44,10 +44,19 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
             max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
-        said = first_line(error).rpartition("] ")[2]  # without the line of C++ that failed
-        raise UserError("data.vocab_size must suit the text. Received: data.vocab_size="
-                        f"{vocabulary_size} ({said})") from error
+        raise training_error(error, vocabulary_size) from error
     return written.getvalue()
+
+
+def training_error(error, vocabulary_size):
+    """The `UserError` for what sentencepiece says of a training."""
+    said = first_line(error)
+    # None at all, or only such as it leaves out: U+200B.
+    if "sentences_.empty" in said or "all_chars_count" in said:
+        return UserError("Training subwords needs text. Received: no words")
+    said = said.rpartition("] ")[2]  # without the line of C++ that failed
+    return UserError("vocab_size must suit the text. "
+                     f"Received: vocab_size={vocabulary_size} ({said})")
 
 
 def load_processor(model, name):

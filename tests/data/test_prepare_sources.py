@@ -45,6 +45,13 @@ def test_a_sample_comes_from_all_files_and_has_about_the_size_asked_for(tmp_path
         assert documents[0][0] in sample
 
 
+@pytest.mark.parametrize("content", ["", " \n\n\t"])
+def test_a_sample_of_nothing_is_an_error(tmp_path, content):
+    (tmp_path / "a.txt").write_text(content)
+    with pytest.raises(UserError, match="at least one word.*a.txt"):
+        list(sample_texts(str(tmp_path / "a.txt")))
+
+
 def test_tfds_records_are_documents(tmp_path):
     import tensorflow_datasets as tfds
 

@@ -117,8 +117,11 @@ def test_what_is_no_such_model_is_said(tmp_path):
         SentencePieceTokenizer.read(tmp_path / "x")
     with pytest.raises(UserError, match="readable file.*nowhere"):
         SentencePieceTokenizer.read(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="Received: vocab_size=5"):
+    with pytest.raises(UserError, match=r"vocab_size=5 \(Vocabulary size is smaller"):
         train_sentence_pieces(TEXTS, 5)
+    for texts in ([], ["", " "], ["\u0301"], ["\u200b"]):
+        with pytest.raises(UserError, match="needs text. Received: no words"):
+            train_sentence_pieces(texts, 99)
     from keras_attn.text.subwords import train_subwords
 
     (tmp_path / "other").write_bytes(train_subwords(TEXTS, 200))

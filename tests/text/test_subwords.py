@@ -45,5 +45,5 @@ def test_what_is_no_model_is_said(tmp_path):
         Subwords.from_file("nowhere")
     with pytest.raises(UserError, match="bpe, unigram"):
         train_subwords(TEXTS, 60, "words")
-    with pytest.raises(UserError, match="data.vocab_size=5"):
+    with pytest.raises(UserError, match="vocab_size=5"):
         train_subwords(TEXTS, 5)
