@@ -21,6 +21,7 @@ from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
 from keras_attn.jobs.preparing import train_tokenizer
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.unlabelled import (
+    check_targets,
     hashes_of_shards,
     prepared_folder,
     reading_of,
@@ -60,6 +61,10 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         train = _examples(run, "train", data.train, tokenizer)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
+        batches = StreamBatches(train, config.train.batch_size)
+        validation = validation and StreamBatches(
+            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        check_targets(data, batches, validation)
         run.start(architecture, heads, _hashes(run))
 
         def make_model():
@@ -78,16 +83,13 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train, tokenizer))
 
-        validation = validation and StreamBatches(
-            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
         length = functools.cache(lambda: _characters_of_a_mask(validation, tokenizer))
 
         def metrics(results, rows, _):
             # Vocabularies of different pieces compare by it.
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / length()}
 
-        return run.train(make_model, first_weights, StreamBatches(train, config.train.batch_size),
-                         validation, metrics=metrics)
+        return run.train(make_model, first_weights, batches, validation, metrics=metrics)
 
 
 def _heads(run):
@@ -217,7 +219,7 @@ def _characters_of_a_mask(batches, tokenizer):
         weights = batch["mask_weights"] * batch["sample_weight"][:, None]
         characters += np.sum(lengths[batch["mask_ids"]] * weights, dtype=np.float64)
         masks += np.sum(weights, dtype=np.float64)
-    return characters / masks if characters else 1.0
+    return characters / masks
 
 
 def _hashes(run):

@@ -16,7 +16,7 @@ from keras_attn.jobs.language_choices import (
     hashes_of_splits,
 )
 from keras_attn.jobs.run import Run
-from keras_attn.jobs.unlabelled import prepared_folder, validation_of
+from keras_attn.jobs.unlabelled import check_targets, prepared_folder, validation_of
 from keras_attn.models import XLNet
 from keras_attn.models.xlnet import XLNET_SIZES
 from keras_attn.text.sentence_pieces import BLANK, FILE
@@ -59,11 +59,13 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         train = examples("train", data.train)
         if not validation:
             run.say("no data.validation: the results will hold no metrics")
+        train = StreamBatches(train, config.train.batch_size)
+        validation = validation and StreamBatches(
+            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        check_targets(data, train, validation)
         run.start(architecture, {},
                   {FILE: file_sha256(run.workdir / FILE), **hashes_of_splits(run)})
 
-        validation = validation and StreamBatches(
-            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
         characters = functools.cache(lambda: _characters_of_a_target(validation, tokenizer))
 
         def metrics(results, rows, _):
@@ -74,8 +76,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         return run.train(
             lambda: XL_NET.build_pretrainer(architecture, config.train.precision,
                                             config.train.seed),
-            run.assign_pretrained, StreamBatches(train, config.train.batch_size), validation,
-            metrics=metrics)
+            run.assign_pretrained, train, validation, metrics=metrics)
 
 
 def _check(data):
@@ -96,4 +97,4 @@ def _characters_of_a_target(batches, tokenizer):
         told = batch["mask_weights"] * batch["sample_weight"][:, None] > 0
         tokens += told.sum()
         characters += np.sum([lengths[token] for token in batch["mask_ids"][told]], axis=0)
-    return np.maximum(characters, 1) / max(tokens, 1)
+    return np.maximum(characters, 1) / tokens

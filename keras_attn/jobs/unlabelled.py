@@ -2,6 +2,7 @@
 
 from keras_attn.data.prepare import prepare
 from keras_attn.data.shards import is_prepared, read_index
+from keras_attn.errors import UserError
 
 
 def validation_of(data):
@@ -25,6 +26,21 @@ def prepared_folder(run, split, source, tokenizer):
         prepare(source, tokenizer, folder, split=split, log=run.say, **reading_of(run.config.data))
     run.meet()
     return folder
+
+
+def check_targets(data, train, validation):
+    """Raises a `UserError` for a split with nothing to predict, whose loss would be 0.
+
+    Args:
+        data: `config.data`.
+        train, validation: `StreamBatches` of rows with `mask_weights`; None without validation.
+    """
+    for field, batches, source in (("data.validation", validation, validation_of(data)),
+                                   ("data.train", train, data.train)):
+        if batches and not any(batches.batch(number, 0, batches.batch_size)["mask_weights"].any()
+                               for number in range(batches.num_batches)):
+            raise UserError(f"{field} must hold known tokens to predict. Received: "
+                            f"{field}={source}, none in {batches.num_examples} rows")
 
 
 def hashes_of_shards(run, split, source):
