@@ -69,7 +69,7 @@ def test_the_content_stream_is_a_loop_over_pairs(heads, inputs):
 
     check_layer(
         lambda **kwargs: TwoStreamAttention(heads, 6 // heads, seed=1, **kwargs),
-        {"content": CONTENT, **inputs}, reference, tolerance=2e-5)
+        {"content": CONTENT, **inputs}, reference)
 
 
 @pytest.mark.parametrize("options, inputs", [
@@ -86,7 +86,7 @@ def test_both_streams_are_loops_over_pairs(options, inputs):
     randomize(layer, inputs)
     expected = naive(weights_of(layer), farthest=options.get("max_distance"), **inputs)
     for index in (0, 1):
-        np.testing.assert_allclose(run(layer, inputs, index=index), expected[index], 2e-5, 2e-5)
+        np.testing.assert_allclose(run(layer, inputs, index=index), expected[index], 1e-5, 1e-5)
 
 
 def test_weights_are_of_both_streams_and_sum_to_one():

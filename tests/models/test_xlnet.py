@@ -117,7 +117,7 @@ def test_outputs_loss_and_gradients_equal_those_of_hugging_face(golden, inputs, 
     np.testing.assert_allclose(ops.convert_to_numpy(value), golden[f"{case}/loss"], 1e-5)
     for variable, found in zip(model.trainable_variables, gradients(loss, weights), strict=True):
         expected = ours(variable, golden, f"{case}/gradients/")
-        np.testing.assert_allclose(found, expected, 1e-4, 1e-5, err_msg=variable.path)
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-5, err_msg=variable.path)
 
 
 def test_reversed_rows_equal_the_bidirectional_data_of_hugging_face(golden, inputs):
