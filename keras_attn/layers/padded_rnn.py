@@ -45,11 +45,11 @@ def recurrent(kind, units, seed, **kwargs):
         **kwargs)
 
 
-def bidirectional(kind, units, seed, dtype, name):
+def bidirectional(kind, units, seed, dtype, name, **kwargs):
     """`recurrent` in both directions side by side, of depth `2 units`, each with its own seed."""
     forward_seed, backward_seed = split_seed(seed, 2)
     return keras.layers.Bidirectional(
-        recurrent(kind, units, forward_seed, dtype=dtype, name="forward"),
+        recurrent(kind, units, forward_seed, dtype=dtype, name="forward", **kwargs),
         backward_layer=recurrent(kind, units, backward_seed, dtype=dtype, name="backward",
-                                 go_backwards=True),
+                                 go_backwards=True, **kwargs),
         dtype=dtype, name=name)

@@ -2,16 +2,12 @@
 
 import keras
 
-from keras_attn.layers.padded_rnn import over_steps
+from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
-from keras_attn.models.recurrent.seq2seq import (
-    Seq2Seq,
-    check_sizes_and_shares,
-    recurrent_layer,
-)
+from keras_attn.models.recurrent.seq2seq import Seq2Seq, check_sizes_and_shares
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -19,8 +15,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
     """RNNsearch: a GRU reads the source both ways, and a decoder attends before each step.
 
     The decoder is `RecurrentDecoder` with `BahdanauDecoderCell`; its first state comes from the
-    last one of the GRU that reads backwards, which is at the first word. That GRU is Keras's,
-    whose reset gate comes after the product.
+    last one of the GRU that reads backwards, which is at the first word. Reset gates come before
+    the product, as in the paper.
 
     Args:
         vocabulary_size: Words of the source.
@@ -85,8 +81,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         self.seed = seed
         (self._table_seed, self._dropout_seed, encoder_seed, cell_seed,
          decoder_seed) = split_seed(seed, 5)
-        self.encoder = recurrent_layer("gru", units, True, encoder_seed, self.dtype_policy,
-                                       "encoder")
+        self.encoder = bidirectional(keras.layers.GRU, units, encoder_seed, self.dtype_policy,
+                                     "encoder", reset_after=False)
         cell = BahdanauDecoderCell(units, attention_units, readout_units, seed=cell_seed,
                                    dtype=self.dtype_policy, name="cell")
         self.decoder = RecurrentDecoder(
