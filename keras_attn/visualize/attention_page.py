@@ -9,6 +9,7 @@ import zlib
 from importlib import resources
 
 import numpy as np
+from keras import ops
 
 
 class AttentionPage:
@@ -37,8 +38,8 @@ def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
     Layers and heads can be chosen, by keyboard, too. The page is one file that loads nothing.
 
     Args:
-        maps: Dictionary as `attention_maps` returns it, or weights alone: `(B, H, T, S)`,
-            `(B, T, S)` or `(B, S)`.
+        maps: Dictionary as `attention_maps` returns it, or weights alone, arrays or tensors:
+            `(B, H, T, S)`, `(B, T, S)` or `(B, S)`.
         tokens: Strings of the queries, and of the keys if there are no others; what is longer,
             such as padding, is left out. Of several layers with other tokens, a dictionary from
             name to a pair of lists.
@@ -88,7 +89,7 @@ def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
 
 
 def _row(name, weights, row):
-    weights = np.asarray(weights)
+    weights = ops.convert_to_numpy(weights)
     rows = len(weights) if weights.ndim else 0
     if not -rows <= row < rows:
         raise ValueError(f"row must be one of the batch. Received: row={row}, {name} of shape "

@@ -1,13 +1,13 @@
 """Attention as a picture."""
 
-import numpy as np
+from keras import ops
 
 
 def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
     """Draws weights as a matrix, a row for each query.
 
     Args:
-        scores: `(T, S)`, or `(H, T, S)` for a picture of each head.
+        scores: Array or tensor `(T, S)`, or `(H, T, S)` for a picture of each head.
         query_tokens, key_tokens: Lists of strings to label rows and columns with; what is longer
             than these, such as padding, is left out. The keys have the queries' if they are None.
         ax: matplotlib axes of one picture; a figure of its own if None.
@@ -30,7 +30,7 @@ def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
     """
     from matplotlib.figure import Figure
 
-    scores = np.asarray(scores)
+    scores = ops.convert_to_numpy(scores)
     if scores.ndim not in (2, 3) or (scores.ndim == 3 and ax is not None):
         raise ValueError("scores must be (T, S), or (H, T, S) without ax. "
                          f"Received: scores.shape={scores.shape}, ax={ax}")

@@ -190,6 +190,20 @@ def test_512_tokens_of_12_heads_make_a_page_of_a_few_megabytes():
     assert len(attention_page(weights, ["word"] * 512).html) < 4e6
 
 
+def weights_of_a_layer(dtype):
+    """Weights as a layer returns them, and as an array; on PyTorch they have a gradient."""
+    layer, x = MultiHeadAttention(2, 4, dtype=dtype), RANDOM.normal(0, 1, (1, 3, 8))
+    _, weights = layer(x, x, return_attention_scores=True)
+    return weights, ops.convert_to_numpy(ops.cast(weights, "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_page_takes_what_a_layer_returns(dtype):
+    weights, wanted = weights_of_a_layer(dtype)
+    held = unpacked(attention_page(weights, "abc"))["attention"][2]
+    np.testing.assert_allclose(held, wanted[0], atol=1 / 255)
+
+
 def test_a_notebook_shows_the_page_inside_it():
     shown = attention_page(np.eye(2)[None], ["a", 'b"'])._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and shown.count('"') == 10
@@ -218,6 +232,13 @@ def test_a_page_is_saved(tmp_path):
 def test_what_is_no_attention_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         attention_page(*arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_plot_takes_what_a_layer_returns(dtype):
+    weights, wanted = weights_of_a_layer(dtype)
+    for axes, head in zip(plot_attention(weights[0], "abc").axes, wanted[0], strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array().astype("float32"), head)
 
 
 def test_plots_label_rows_and_columns_and_show_every_head():
