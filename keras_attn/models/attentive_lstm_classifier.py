@@ -65,8 +65,8 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         self.sizes = {
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
             "embedding_dim": embedding_dim, "units": units, "num_heads": num_heads}
-        for field, size in self.sizes.items():
-            if size < 1:
+        for field, size in (*self.sizes.items(), ("attention_units", attention_units)):
+            if size is not None and size < 1:
                 raise ValueError(f"{field} must be positive. Received: {field}={size}")
         if reduce not in REDUCTIONS:
             raise ValueError(

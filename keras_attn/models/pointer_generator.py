@@ -83,7 +83,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
                  attention_units=None, coverage=True, coverage_weight=1.0, unknown_id=1,
                  seed=None, name="pointer_generator", **kwargs):
         super().__init__(name=name, **kwargs)
-        attention_units = attention_units or 2 * units
+        attention_units = 2 * units if attention_units is None else attention_units
         self.sizes = {"vocabulary_size": vocabulary_size, "embedding_dim": embedding_dim,
                       "units": units, "attention_units": attention_units}
         for field, size in self.sizes.items():

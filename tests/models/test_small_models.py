@@ -392,6 +392,7 @@ def test_a_generator_copies_unknown_words_greedily_and_by_beams():
 @pytest.mark.parametrize("make, message", [
     (lambda: lstm("sum"), "reduce='sum'"), (lambda: lstm(num_heads=3), "num_heads=3"),
     (lambda: lstm(dropout=1.0), "dropout=1.0"), (lambda: abcnn(4), "variant=4"),
+    (lambda: lstm(attention_units=0), "attention_units=0"),
     (lambda: abcnn(1, 0), "num_blocks=0"),
     (lambda: HierarchicalAttentionNetwork(0, 2), "vocabulary_size=0"),
     (lambda: HierarchicalAttentionNetwork(2, 2, dropout=-1), "dropout=-1"),
@@ -400,6 +401,7 @@ def test_a_generator_copies_unknown_words_greedily_and_by_beams():
     (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
     (lambda: PointerNetwork(0), "element_dim=0"), (lambda: PointerGenerator(9, -1), "num_oov=-1"),
     (lambda: PointerGenerator(0), "vocabulary_size=0"),
+    (lambda: PointerGenerator(9, attention_units=0), "attention_units=0"),
     (lambda: PointerGenerator(9, unknown_id=9), "unknown_id=9")])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
