@@ -22,7 +22,9 @@ class PointerNetwork(Losses, keras.Model):
     """Sequences of positions of the input, of which there may be any number.
 
     An LSTM reads the elements; another one, from its last state on, reads the element that was
-    chosen last, at first a learned one, and points at the next: see `PointerAttention`.
+    chosen last, at first a learned one, and points at the next: see `PointerAttention`. There is
+    no mark of the end to point at, so it is for outputs of known length, such as sorting, not for
+    convex hulls.
 
     Args:
         element_dim: Depth F of an element.
@@ -46,7 +48,7 @@ class PointerNetwork(Losses, keras.Model):
     is masked 23; metric `accuracy`. `predict_indices` needs no labels.
 
     Raises:
-        ValueError: If a size is not positive.
+        ValueError: If a size is not positive, or elements are not `(B, n, element_dim)`.
 
     Reference:
         Vinyals et al., Pointer Networks, 2015, section 2.3.
@@ -154,6 +156,10 @@ class PointerNetwork(Losses, keras.Model):
 
     def _elements(self, inputs):
         elements = ops.cast(inputs["elements"], self.compute_dtype)
+        shape = tuple(elements.shape)
+        if len(shape) != 3 or shape[2] not in (None, self.element_dim):
+            raise ValueError(f"elements must be (B, n, element_dim={self.element_dim}). "
+                             f"Received: elements.shape={shape}")
         if elements.shape[1] == 0:  # one that is masked, so that there is something to point at
             batch = ops.shape(elements)[0]
             return (ops.zeros((batch, 1, self.element_dim), elements.dtype),

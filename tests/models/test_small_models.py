@@ -399,7 +399,12 @@ def test_a_generator_copies_unknown_words_greedily_and_by_beams():
     (lambda: AttentionalFactorizationMachine(3, 1), "num_fields=1"),
     (lambda: AttentionalFactorizationMachine(3, 2, dropout=1), "dropout=1"),
     (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
-    (lambda: PointerNetwork(0), "element_dim=0"), (lambda: PointerGenerator(9, -1), "num_oov=-1"),
+    (lambda: PointerNetwork(0), "element_dim=0"),
+    (lambda: PointerNetwork(1)({"elements": np.zeros((2, 5, 3)), "label": np.zeros((2, 5), int)}),
+     r"elements must be \(B, n, element_dim=1\). Received: elements.shape=\(2, 5, 3\)"),
+    (lambda: PointerNetwork(1).predict_indices({"elements": np.zeros((2, 5))}),
+     r"elements.shape=\(2, 5\)"),
+    (lambda: PointerGenerator(9, -1), "num_oov=-1"),
     (lambda: PointerGenerator(0), "vocabulary_size=0"),
     (lambda: PointerGenerator(9, attention_units=0), "attention_units=0"),
     (lambda: PointerGenerator(9, unknown_id=9), "unknown_id=9")])
