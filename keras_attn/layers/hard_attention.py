@@ -37,6 +37,8 @@ class HardAttention(keras.layers.Layer):
         temperature: Of `"gumbel"`.
         sample_probability: Of `"reinforce"`.
         baseline_momentum: Of `"reinforce"`, the share of the old baseline that a new one keeps.
+            Only a training that keeps what a step does to untrained variables moves it: `fit`
+            does, the trainer of `keras_attn.training` does not.
         entropy_weight: Of `"reinforce"`, that of the entropy of p in `reinforce_loss`.
         seed: Integer for initial weights and draws.
 

@@ -36,8 +36,10 @@ class RecurrentDecoder(keras.layers.Layer):
         vocabulary_size: Words V of the target.
         embedding_dim: Depth of their embeddings.
         teacher_forcing_ratio: Probability that a step is forced in training, where a call does
-            not say; or a function of the number of trainings steps so far, such as one of
-            `keras.optimizers.schedules`. Else all steps are forced.
+            not say; or a function of the number of training steps so far, such as one of
+            `keras.optimizers.schedules`. Else all steps are forced. Only a training that keeps
+            what a step does to untrained variables counts steps: `fit` does, the trainer of
+            `keras_attn.training` does not.
         level: `"sequence"`: one draw for all steps of a target; `"token"`: one for each.
         dropout: Share dropped from embeddings and from what logits are made of.
         seed: Integer for initial weights, dropout and draws; not those of the cell.
