@@ -3,7 +3,8 @@
     python examples/attention/abcnn.py [--seeds=3] [--steps=400]
 
 Halves of docstrings of installed packages: in half of the rows the second is that of another
-docstring of the same package.
+docstring of the same package. Attention before the convolution gives it a second channel; the
+models without have more filters, for as many weights.
 """
 
 import numpy as np
@@ -30,7 +31,8 @@ def main():
     train, test, _ = labelled_words(2 * HALF, VOCABULARY)
     names = "no attention", "ABCNN-1: before", "ABCNN-2: in pooling", "ABCNN-3: both"
     compare({name: lambda seed, variant=variant: ABCNN(
-        VOCABULARY + 2, 2, HALF, variant, embedding_dim=48, filters=48, width=3, seed=seed)
+        VOCABULARY + 2, 2, HALF, variant, embedding_dim=48, filters=48 if variant % 2 else 98,
+        width=3, seed=seed)
         for variant, name in enumerate(names)}, pairs(train), pairs(test), steps=400)
 
 

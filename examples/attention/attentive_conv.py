@@ -3,7 +3,7 @@
     python examples/attention/attentive_conv.py [--seeds=3] [--steps=400]
 
 Docstrings of installed packages, their names masked. The other models have the same convolution
-and LSTM, and pool the convolution by its mean or maximum.
+and an LSTM, with more units for as many weights, and pool the convolution by its mean or maximum.
 """
 
 import keras
@@ -12,7 +12,7 @@ from keras import layers, ops
 
 from keras_attn.layers import AttentiveConvPooling
 
-LENGTH, VOCABULARY, WIDTH, UNITS = 40, 4000, 48, 24
+LENGTH, VOCABULARY, WIDTH = 40, 4000, 48
 
 
 def model(classes, pool):
@@ -20,11 +20,11 @@ def model(classes, pool):
     x = layers.Embedding(VOCABULARY + 2, WIDTH, mask_zero=True)(ids)
     x = layers.Dropout(0.3)(x)
     if pool is None:
-        x = AttentiveConvPooling(WIDTH, 3, UNITS)(x)
+        x = AttentiveConvPooling(WIDTH, 3, 24)(x)
     else:
         real = ops.cast(ids > 0, "float32")[..., None]
         found = layers.Conv1D(WIDTH, 3, padding="same", activation="relu")(x * real)
-        last = layers.Bidirectional(layers.LSTM(UNITS))(x)
+        last = layers.Bidirectional(layers.LSTM(27))(x)
         x = layers.Concatenate()([pool(found, real), last])
     return keras.Model(ids, layers.Dense(classes)(layers.Dropout(0.3)(x)))
 

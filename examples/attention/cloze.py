@@ -36,13 +36,14 @@ def self_attention(num_heads, position=None):
     return lambda x: layer(x, x)
 
 
-def encoder(attention, positions=SinusoidalPositionEncoding):
+def encoder(attention, positions=SinusoidalPositionEncoding, hidden=4 * WIDTH):
     """A model of characters `(B, 256)` that returns logits of all of them.
 
     Args:
         attention: Function of the layer's number to one of tensors `(B, T, D)`; None: a two-layer
             network of as many weights stands in its place.
         positions: Function that makes the layer which adds positions, or None.
+        hidden: Units between attentions.
     """
     ids = keras.Input((LENGTH,), dtype="int32")
     x = layers.Embedding(CHARACTERS, WIDTH, keras.initializers.RandomNormal(stddev=1.0))(ids)
@@ -50,5 +51,5 @@ def encoder(attention, positions=SinusoidalPositionEncoding):
     for number in range(2):
         mixer = PositionwiseFeedForward(2 * WIDTH) if attention is None else attention(number)
         x = x + mixer(layers.LayerNormalization()(x))
-        x = x + PositionwiseFeedForward(4 * WIDTH)(layers.LayerNormalization()(x))
+        x = x + PositionwiseFeedForward(hidden)(layers.LayerNormalization()(x))
     return keras.Model(ids, layers.Dense(CHARACTERS)(layers.LayerNormalization()(x)))

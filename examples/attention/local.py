@@ -3,7 +3,8 @@
     python examples/attention/local.py [--seeds=1] [--steps=300]
 
 Names run alike on both sides, but for what "_" adds: a window of 4 around the same place, or
-around one that is predicted, is enough.
+around one that is predicted, is enough. Without attention there are more units, for about as many
+weights.
 """
 
 from compare import compare, split
@@ -12,15 +13,15 @@ from spelling import CHARACTERS, rows
 from keras_attn.models import LuongSeq2Seq
 
 KINDS = {
-    "no attention": {"attention": None},
-    "global": {"attention": "global"},
-    "local_monotonic": {"attention": "local_monotonic", "window": 4},
-    "local_predictive": {"attention": "local_predictive", "window": 4},
+    "no attention": {"units": 58, "attention": None},
+    "global": {"units": 48, "attention": "global"},
+    "local_monotonic": {"units": 48, "attention": "local_monotonic", "window": 4},
+    "local_predictive": {"units": 48, "attention": "local_predictive", "window": 4},
 }
 
 
 def main():
-    models = {name: lambda seed, kind=kind: LuongSeq2Seq(CHARACTERS, 48, seed=seed, **kind)
+    models = {name: lambda seed, kind=kind: LuongSeq2Seq(CHARACTERS, seed=seed, **kind)
               for name, kind in KINDS.items()}
     compare(models, *split(rows(), 500), steps=300, score="token_accuracy", batch_size=32, seeds=1)
 

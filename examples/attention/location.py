@@ -3,7 +3,8 @@
     python examples/attention/location.py [--seeds=3] [--steps=1000]
 
 Made up: a row has twelve words, out of 50, and the number of a place; the answer is the word
-there. A score of what is there cannot tell places apart.
+there. A score of what is there cannot tell places apart. Models with fewer weights in attention
+are wider, for about as many in all.
 """
 
 import keras
@@ -22,7 +23,7 @@ def rows(count=20_000):
     return (words, place), np.take_along_axis(words, place, axis=1)[:, 0]
 
 
-def model(attention=None, width=32):
+def model(width, attention=None):
     words, place = keras.Input((LENGTH,), dtype="int32"), keras.Input((1,), dtype="int32")
     query, states = layers.Embedding(LENGTH, width)(place), layers.Embedding(WORDS, width)(words)
     read = ops.mean(states, axis=1, keepdims=True) if attention is None else (
@@ -34,9 +35,9 @@ def model(attention=None, width=32):
 
 def main():
     compare({
-        "no attention": lambda seed: model(),
-        "bilinear": lambda seed: model(Attention("bilinear", seed=seed)),
-        "location": lambda seed: model(Attention(LocationScore(LENGTH, seed=seed), seed=seed)),
+        "no attention": lambda seed: model(34),
+        "bilinear": lambda seed: model(32, Attention("bilinear", seed=seed)),
+        "location": lambda seed: model(33, Attention(LocationScore(LENGTH, seed=seed), seed=seed)),
     }, *split(rows()), steps=1000)
 
 
