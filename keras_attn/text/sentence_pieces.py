@@ -50,7 +50,7 @@ class SentencePieceTokenizer:
             data_utils.py: a blank or a sign of punctuation begins one.
         separator: What joins sentences of a document.
         recipe: See `keras_attn.text.recipes`.
-        sha256: Of model and case.
+        sha256: Of model, case and these rules, so that shards of others are not taken for ours.
 
     Raises:
         UserError: If it is no such model.
@@ -79,7 +79,7 @@ class SentencePieceTokenizer:
         self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
         self.continuation = np.array([not piece.startswith((BLANK, "<")) and piece not in _STARTS
                                       for piece in self.vocabulary])
-        self.sha256 = hashlib.sha256(model + bytes([lowercase])).hexdigest()
+        self.sha256 = hashlib.sha256(model + bytes([lowercase, 1])).hexdigest()
         self._tokenizer = _tokenizer_of(model)
         self._processor = processor
         self._comma = ids.get(",", self.unk_id)
