@@ -41,11 +41,12 @@ class TwoStreamAttention(keras.layers.Layer):
         memory: `(B, M, D)`, inputs of this layer before these; no gradient passes into it.
         reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
             its beginning; None: there are none.
-        position_vectors: `(N, D)`, or for each row `(B, N, D)`, N = M + 2 T - 1: those of
-            `keras_attn.ops.relative.vectors_of_pairs`, which several layers may share, perhaps with
-            some entries dropped. None: they are made, with `max_distance` and `reversed_rows`.
         return_attention_scores: Also return the weights, before dropout.
         training: Whether dropout is on.
+        position_vectors: `(N, D)`, or for each row `(B, N, D)`, N = M + 2 T - 1: those of
+            `keras_attn.ops.relative.vectors_of_pairs`, which several layers may share, perhaps with
+            some entries dropped, in place of `max_distance` and `reversed_rows`. None: they are
+            made.
 
     Returns:
         `(B, T, D)` of the content stream; with a query then `(B, K, D)`; if asked for then the
@@ -108,10 +109,13 @@ class TwoStreamAttention(keras.layers.Layer):
 
     def call(self, content, query=None, query_positions=None, segment_ids=None,
              content_mask=None, query_mask=None, memory=None, reversed_rows=None,
-             position_vectors=None, return_attention_scores=False, training=None):
+             return_attention_scores=False, training=None, position_vectors=None):
         if (query is None) != (query_positions is None):
             raise ValueError("query and query_positions are given together. Received: "
                              f"query={query}, query_positions={query_positions}")
+        if position_vectors is not None and reversed_rows is not None:
+            raise ValueError("reversed_rows must be left out where position_vectors are given, "
+                             "which know the direction. Received: both")
         if content.shape[1] == 0:  # no pair has a distance
             return _one_or_all(self._of_nothing(content, query, memory), return_attention_scores)
         heads = self.heads.project_with_memory(content, memory)

@@ -107,6 +107,9 @@ def test_weights_are_of_both_streams_and_sum_to_one():
     (lambda: TwoStreamAttention(2, 3)(CONTENT, QUERY), "given together"),
     (lambda: TwoStreamAttention(2, 3)(CONTENT, content_mask=np.ones((2, 5, 5), "float32")),
      "content_mask must be boolean or integer"),
+    (lambda: TwoStreamAttention(2, 3)(CONTENT, reversed_rows=np.array([0, 1]),
+                                      position_vectors=normal(9, 6)),
+     "reversed_rows must be left out"),
 ])
 def test_what_cannot_be_is_told(make, message):
     with pytest.raises(ValueError, match=message):
