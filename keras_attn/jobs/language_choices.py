@@ -73,8 +73,9 @@ def choose_tokenizer(run, name):
         if run.chief:
             if not chosen and is_prepared(data.train):
                 if not tf.io.gfile.exists(posixpath.join(data.train, kind.files[0])):
-                    raise UserError("data.vocab is needed with data that hold token ids already. "
-                                    f"Received: data.vocab=None, data.train={data.train}")
+                    raise UserError("data.vocab is needed with a folder that was not prepared with "
+                                    f"--tokenizer={name}. Received: data.vocab=None, "
+                                    f"data.train={data.train}")
                 chosen = kind.read(data.train, lowercase)
             chosen = chosen or train_tokenizer(
                 name, data.train, data.vocab_size, lowercase, run.say, **reading_of(data))

@@ -70,6 +70,15 @@ def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
                        lowercase=True)
 
 
+@pytest.mark.parametrize("kind", SIZES)
+def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, kind):
+    prepare_folder(str(corpus / "train.txt"), str(tmp_path / "ahead"), format="lines",
+                   vocab_size=200)
+    with pytest.raises(UserError, match=f"not prepared with --tokenizer={kind}"):
+        pretrain(_config(kind, corpus, **{"data.train": str(tmp_path / "ahead"),
+                                          "data.vocab": None}), workdir=str(tmp_path / "run"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tokenizer_is_made_again_from_its_files_and_from_its_recipe(tmp_path, kind):
     texts = ["The cat, the 3,000 dogs and grün", "a bird sees the cat"] * 20
