@@ -219,7 +219,7 @@ def _characters_of_a_mask(batches, tokenizer):
         weights = batch["mask_weights"] * batch["sample_weight"][:, None]
         characters += np.sum(lengths[batch["mask_ids"]] * weights, dtype=np.float64)
         masks += np.sum(weights, dtype=np.float64)
-    return characters / masks
+    return max(characters, 1) / masks
 
 
 def _hashes(run):
