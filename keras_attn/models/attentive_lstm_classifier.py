@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.recurrent import SequenceToVector
@@ -71,6 +72,8 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         if reduce not in REDUCTIONS:
             raise ValueError(
                 f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
+        if reduce != "attention":
+            refuse_in_vain('reduce="attention"', attention_units=(attention_units, None))
         if 2 * units % num_heads:
             raise ValueError("num_heads must divide 2 units. "
                              f"Received: num_heads={num_heads}, units={units}")

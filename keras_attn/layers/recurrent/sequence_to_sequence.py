@@ -37,7 +37,8 @@ class SequenceToSequence(keras.layers.Layer):
         target_mask: `(B, T)`, likewise: a masked step repeats the output before it.
 
     Returns:
-        Outputs of the decoder, `(B, T, units)`, with the mask of the target as Keras's.
+        Outputs of the decoder, `(B, T, units)`; those of a call, not symbols, have the mask of the
+        target as Keras's.
 
     Raises:
         ValueError: If an argument is unknown, a mask is float, or with `"states"` the cells'
