@@ -22,6 +22,7 @@ from keras_attn.layers import (
     LuongAttention,
     MultiHeadAttention,
     PointerAttention,
+    RecurrentDecoder,
     RelativeAttention,
     RelativePositionBias,
     RotaryEmbedding,
@@ -304,6 +305,34 @@ def test_steps_with_input_feeding_are_those_of_the_attention_wrapper_of_tensorfl
         for ours, theirs in (("output", "output"), ("weights", "scores")):
             np.testing.assert_allclose(ops.convert_to_numpy(outputs[ours]),
                                        arrays[theirs][:, step], 1e-5, 1e-5, err_msg=theirs)
+
+
+@pytest.mark.parametrize(("name", "score"), [
+    ("luong", {"score": "general"}), ("bahdanau", {"score": "additive", "attention_units": 4})])
+def test_a_decoder_with_input_feeding_is_that_of_joeynmt(name, score):
+    arrays = dict(np.load(FOLDER / "joeynmt_decoder.npz", allow_pickle=False))
+    theirs = {key.removeprefix(f"{name}/"): x for key, x in arrays.items()}
+    decoder = RecurrentDecoder(AttentionCell(keras.layers.LSTMCell(4, name="lstm"),
+                                             LuongAttention(4, name="luong", **score)), 7, 2)
+    decoder.build((3, 5), (3, 6, 3))
+    join = theirs["att_vector_layer.weight"].T  # of the state, then of the context
+    scores = {"score/kernel": theirs["attention.key_layer.weight"]} if name == "luong" else {
+        f"score/{ours}": theirs[f"attention.{part}_layer.weight"].T for ours, part in (
+            ("query_kernel", "query"), ("key_kernel", "key"), ("vector", "energy"))}
+    weights = {"embedding": theirs["embedding"], "output_kernel": theirs["output_layer.weight"].T,
+               "lstm/kernel": theirs["rnn.weight_ih_l0"].T,
+               "lstm/recurrent_kernel": theirs["rnn.weight_hh_l0"].T,
+               "lstm/bias": theirs["rnn.bias_ih_l0"] + theirs["rnn.bias_hh_l0"],
+               "luong/kernel": np.concatenate([join[4:], join[:4]]), **scores}
+    weights |= {f"{decoder.name}/{key}": weights.pop(key) for key in ("embedding", "output_kernel")}
+    assert sorted("/".join(v.path.split("/")[-2:]) for v in decoder.trainable_weights) == sorted(
+        weights)
+    for variable in decoder.trainable_weights:
+        variable.assign(weights["/".join(variable.path.split("/")[-2:])])
+    found = decoder(theirs["target_ids"], theirs["memory"].astype("float32"), theirs["mask"],
+                    initial_state=list(theirs["state"].astype("float32")))
+    for ours, part in zip(found, ("logits", "alignments"), strict=True):
+        np.testing.assert_allclose(ops.convert_to_numpy(ours), theirs[part], 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize(("index", "name"), [(0, "first"), (1, "second")])
