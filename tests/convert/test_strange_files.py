@@ -1,0 +1,98 @@
+"""Files of models with strange values or bytes: each is read, or refused in one line."""
+
+import json
+import pathlib
+import random
+import shutil
+
+import numpy as np
+import pytest
+from google_folders import google_weights, write_google
+from safetensors.numpy import load_file, save_file
+
+from keras_attn import convert
+from keras_attn.errors import UserError
+from keras_attn.jobs.saved import Saved
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+
+
+STRANGE = [None, True, -1, 0, 2**31, 2**63, 1e308, float("nan"), "", "x" * 10_000, [], [[]], {},
+           {"a": []}, "../..", "\ud800"]
+
+
+def strange_json(path, draw):
+    """Replaces one value somewhere in a JSON file."""
+    tree = json.loads(path.read_text())
+    node = tree
+    while True:
+        key = draw.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        inner = node[key]
+        if isinstance(inner, (dict, list)) and inner and draw.random() < 0.7:
+            node = inner
+        else:
+            break
+    if draw.random() < 0.2 and isinstance(node, dict):
+        del node[key]
+    else:
+        node[key] = draw.choice(STRANGE)
+    path.write_text(json.dumps(tree))
+
+
+def strange_bytes(path, draw, first=200):
+    """Changes a few of the first bytes, or cuts the file."""
+    content = bytearray(path.read_bytes())
+    if draw.random() < 0.1:
+        content = content[: draw.randrange(len(content))]
+    for _ in range(draw.randint(1, 4)):
+        if content:
+            content[draw.randrange(min(first, len(content)))] = draw.randrange(256)
+    path.write_bytes(content)
+
+
+@pytest.mark.slow
+def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_path):
+    draw, refusals = random.Random(0), 0
+    golden = GOLDEN / "hugging_face"
+    hub, untied, run = GOLDEN / "keras_hub", golden / "untied", tmp_path / "run"
+    convert.convert(golden / "classifier", run)
+    google = write_google(tmp_path / "google", google_weights())
+    copied = tmp_path / "copied"  # with the tied table twice
+    shutil.copytree(golden / "pretraining", copied)
+    arrays = load_file(copied / "model.safetensors")
+    save_file({**arrays, "cls.predictions.decoder.weight":
+               arrays["bert.embeddings.word_embeddings.weight"]}, copied / "model.safetensors")
+    kinds = [
+        (golden / "pretraining", "config.json", strange_json),
+        (golden / "classifier", "config.json", strange_json),
+        (golden / "pretraining", "model.safetensors", strange_bytes),
+        (golden / "pretraining", "model.safetensors",
+         lambda path, draw: strange_bytes(path, draw, 3000)),
+        (golden / "pretraining", "tokenizer.json", strange_json),
+        (golden / "pretraining", "tokenizer_config.json", strange_json),
+        (untied, "model.safetensors.index.json", strange_json),
+        (hub, "config.json", strange_json), (hub, "tokenizer.json", strange_json),
+        (run, "config.json", strange_json), (run, "labels.json", strange_json),
+        (run, "checkpoints/step-0.npz", strange_bytes),
+        (copied, "model.safetensors", lambda path, draw: strange_bytes(path, draw, 4000)),
+        (google, "bert_config.json", strange_json),
+        (google, "bert_model.ckpt.index", lambda path, draw: strange_bytes(path, draw, 5000)),
+        (google, "bert_model.ckpt.data-00000-of-00001", strange_bytes),
+        (hub, "model.weights.h5", lambda path, draw: strange_bytes(path, draw, 3000)),
+    ]
+    for number in range(1000):
+        source, name, change = kinds[number % len(kinds)]
+        folder = tmp_path / str(number)
+        shutil.copytree(source, folder)
+        change(folder / name, draw)
+        try:
+            stored = convert.read(folder)
+            for weight in stored.weights.values():
+                assert np.asarray(weight).shape == weight.shape
+            if number % 50 < 2:
+                Saved(folder, lowercase=stored.lowercase is not False).make_model()
+        except UserError as error:
+            assert "\n" not in str(error) and len(str(error)) < 1500, str(error)
+            refusals += 1
+        shutil.rmtree(folder)
+    assert refusals > 400
