@@ -1,17 +1,12 @@
 """Tables against Python's csv module and files made by hand."""
 
 import csv
-import datetime
-import decimal
 import gzip
 import json
 import random
-import sys
 
 import numpy as np
-import pyarrow as arrow
 import pytest
-from pyarrow import parquet
 from refused_tables import refused
 
 from keras_attn.data import table_formats
@@ -84,46 +79,6 @@ def test_a_list_of_json_has_the_rows_of_its_objects(tmp_path):
             ("a [b]", "1"), ("ü\n", "2")]
         assert "row 3" in refused("text", path)
     assert "t.json" in refused("whole list", _write(tmp_path / "t.json", '[{"text": "a"},'))
-
-
-def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):
-    columns = {
-        "text": ["tab\tquote\" é", "", None, "🙂 last"], "whole": [3, -1, 0, 7],
-        "share": [0.5, 2.0, -1e-9, 1e30], "flag": [True, False, True, False],
-        "labels": [["a", "b, c"], [], ["é"], None],
-    }
-    table = arrow.table(columns)
-    table = table.append_column("folded", table["text"].dictionary_encode())
-    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=3)
-    _write(tmp_path / "t.jsonl", "".join(
-        json.dumps({**dict(zip(columns, row, strict=True)), "folded": row[0]}) + "\n"
-        for row in zip(*columns.values(), strict=True)))
-    for name in (*columns, "folded"):
-        found, expected = (read_table(str(tmp_path / f"t.{format}"), text="text", label=name,
-                                      unlabelled=True) for format in ("parquet", "jsonl"))
-        assert (found.texts, found.labels) == (expected.texts, expected.labels), name
-    assert found.where(3) == f"{tmp_path}/t.parquet, row 4"
-
-
-def test_parquet_without_pyarrow_is_one_line(tmp_path, monkeypatch):
-    path = _write(tmp_path / "t.parquet", "PAR1")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"pip install pyarrow\). Received: .*t.parquet \(.+\)"):
-        read_table(path, text="text")
-
-
-def test_what_is_no_parquet_or_has_no_rows_is_said(tmp_path):
-    table = arrow.table({"text": ["a"], "label": ["b"]})
-    parquet.write_table(table, tmp_path / "whole.parquet")
-    parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
-    data = (tmp_path / "whole.parquet").read_bytes()
-    (tmp_path / "cut.parquet").write_bytes(data[:-9])
-    (tmp_path / "none.parquet").write_bytes(b"")
-    for name, message in (("empty", "A file with rows is needed"), ("cut", "readable Parquet"),
-                          ("none", "readable Parquet")):
-        refused(f"{message}.*{name}", str(tmp_path / f"{name}.parquet"), label="label")
-    with pytest.raises(UserError, match="did you mean label"):
-        read_table(str(tmp_path / "whole.parquet"), text="text", label="lable")
 
 
 def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
@@ -359,14 +314,6 @@ def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
     assert sum(table.skipped.values()) == 1
     with pytest.raises(UserError, match="A column of .*Received: 'lable'"):
         read_table(str(path), text="text", label="lable", on_bad_text="skip")
-
-
-def test_decimals_and_dates_of_parquet_are_written_as_they_are(tmp_path):
-    parquet.write_table(arrow.table({
-        "text": ["a", "b"], "score": [decimal.Decimal("1.50"), decimal.Decimal("-2.25")],
-        "day": [datetime.date(2020, 1, 2), None]}), tmp_path / "a.parquet")
-    table = read_table(str(tmp_path / "a.parquet"), text="day", label="score")
-    assert (list(table.texts), list(table.labels)) == (["2020-01-02", ""], ["1.50", "-2.25"])
 
 
 @pytest.mark.parametrize("encoding", ["rot13", "zlib", "undefined"])
