@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from layer_checks import check_every_weight_gets_a_gradient
+from layer_checks import JIT, check_every_weight_gets_a_gradient
 from small_bert import LENGTH, encoder, make_batch, numpy
 
 from keras_attn.models import BertClassifier, BertPretrainer
@@ -148,7 +148,7 @@ def test_classifier_learns_by_plain_fit(classes):
     if classes == 1:
         batch["label"] = batch["label"].astype("float32")
     model = BertClassifier(encoder(dropout=0.1), classes)
-    model.compile(keras.optimizers.Adam(3e-3))
+    model.compile(keras.optimizers.Adam(3e-3), jit_compile=JIT)
     log = model.fit(batch, batch_size=8, epochs=40, verbose=0).history
     assert set(log) == (
         {"loss", "label_loss", "accuracy"} if classes == 3 else {"loss", "label_loss"}
