@@ -1,34 +1,40 @@
-"""Small texts in which each sentence has its own follower, and the config of a GPT-2 of them."""
+"""Small texts in which each sentence has its own follower, and configs of GPT-2s and XLNets."""
 
 import numpy as np
 
-from keras_attn.defaults import language_modeling_defaults
+from keras_attn.defaults import language_modeling_defaults, permutation_modeling_defaults
 
 SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
              "my café is grün 🙂"]
+# By the kind of tokenizer.
+_DEFAULTS = {
+    "byte_pairs": (language_modeling_defaults, {"data.vocab_size": 320, "model.max_length": 48}),
+    "sentence_pieces": (permutation_modeling_defaults, {"data.vocab_size": 60}),
+}
 
 
-def write_texts(path, count, seed):
+def write_texts(path, count, seed, sentences=SENTENCES):
     """Documents in which each sentence has its own follower."""
     random = np.random.default_rng(seed)
     documents = []
     for _ in range(count):
-        first = random.integers(len(SENTENCES))
-        documents.append([SENTENCES[(first + n) % len(SENTENCES)]
+        first = random.integers(len(sentences))
+        documents.append([sentences[(first + n) % len(sentences)]
                           for n in range(random.integers(2, 5))])
     path.write_text("\n\n".join("\n".join(document) for document in documents) + "\n")
     return documents
 
 
-def config_of(folder, **fields):
+def config_of(folder, kind="byte_pairs", **fields):
     """A config whose data are train.txt and valid.txt of a folder."""
-    config = language_modeling_defaults()
+    defaults, own = _DEFAULTS[kind]
+    config = defaults()
     config.update_from_flattened_dict({
         "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
-        "data.format": "lines", "data.vocab_size": 320, "data.length": 24,
+        "data.format": "lines", "data.length": 24,
         "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2,
-        "model.max_length": 48, "train.steps": 4, "train.batch_size": 8,
-        "train.learning_rate": 0.01, "eval.batch_size": 8, **fields})
+        "train.steps": 4, "train.batch_size": 8,
+        "train.learning_rate": 0.01, "eval.batch_size": 8, **own, **fields})
     return config
 
 

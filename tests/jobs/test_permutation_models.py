@@ -10,12 +10,12 @@ from keras import ops
 
 from keras_attn import load, pretrain
 from keras_attn.data.permutations import PermutationExamples
-from keras_attn.defaults import permutation_modeling_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.embedding import embed_texts
 from keras_attn.jobs.generating import generate_texts
 from keras_attn.models import XLNetPretrainer
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
+from tests.small_language_models import config_of, write_texts
 
 SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
              "one, two and 3,000 cats"]
@@ -23,32 +23,15 @@ SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the ca
 FOREIGN = pathlib.Path(__file__).parents[1] / "golden" / "language_models" / "xlnet_memory"
 
 
-def _write(path, count, seed):
-    """Documents in which each sentence has its own follower."""
-    random = np.random.default_rng(seed)
-    with path.open("w") as file:
-        for _ in range(count):
-            first = random.integers(len(SENTENCES))
-            for n in range(random.integers(2, 5)):
-                file.write(SENTENCES[(first + n) % len(SENTENCES)] + "\n")
-            file.write("\n")
-
-
 def _config(folder, **fields):
-    config = permutation_modeling_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
-        "data.format": "lines", "data.vocab_size": 60, "data.length": 24,
-        "model.num_layers": 1, "model.hidden_dim": 32, "model.num_heads": 2, "train.steps": 4,
-        "train.batch_size": 8, "train.learning_rate": 0.01, "eval.batch_size": 8, **fields})
-    return config
+    return config_of(folder, "sentence_pieces", **fields)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    _write(folder / "train.txt", 400, 0)
-    _write(folder / "valid.txt", 30, 1)
+    write_texts(folder / "train.txt", 400, 0, SENTENCES)
+    write_texts(folder / "valid.txt", 30, 1, SENTENCES)
     return folder
 
 

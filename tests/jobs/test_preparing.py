@@ -6,7 +6,6 @@ import pytest
 
 from keras_attn import pretrain
 from keras_attn.data.shards import read_index
-from keras_attn.defaults import permutation_modeling_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.text.recipes import KINDS, tokenizer_of
@@ -17,15 +16,7 @@ SIZES = {"byte_pairs": 320, "sentence_pieces": 60}
 
 
 def _config(kind, folder, **fields):
-    if kind == "byte_pairs":
-        return config_of(folder, **{"train.steps": 2, **fields})
-    config = permutation_modeling_defaults()
-    config.update_from_flattened_dict({
-        "data.train": str(folder / "train.txt"), "data.validation": str(folder / "valid.txt"),
-        "data.format": "lines", "data.vocab_size": 60, "data.length": 24, "model.num_layers": 1,
-        "model.hidden_dim": 32, "model.num_heads": 2, "train.steps": 2, "train.batch_size": 8,
-        "eval.batch_size": 8, **fields})
-    return config
+    return config_of(folder, kind, **{"train.steps": 2, **fields})
 
 
 @pytest.mark.parametrize("kind", SIZES)
