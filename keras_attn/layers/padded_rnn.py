@@ -25,6 +25,17 @@ def over_steps(rnn, x, mask=None, **arguments):
     return [outputs[:, :0], *states]
 
 
+def word_table(layer, name, words, depth, seed):
+    """A weight of a layer, `(words, depth)`: what a recurrent model reads words as.
+
+    From a normal distribution of deviation 1: few steps move a rare word, so words must differ
+    from the first, and states of smaller ones are too much alike to be attended to.
+    """
+    return layer.add_weight(
+        name=name, shape=(words, depth), autocast=False,
+        initializer=seeded_initializer(keras.initializers.RandomNormal(stddev=1.0), seed))
+
+
 def recurrent(kind, units, seed, **kwargs):
     """A Keras `LSTM` or `GRU` that returns all its outputs, 0 at padding, and its last state.
 

@@ -5,6 +5,7 @@ import contextlib
 import keras
 from keras import ops
 
+from keras_attn.layers.padded_rnn import word_table
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -110,9 +111,8 @@ class RecurrentDecoder(keras.layers.Layer):
         require_axes(self, "(B, T)", target_ids=target_ids_shape)
         require_axes(self, "(B, S, D)", memory=memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
-        self.embedding = self.add_weight(
-            name="embedding", shape=(self.vocabulary_size, self.embedding_dim), autocast=False,
-            initializer=seeded_initializer("uniform", table_seed))
+        self.embedding = word_table(
+            self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed)
         if not self.cell.built:
             self.cell.build((None, self.embedding_dim), memory_shape)
         self.output_kernel = self.add_weight(

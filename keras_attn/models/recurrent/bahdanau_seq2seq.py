@@ -2,10 +2,10 @@
 
 import keras
 
-from keras_attn.layers.padded_rnn import bidirectional, over_steps
+from keras_attn.layers.padded_rnn import bidirectional, over_steps, word_table
 from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
-from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import Seq2Seq, check_sizes_and_shares
 
@@ -90,9 +90,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
             level, dropout, seed=decoder_seed, dtype=self.dtype_policy, name="decoder")
 
     def build(self, input_shape=None):
-        self.token_embedding = self.add_weight(
-            name="token_embedding", shape=(self.vocabulary_size, self.embedding_dim),
-            autocast=False, initializer=seeded_initializer("uniform", self._table_seed))
+        self.token_embedding = word_table(
+            self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.encoder.build((None, None, self.embedding_dim))
         self.decoder.build((None, None), (None, None, 2 * self.units))

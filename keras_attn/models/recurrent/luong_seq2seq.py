@@ -6,7 +6,7 @@ from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
-from keras_attn.layers.padded_rnn import over_steps
+from keras_attn.layers.padded_rnn import over_steps, word_table
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -163,9 +163,8 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
                               name="luong_attention")
 
     def build(self, input_shape=None):
-        self.token_embedding = self.add_weight(
-            name="token_embedding", shape=(self.vocabulary_size, self.embedding_dim),
-            autocast=False, initializer=seeded_initializer("uniform", self._table_seed))
+        self.token_embedding = word_table(
+            self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         depth = self.embedding_dim
         for layer in self.encoder_layers:
