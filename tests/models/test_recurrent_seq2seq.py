@@ -80,6 +80,17 @@ def test_a_batch_of_no_source_token_or_no_target_token_has_a_finite_loss(name):
         assert np.isfinite(float(model.compute_loss(batch, y_pred=outputs)))
 
 
+@pytest.mark.parametrize("kind", [BahdanauSeq2Seq, LuongSeq2Seq])
+def test_words_start_apart_and_other_than_in_the_other_language(kind):
+    model = kind(300, 40, seed=1)
+    model.build()
+    source, target = map(ops.convert_to_numpy, (model.token_embedding, model.decoder.embedding))
+    for table in (source, target):
+        assert table.mean() == pytest.approx(0, abs=0.05)
+        assert table.std() == pytest.approx(1, abs=0.05)
+    assert abs(np.corrcoef(source.ravel(), target.ravel())[0, 1]) < 0.05
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_decoding_step_by_step_gives_what_one_pass_gives(name):
     model, batch = _model(name), _batch()
