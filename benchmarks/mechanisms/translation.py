@@ -6,10 +6,10 @@ r"""BLEU of recurrent encoder–decoders by attention, all on one budget, one ca
 Files are lower-cased and tokenised, a caption a line; of several tests, "a,b", all are read. Three
 captions that follow each other are joined for longer sources. Words are the most frequent of the
 training rows; batches are of similar length; decoding is greedy. Rate, dropout and batches are the
-same for all, and not tuned by kind. Luong's steps are not told what those before attended to: this
-learns slower at first. Bahdanau's model has GRUs, and fewer units for about as many weights as the
-others with attention; what its logits are made of is as deep as theirs. "Wider" has as many weights
-without attention, and deeper logits.
+same for all, and not tuned by kind. Luong's steps are not told what those before attended to, for
+models that are told learn slower at first. Bahdanau's model has GRUs, and fewer units for about as
+many weights as the others with attention; what its logits are made of is as deep as theirs. "Wider"
+has as many weights without attention, and deeper logits.
 """
 
 from functools import partial
