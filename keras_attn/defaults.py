@@ -21,8 +21,8 @@ def _of_libraries(names):
 _TEXT = {
     "encoding": ("utf-8", "of the files"),
     "on_bad_text": ("error", "error, or skip: leave out and count"),
-    "vocab": (str, "vocabulary file; without: that of `pretrained` or of the prepared folder "
-                   "data.train, else trained on data.train"),
+    "vocab": (str, "vocabulary file, or a folder with it; without: that of `pretrained` or of the "
+                   "prepared folder data.train, else trained on data.train"),
     "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
     "lowercase": (bool, "without: as `pretrained` or the prepared folder data.train, else True"),
     "length": (128, "tokens of a row"),

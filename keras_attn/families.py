@@ -48,7 +48,7 @@ class Family:
         return f"model/{inspect.signature(task).parameters['name'].default}/"
 
     def read_tokenizer(self, folder, data):
-        """The tokenizer in a workdir, by the `data` of its config; not for BERT."""
+        """The tokenizer in a workdir, by the `data` of its config."""
         tokenizer = self.tokenizers.read(folder, bool(data.get("lowercase")))
         if data.get("end_mark") is False:  # of transformers' classifiers of GPT-2
             tokenizer.end_mark = False

@@ -1,13 +1,18 @@
-"""Small texts in which each sentence has its own follower, and configs of GPT-2s and XLNets."""
+"""Small texts in which each sentence has its own follower, and configs of all families."""
 
 import numpy as np
 
-from keras_attn.defaults import language_modeling_defaults, permutation_modeling_defaults
+from keras_attn.defaults import (
+    language_modeling_defaults,
+    permutation_modeling_defaults,
+    pretraining_defaults,
+)
 
 SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
              "my café is grün 🙂"]
 # By the kind of tokenizer.
 _DEFAULTS = {
+    "word_pieces": (pretraining_defaults, {"data.vocab_size": 200}),
     "byte_pairs": (language_modeling_defaults, {"data.vocab_size": 320, "model.max_length": 48}),
     "sentence_pieces": (permutation_modeling_defaults, {"data.vocab_size": 60}),
 }

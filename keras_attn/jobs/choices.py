@@ -1,40 +1,14 @@
-"""The vocabulary and the architecture of a run: those of `pretrained`, or the config's."""
+"""The architecture of a BERT: that of `pretrained`, or the config's."""
 
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder
 from keras_attn.models.bert import BERT_SIZES
-from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
-from keras_attn.text.wordpiece import WordPieceTokenizer
 
 NOT_OF_THE_BACKBONE = ("size", "pooling", "initial_bias", "initial_embeddings",
                        "next_sentence", "new_heads")
 # May be others than those of `pretrained`: they change nothing that it learned.
 FREE = ("dropout", "initial_attention", "initializer_range")
 SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
-
-
-def choose_tokenizer(run, train_one):
-    """Writes the vocab.txt of a new run and returns the tokenizer.
-
-    Args:
-        run: `Run`.
-        train_one: Function that trains a vocabulary; called if none is given.
-    """
-    path = run.workdir / "vocab.txt"
-    if not run.resumed:
-        vocabulary = _vocabulary(run.config.data, run.pretrained)
-        if run.chief:
-            write_vocabulary(path, vocabulary or train_one())
-    run.meet()
-    return WordPieceTokenizer.from_file(path, run.config.data.lowercase)
-
-
-def _vocabulary(data, start):
-    given = read_vocabulary(data.vocab) if data.vocab else None
-    if start and given not in (None, start.tokenizer.vocabulary):
-        raise UserError("data.vocab must be the vocabulary of the pretrained model, or be left "
-                        f"out. Received: data.vocab={data.vocab}, pretrained={start.path}")
-    return start.tokenizer.vocabulary if start else given
 
 
 def choose_architecture(run, use_pooler=True):

@@ -15,7 +15,7 @@ from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
-from keras_attn.jobs.families import choose_architecture, choose_tokenizer, family_of
+from keras_attn.jobs.families import choose_architecture, family_of
 from keras_attn.jobs.finetuning_choices import (
     ROW_COUNTS,
     build_model,
@@ -27,6 +27,7 @@ from keras_attn.jobs.finetuning_choices import (
 from keras_attn.jobs.report import write_report
 from keras_attn.jobs.report_numbers import details
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.jobs.told_rows import tell_rows, warn_of_rare_labels
 from keras_attn.training.metrics import metric_names, task_metrics
 from keras_attn.training.probabilities import mean_by_text, probabilities

@@ -1,10 +1,9 @@
-"""Architecture and tokenizer of a classifier, whatever the family of its backbone."""
+"""The architecture of a classifier, whatever the family of its backbone."""
 
 from keras_attn import convert
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, OTHERS
 from keras_attn.jobs import choices
-from keras_attn.text.vocabulary import train_vocabulary
 
 
 def family_of(*folders):
@@ -39,24 +38,6 @@ def choose_architecture(run, family):
         raise UserError("data.length must not exceed the position table of the model. Received: "
                         f"data.length={run.config.data.length}, max_length={most}")
     return architecture
-
-
-def choose_tokenizer(run, family, texts):
-    """Writes the tokenizer of a new run and returns it.
-
-    Args:
-        run: `Run`.
-        family: `Family`.
-        texts: Function that returns the texts to train a vocabulary on, where none is given.
-    """
-    data = run.config.data
-    if family is BERT:
-        return choices.choose_tokenizer(
-            run, lambda: train_vocabulary(texts(), data.vocab_size, data.lowercase))
-    if run.chief and not run.resumed:
-        run.pretrained.tokenizer.write(run.workdir.path)
-    run.meet()
-    return family.read_tokenizer(run.workdir.path, run.resolved["data"])
 
 
 def _check(run, family):

@@ -1,14 +1,7 @@
-"""What training a GPT-2 or an XLNet chooses before it begins: architecture and tokenizer."""
+"""The architecture of a GPT-2 or an XLNet to pretrain, and what its data are."""
 
-import posixpath
-
-import tensorflow as tf
-
-from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
-from keras_attn.jobs.preparing import train_tokenizer
-from keras_attn.jobs.unlabelled import hashes_of_shards, reading_of, validation_of
-from keras_attn.text.recipes import KINDS
+from keras_attn.jobs.unlabelled import hashes_of_shards, validation_of
 
 _SHAPE = ("num_layers", "hidden_dim", "num_heads")
 
@@ -52,36 +45,6 @@ def choose_architecture(run, kind, sizes, usual, free=()):
     except ValueError as error:
         raise UserError(f"model.* must describe {kind.__name__}. {error}") from error
     return architecture
-
-
-def choose_tokenizer(run, name):
-    """Writes the tokenizer of a new run and returns it.
-
-    Args:
-        run: `Run`.
-        name: Of the kind of tokenizer, one of `KINDS`.
-    """
-    data, kind = run.config.data, KINDS[name]
-    lowercase = data.get("lowercase", False)
-    if not run.resumed:
-        chosen = kind.read(data.vocab, lowercase) if data.vocab else None
-        if run.pretrained:
-            if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
-                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
-                                f"Received: data.vocab={data.vocab}")
-            chosen = run.pretrained.tokenizer
-        if run.chief:
-            if not chosen and is_prepared(data.train):
-                if not tf.io.gfile.exists(posixpath.join(data.train, kind.files[0])):
-                    raise UserError("data.vocab is needed with a folder that was not prepared with "
-                                    f"--tokenizer={name}. Received: data.vocab=None, "
-                                    f"data.train={data.train}")
-                chosen = kind.read(data.train, lowercase)
-            chosen = chosen or train_tokenizer(
-                name, data.train, data.vocab_size, lowercase, run.say, **reading_of(data))
-            chosen.write(run.workdir.path)
-    run.meet()
-    return kind.read(run.workdir.path, lowercase)
 
 
 def hashes_of_splits(run):

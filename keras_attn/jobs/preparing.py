@@ -20,7 +20,7 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
         source, folder, split, processes, log: See `keras_attn.data.prepare.prepare`.
         tokenizer: Kind of it: "word_pieces" of BERT, "byte_pairs" of GPT-2, "sentence_pieces" of
             XLNet.
-        vocab: Its file, of byte pairs its folder; None trains one.
+        vocab: Its file, or a folder with it; None trains one.
         vocab_size: Of one that is trained.
         lowercase: Whether text is lower-cased; None: with word pieces.
         runner, beam_options: See `keras_attn.data.beam.make_pipeline`; None is this machine.
@@ -43,7 +43,7 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
     run_tasks = _beam_tasks(source, processes, runner, beam_options)
     # Trained also to go on: the same text and size give the same, others must not find it.
     chosen = (kind.read(vocab, lowercase) if vocab else train_tokenizer(
-        tokenizer, source, vocab_size, lowercase, log, split=split, **reading))
+        kind, source, vocab_size, lowercase, log, split=split, **reading))
     index = prepare(
         source, chosen, folder, split=split, processes=processes, run_tasks=run_tasks, log=log,
         **reading,
@@ -83,13 +83,13 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
     """Trains a tokenizer on a sample of a text source.
 
     Args:
-        kind: One of `KINDS`.
+        kind: `Kind`.
         source: See `keras_attn.data.prepare.sample_texts`.
         size: Pieces at most.
         lowercase: Whether text is lower-cased.
         log: Takes a line of text.
         **reading: As those of `sample_texts`.
     """
-    log(f"training a vocabulary of {size:,} {kind.replace('_', ' ')} on {source}")
+    log(f"training a vocabulary of {size:,} {kind.name.replace('_', ' ')} on {source}")
     texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading)
-    return KINDS[kind].train(texts, size, lowercase)
+    return kind.train(texts, size, lowercase)

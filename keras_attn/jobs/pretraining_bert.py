@@ -2,33 +2,29 @@
 
 import functools
 import math
-import posixpath
 import re
 import time
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.cooccurrences import cooccurrence_vectors
 from keras_attn.data.files import file_sha256, find_files
 from keras_attn.data.pretraining import PretrainingExamples, check_options
-from keras_attn.data.shards import is_prepared
 from keras_attn.data.tfrecords import TFRecordExamples
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
-from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
-from keras_attn.jobs.preparing import train_tokenizer
+from keras_attn.families import BERT
+from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.jobs.unlabelled import (
     check_targets,
     hashes_of_shards,
     prepared_folder,
-    reading_of,
     validation_of,
 )
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.text.vocabulary import read_vocabulary
 from keras_attn.training.strategies import agree
 
 ROWS_COUNTED = 16_384
@@ -54,7 +50,10 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         heads = _heads(run)
         architecture = choose_architecture(run, use_pooler=heads["next_sentence"])
         new = run.match_heads(_names(heads), anew=_other_question(run))
-        tokenizer = choose_tokenizer(run, lambda: _train_vocabulary(run))
+        if _is_tfrecord(data, data.train) and not (run.resumed or run.pretrained or data.vocab):
+            raise UserError("data.vocab is needed with TFRecords, which hold token ids. "
+                            f"Received: data.vocab=None, data.train={data.train}")
+        tokenizer = choose_tokenizer(run, BERT)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
@@ -125,18 +124,6 @@ def _names(heads):
     names = ["mlm_dense", "mlm_norm", "mlm_bias"]
     names += [] if heads["tie_embeddings"] else ["mlm_embedding"]
     return names + (["nsp_dense", "pooler"] if heads["next_sentence"] else [])
-
-
-def _train_vocabulary(run):
-    data = run.config.data
-    beside = posixpath.join(data.train, "vocab.txt")
-    if is_prepared(data.train) and tf.io.gfile.exists(beside):
-        return read_vocabulary(beside)
-    if _is_tfrecord(data, data.train) or is_prepared(data.train):
-        raise UserError("data.vocab is needed with data that hold token ids already. "
-                        f"Received: data.vocab=None, data.train={data.train}")
-    return train_tokenizer("word_pieces", data.train, data.vocab_size, data.lowercase, run.say,
-                           **reading_of(data)).vocabulary
 
 
 def _is_tfrecord(data, source):

@@ -12,12 +12,9 @@ from keras_attn.data.next_tokens import NextTokenExamples
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2
-from keras_attn.jobs.language_choices import (
-    choose_architecture,
-    choose_tokenizer,
-    hashes_of_splits,
-)
+from keras_attn.jobs.language_choices import choose_architecture, hashes_of_splits
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.jobs.unlabelled import prepared_folder, validation_of
 from keras_attn.models import GPT2
 from keras_attn.models.gpt2 import GPT2_SIZES
@@ -44,7 +41,7 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
     with run.locked():
         config, data = run.config, run.config.data
         architecture = _architecture(run)  # before the work of reading
-        tokenizer = choose_tokenizer(run, "byte_pairs")
+        tokenizer = choose_tokenizer(run, GPT_2)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)

@@ -10,12 +10,9 @@ from keras_attn.data.permutations import PermutationExamples
 from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
 from keras_attn.families import XL_NET
-from keras_attn.jobs.language_choices import (
-    choose_architecture,
-    choose_tokenizer,
-    hashes_of_splits,
-)
+from keras_attn.jobs.language_choices import choose_architecture, hashes_of_splits
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.jobs.unlabelled import check_targets, prepared_folder, validation_of
 from keras_attn.models import XLNet
 from keras_attn.models.xlnet import XLNET_SIZES
@@ -42,7 +39,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         config, data = run.config, run.config.data
         _check(data)
         architecture = choose_architecture(run, XLNet, XLNET_SIZES, _USUAL, _FREE)
-        tokenizer = choose_tokenizer(run, "sentence_pieces")
+        tokenizer = choose_tokenizer(run, XL_NET)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
 
         def examples(split, source):

@@ -9,9 +9,9 @@ from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK, cut_windows, read_questions, window_examples
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
+from keras_attn.families import BERT
 from keras_attn.jobs.answering import limit, metrics_of
-from keras_attn.jobs.choices import choose_architecture, choose_tokenizer
-from keras_attn.jobs.families import BERT
+from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.finetuning_choices import (
     build_model,
     check_training,
@@ -23,8 +23,8 @@ from keras_attn.jobs.finetuning_choices import (
 )
 from keras_attn.jobs.reading_report import write_reading_report
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.models import BertQuestionAnswerer
-from keras_attn.text.vocabulary import train_vocabulary
 from keras_attn.training.reading_metrics import METRICS
 
 OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows")
@@ -50,9 +50,8 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         check_training(run, architecture["num_layers"], TASK)
         questions = _read_splits(run)
         best = choose_best(config.eval, METRICS, questions["validation"], compared)
-        tokenizer = choose_tokenizer(run, lambda: train_vocabulary(
-            [*dict.fromkeys(questions["train"].texts), *questions["train"].questions],
-            data.vocab_size, data.lowercase))
+        tokenizer = choose_tokenizer(run, BERT, lambda: [
+            *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         windows = {split: own and cut_windows(own, tokenizer, length=data.length,
                                               max_question=data.max_question, stride=data.stride)

@@ -19,6 +19,7 @@ class Kind(NamedTuple):
     """How tokenizers of a kind come to be.
 
     Attributes:
+        name: "word_pieces", "byte_pairs" or "sentence_pieces".
         files: What one writes to a folder.
         lowercase: Whether text is lower-cased where nothing is said.
         keeps_case: Whether it never is.
@@ -27,6 +28,7 @@ class Kind(NamedTuple):
         train: Function of texts, how many pieces at most, and whether text is lower-cased.
     """
 
+    name: str
     files: tuple
     lowercase: bool
     keeps_case: bool
@@ -44,17 +46,14 @@ def _trained_byte_pairs(texts, size, _):
     return train_byte_pairs((BytePairTokenizer.separator + text for text in texts), size)
 
 
-KINDS = {
-    "word_pieces": Kind(
-        (FILE,), True, False, WordPieceTokenizer, WordPieceTokenizer.from_file,
-        _trained_word_pieces),
-    "byte_pairs": Kind(
-        byte_pairs.FILES[0], False, True, BytePairTokenizer,
-        lambda folder, _: BytePairTokenizer.read(folder), _trained_byte_pairs),
-    "sentence_pieces": Kind(
-        (sentence_pieces.FILE,), False, False, SentencePieceTokenizer.of_recipe,
-        SentencePieceTokenizer.read, train_sentence_pieces),
-}
+KINDS = {kind.name: kind for kind in (
+    Kind("word_pieces", (FILE,), True, False, WordPieceTokenizer, WordPieceTokenizer.from_file,
+         _trained_word_pieces),
+    Kind("byte_pairs", byte_pairs.FILES[0], False, True, BytePairTokenizer,
+         lambda folder, _: BytePairTokenizer.read(folder), _trained_byte_pairs),
+    Kind("sentence_pieces", (sentence_pieces.FILE,), False, False,
+         SentencePieceTokenizer.of_recipe, SentencePieceTokenizer.read, train_sentence_pieces),
+)}
 
 
 def tokenizer_of(recipe):

@@ -107,7 +107,9 @@ class WordPieceTokenizer:
 
     @classmethod
     def from_file(cls, path, lowercase=True):
-        """Makes the tokenizer of a vocabulary file."""
+        """Makes the tokenizer of a vocabulary file, or of vocab.txt of a folder."""
+        if tf.io.gfile.isdir(path):
+            path = posixpath.join(path, FILE)
         return cls(read_vocabulary(path), lowercase)
 
     def write(self, folder):

@@ -12,7 +12,7 @@ from keras_attn.text.recipes import KINDS, tokenizer_of
 from tests.data.small_corpus import shard_files
 from tests.small_language_models import config_of
 
-SIZES = {"byte_pairs": 320, "sentence_pieces": 60}
+SIZES = {"word_pieces": 200, "byte_pairs": 320, "sentence_pieces": 60}
 
 
 def _config(kind, folder, **fields):
@@ -36,8 +36,8 @@ def test_a_run_on_prepared_text_is_that_on_the_text(corpus, tmp_path, kind):
     again = prepare_folder(str(corpus / "train.txt"), str(tmp_path / "again"), tokenizer=kind,
                            format="lines", vocab=str(tmp_path / "run"))
     assert again["shards"] == index["shards"]
-    (tmp_path / "upper.txt").write_text((corpus / "train.txt").read_text().upper())
-    prepare_folder(str(tmp_path / "upper.txt"), str(tmp_path / "other"), tokenizer=kind,
+    (tmp_path / "foxes.txt").write_text((corpus / "train.txt").read_text().replace("cat", "fox"))
+    prepare_folder(str(tmp_path / "foxes.txt"), str(tmp_path / "other"), tokenizer=kind,
                    format="lines", vocab_size=SIZES[kind])
     with pytest.raises(UserError, match="made with the vocabulary in use"):
         pretrain(_config(kind, corpus, **{"data.train": ahead,
@@ -63,8 +63,9 @@ def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_text_prepared_for_another_family_names_the_tokenizer(corpus, tmp_path, kind):
+    other = "sentence_pieces" if kind == "word_pieces" else "word_pieces"
     prepare_folder(str(corpus / "train.txt"), str(tmp_path / "ahead"), format="lines",
-                   vocab_size=200)
+                   tokenizer=other, vocab_size=SIZES[other])
     with pytest.raises(UserError, match=f"not prepared with --tokenizer={kind}"):
         pretrain(_config(kind, corpus, **{"data.train": str(tmp_path / "ahead"),
                                           "data.vocab": None}), workdir=str(tmp_path / "run"))
@@ -75,9 +76,9 @@ def test_a_tokenizer_is_made_again_from_its_files_and_from_its_recipe(tmp_path, 
     texts = ["The cat, the 3,000 dogs and grün", "a bird sees the cat"] * 20
     made = KINDS[kind].train(texts, 320 if kind == "byte_pairs" else 80, False)
     made.write(str(tmp_path))
-    folder = tmp_path if len(KINDS[kind].files) > 1 else tmp_path / KINDS[kind].files[0]
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS[kind].files)
-    for again in (KINDS[kind].read(str(folder), False),
+    paths = [tmp_path, *(tmp_path / name for name in KINDS[kind].files if kind != "byte_pairs")]
+    for again in (*(KINDS[kind].read(str(path), False) for path in paths),
                   tokenizer_of(json.loads(json.dumps(made.recipe)))):
         assert again.sha256 == made.sha256
         assert again.encode(texts)[0].tolist() == made.encode(texts)[0].tolist()
