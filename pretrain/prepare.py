@@ -23,9 +23,9 @@ def define_flags():
     flags.DEFINE_enum("tokenizer", "word_pieces", ["word_pieces", "byte_pairs", "sentence_pieces"],
                       "word_pieces: of BERT, the default; byte_pairs: of GPT-2; sentence_pieces: "
                       "of XLNet.")
-    flags.DEFINE_string("vocab", None, "Folder with vocab.txt, of byte_pairs vocab.json and "
-                        "merges.txt, of sentence_pieces spiece.model, or one such file; trained on "
-                        "the input if left out.")
+    flags.DEFINE_string("vocab", None, "Folder with vocab.txt, or that file; of byte_pairs "
+                        "the folder with vocab.json and merges.txt, of sentence_pieces that with "
+                        "spiece.model, or that file; trained on the input if left out.")
     flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary; default: 8192.")
     flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, of word_pieces without "
                       "accents; default: with word_pieces.")

@@ -20,7 +20,7 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
         source, folder, split, processes, log: See `keras_attn.data.prepare.prepare`.
         tokenizer: Kind of it: "word_pieces" of BERT, "byte_pairs" of GPT-2, "sentence_pieces" of
             XLNet.
-        vocab: Its file, or a folder with it; None trains one.
+        vocab: A folder with its files, or its file if it has one; None trains one.
         vocab_size: Of one that is trained.
         lowercase: Whether text is lower-cased; None: with word pieces.
         runner, beam_options: See `keras_attn.data.beam.make_pipeline`; None is this machine.
