@@ -89,9 +89,12 @@ class ABCNN(LabelLoss, keras.Model):
         filters, width, policy = sizes["filters"], sizes["width"], self.dtype_policy
         embedding_seed, dense_seed, *seeds = split_seed(self.seed, 2 + 2 * len(blocks))
         depths = [sizes["embedding_dim"]] + [filters] * (len(blocks) - 1)
+        # Keras's vectors of ± 0.05 would all be close together: a word would match any other nearly
+        # as well as itself.
+        apart = keras.initializers.RandomNormal(stddev=1.0)
         self.embedding = keras.layers.Embedding(
             sizes["vocabulary_size"], sizes["embedding_dim"], dtype=policy, name="embedding",
-            embeddings_initializer=seeded_initializer("uniform", embedding_seed))
+            embeddings_initializer=seeded_initializer(apart, embedding_seed))
         self.embedding.build(None)
         self.attentions, self.poolings = [], []
         if self.variant in (1, 3):

@@ -261,6 +261,15 @@ def test_variants_return_the_matches_that_they_use():
             assert outputs[f"{name}_attention_1"].shape == (24, size, size)
 
 
+def test_at_first_a_word_matches_itself_better_than_others():
+    ids = np.arange(1, 41)[None]
+    found = ABCNN(50, 2, max_length=40, variant=1, seed=0)(
+        {"token_ids": ids, "second_token_ids": ids})
+    matches = ops.convert_to_numpy(found["input_attention_0"])[0]
+    assert np.allclose(np.diag(matches), 1)
+    assert matches[~np.eye(40, dtype=bool)].max() < 0.1
+
+
 def test_attention_of_documents_is_a_distribution_over_what_is_there():
     model, data = made("han")
     outputs = outputs_of(model, data)
