@@ -3,9 +3,9 @@
     python examples/attention/abcnn.py [--seeds=2] [--steps=400]
 
 The task is made up: two sentences of twelve of a thousand words, in half of the rows with three in
-common, each anywhere. Attention before the convolution adds a second channel, what each word
-matches; the models without it have more filters, for as many weights. In the pooling alone it only
-weighs what is there already.
+common, each anywhere; in 13 % of the others chance gives them one. Attention before the convolution
+adds a second channel, what each word matches; the models without it have more filters, for as many
+weights. In the pooling alone it only weighs what is there already.
 """
 
 import numpy as np

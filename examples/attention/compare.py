@@ -22,7 +22,7 @@ PADDING, UNKNOWN, BEGIN, END = range(4)
 
 
 def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3,
-            rate=3e-3):
+            rate=3e-3, xla="auto"):
     """Trains models and prints how good they are.
 
     Args:
@@ -34,6 +34,7 @@ def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3
         batch_size: Rows of a batch.
         seeds: Models of each kind.
         rate: Learning rate of Adam; it falls to 0 by a cosine.
+        xla: Whether steps are compiled, which the first one waits for; "auto": as Keras decides.
     """
     options = _options(seeds, steps)
     steps = options.steps
@@ -44,7 +45,7 @@ def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3
         for seed in range(options.seeds):
             keras.utils.set_random_seed(seed)
             model = make(seed)
-            _compile(model, train, keras.optimizers.schedules.CosineDecay(rate, steps))
+            _compile(model, train, keras.optimizers.schedules.CosineDecay(rate, steps), xla)
             size, rng = len(tree.flatten(train)[0]), np.random.default_rng(seed)
             order = np.concatenate([rng.permutation(size)
                                     for _ in range(-(-steps * batch_size // size))])
@@ -67,11 +68,12 @@ def _options(seeds, steps):
     return parser.parse_args()
 
 
-def _compile(model, rows, rate):
+def _compile(model, rows, rate, xla):
     losses = {} if isinstance(rows, dict) else {
         "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         "weighted_metrics": ["accuracy"]}
-    model.compile(optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0), **losses)
+    model.compile(optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0), jit_compile=xla,
+                  **losses)
 
 
 def _arguments(rows):

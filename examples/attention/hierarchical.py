@@ -1,6 +1,6 @@
 """Attention to words, then to sentences: which package is a docstring from?
 
-    python examples/attention/hierarchical.py [--seeds=2] [--steps=300]
+    python examples/attention/hierarchical.py [--seeds=2] [--steps=150]
 
 Docstrings of installed packages, their names masked, cut into eight lines of ten words; the flat
 model reads them as one line of eighty. Units are as many as make about as many weights.
@@ -40,7 +40,7 @@ def main():
         VOCABULARY + 2, classes, embedding_dim=48, units=33, seed=seed)}
     for name, attend in (("lines, mean", False), ("lines, attention", True)):
         models[name] = lambda seed, attend=attend: lines(classes, seed, attend)
-    compare(models, train, test, steps=300, batch_size=32, seeds=2)
+    compare(models, train, test, steps=150, batch_size=32, seeds=2)
 
 
 if __name__ == "__main__":

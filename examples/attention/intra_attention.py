@@ -33,7 +33,7 @@ def main():
     compare({
         "LSTM": lambda seed: model(layers.LSTMCell(59)),
         "LSTMN": lambda seed: model(IntraAttentionLSTMCell(UNITS, LENGTH, seed=seed)),
-    }, *split(rows()), steps=600, seeds=2)
+    }, *split(rows(), 1024), steps=600, seeds=2, xla=True)
 
 
 if __name__ == "__main__":

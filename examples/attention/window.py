@@ -5,7 +5,7 @@
 See cloze.py for the task. A window of 8 sees 17 of 256.
 """
 
-from cloze import encoder, rows
+from cloze import LONG, encoder, rows
 from compare import compare
 
 from keras_attn.layers import WindowAttention
@@ -13,10 +13,10 @@ from keras_attn.layers import WindowAttention
 
 def main():
     models = {"no attention": lambda seed: encoder(None)}
-    for window in (2, 8, 256):
+    for window in (2, 8, LONG):
         models[f"{window} on either side"] = lambda seed, window=window: encoder(
-            lambda number: WindowAttention(4, 16, window))
-    compare(models, *rows(), steps=300, batch_size=16, seeds=1)
+            WindowAttention(4, 16, window))
+    compare(models, *rows(LONG), steps=300, batch_size=16, seeds=1, xla=True)
 
 
 if __name__ == "__main__":

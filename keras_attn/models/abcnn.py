@@ -18,7 +18,8 @@ class ABCNN(LabelLoss, keras.Model):
     A block is a wide convolution (of `length + width - 1` places) with tanh, and pooling of
     windows of `width` places (w-ap), back to the length. Of every block the mean over all steps
     (all-ap) goes to the classes: those of both sentences and how well they match,
-    `1 / (1 + distance)`; a linear layer on two vectors alone could not compare them.
+    `1 / (1 + distance)`; a linear layer on two vectors alone could not compare them. Words start
+    from a normal distribution of deviation 1, so that few match at first.
 
     Args:
         vocabulary_size: Rows of the token table.
