@@ -1,6 +1,6 @@
 """Pooling of a BiLSTM: which package is a docstring from?
 
-    python examples/attention/pooling.py [--seeds=2] [--steps=300]
+    python examples/attention/pooling.py [--seeds=2] [--steps=250]
 
 Docstrings of installed packages, their names masked; see labelled_words in compare.py. Models with
 fewer weights in pooling have more units, for about as many in all.
@@ -18,7 +18,7 @@ def main():
     models = {reduce: lambda seed, reduce=reduce, units=units: AttentiveLSTMClassifier(
         4002, classes, embedding_dim=48, units=units, reduce=reduce, dropout=0.3, seed=seed)
         for reduce, units in UNITS.items()}
-    compare(models, train, test, steps=300, batch_size=32, seeds=2)
+    compare(models, train, test, steps=250, batch_size=32, seeds=2)
 
 
 if __name__ == "__main__":

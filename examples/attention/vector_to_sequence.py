@@ -1,6 +1,6 @@
 """A sequence from one vector: write a number of four digits in words, letter by letter.
 
-    python examples/attention/vector_to_sequence.py [--seeds=2] [--steps=1500]
+    python examples/attention/vector_to_sequence.py [--seeds=1] [--steps=1200]
 
 The vector has the digits, one of ten each. The cell is told it in the first step only, or in every
 step.
@@ -42,7 +42,7 @@ def model(feed):
 
 def main():
     compare({"told once": lambda seed: model("first"), "told in every step":
-             lambda seed: model("every")}, *split(rows()), steps=1500, seeds=2)
+             lambda seed: model("every")}, *split(rows()), steps=1200, seeds=1)
 
 
 if __name__ == "__main__":
