@@ -1,8 +1,8 @@
 """A task of text: name the characters that are hidden, out of what is around them.
 
 The text is Python's help on the language, each line once, in rows of characters, of which one in
-six is hidden; the last rows are to test. The encoder is one layer of a Transformer; what it
-sees is up to each example.
+six is hidden; the last rows are to test. The encoder is one layer of a Transformer; what it sees
+is up to each example.
 """
 
 from pydoc_data.topics import topics

@@ -23,12 +23,12 @@ ADDED = {
     "sinusoidal": SinusoidalPositionEncoding,
     "learned": lambda: LearnedPositionEmbedding(SHORT),
 }
-INSIDE = {
-    "T5's buckets": lambda: self_attention(4, RelativePositionBias(4)),
-    "ALiBi": lambda: self_attention(4, AlibiBias(4)),
-    "rotary": lambda: self_attention(4, RotaryEmbedding()),
-    "Transformer-XL's": lambda: RelativeAttention(4, 16, "xl"),
-    "Shaw's": lambda: RelativeAttention(4, 16, "shaw"),
+INSIDE = {  # with the units after attention
+    "T5's buckets": (lambda: self_attention(4, RelativePositionBias(4)), 256),
+    "ALiBi": (lambda: self_attention(4, AlibiBias(4)), 256),
+    "rotary": (lambda: self_attention(4, RotaryEmbedding()), 256),
+    "Transformer-XL's": (lambda: RelativeAttention(4, 16, "xl"), 224),
+    "Shaw's": (lambda: RelativeAttention(4, 16, "shaw"), 256),
 }
 
 
@@ -37,9 +37,9 @@ def main():
     for name, positions in ADDED.items():
         models[f"positions: {name}"] = lambda seed, positions=positions: encoder(
             self_attention(4), positions)
-    for name, make in INSIDE.items():
-        models[f"positions: {name}"] = lambda seed, name=name, make=make: encoder(
-            make(), None, 224 if name == "Transformer-XL's" else 256)
+    for name, (make, hidden) in INSIDE.items():
+        models[f"positions: {name}"] = lambda seed, make=make, hidden=hidden: encoder(
+            make(), None, hidden)
     compare(models, *rows(SHORT), steps=200, batch_size=128, seeds=1, rate=5e-3, xla=True)
 
 
