@@ -1,5 +1,6 @@
 """Cross-entropy with integer labels."""
 
+import keras
 from keras import ops
 
 from keras_attn.ops import kernels
@@ -64,6 +65,8 @@ def cross_entropy_and_hits(labels, products, bias, logits):
 
 
 def _largest(logits):
+    if keras.backend.backend() == "torch":  # there Keras makes the first value on the CPU
+        return ops.amax(logits, axis=-1, keepdims=True)
     # Without a first value Keras refuses a batch of no label.
     return ops.max(logits, axis=-1, keepdims=True, initial=MASKED)
 
