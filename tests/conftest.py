@@ -17,10 +17,20 @@ if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
     )
 
 
+def minutes(item):
+    """What a test may take; only the slow ones that start a suite say it."""
+    marker = item.get_closest_marker("slow")
+    return marker.kwargs.get("minutes", 5) if marker else 0
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=minutes)
+
+
 def pytest_runtest_setup(item):
-    """With NO_TEST_AFTER, seconds since 1970, names what there is no time left for."""
-    if time.time() > float(os.environ.get("NO_TEST_AFTER", "inf")):
-        pytest.skip("no time left (NO_TEST_AFTER)")
+    """With TESTS_END, seconds since 1970, names what might not end until then."""
+    if time.time() + 60 * minutes(item) > float(os.environ.get("TESTS_END", "inf")):
+        pytest.skip("no time left (TESTS_END)")
 
 
 @pytest.fixture(autouse=True)

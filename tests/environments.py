@@ -13,6 +13,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy", "sentencepiece", "protobuf"]
 
 
+# What depends on Keras alone, and the minutes within which a part of the suite must end.
+LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
+MINUTES = 25
+
+
 def environment(name, requirements):
     """Python of an environment with these requirements, made when they change.
 
@@ -47,7 +52,7 @@ def run(command, cwd, timeout=600, **variables):
     """Output of a command that must succeed, without this process's Python settings."""
     kept = {name: value for name, value in os.environ.items()
             if name not in ("PYTHONPATH", "KERAS_BACKEND", "PYTEST_ADDOPTS", "TF_CONFIG",
-                            "NO_TEST_AFTER")
+                            "TESTS_END")
             and not name.startswith("PYTEST_")}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=kept | variables, timeout=timeout,

@@ -1,14 +1,13 @@
 """Ops, layers and models on JAX and PyTorch, where TensorFlow is not installed."""
 
 import pytest
-from environments import PROJECT, ROOT, environment, run
+from environments import LIBRARY, MINUTES, PROJECT, ROOT, environment, run
 
 pytestmark = pytest.mark.slow
 
 # A CPU build of this version is found more often than of others; a build for CUDA works as well,
 # but takes gigabytes.
 TORCH = "torch==2.13.0"
-SUITES = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +16,14 @@ def python():
     return environment("backends", [keras, "jax", TORCH, "pytest>=8", "pytest-xdist>=3.5"])
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_ops_layers_and_models_pass_on(backend, python):
-    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *SUITES]
+# JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
+@pytest.mark.slow(minutes=MINUTES)
+@pytest.mark.parametrize("backend, part", [("torch", LIBRARY), ("jax", LIBRARY[:2]),
+                                           ("jax", LIBRARY[2:])], ids=str)
+def test_ops_layers_and_models_pass_on(backend, part, python):
+    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *part]
     # One thread each: PyTorch's wait for each other at full speed.
-    print(run(command, ROOT, timeout=2400, KERAS_BACKEND=backend, OMP_NUM_THREADS="1"))
+    print(run(command, ROOT, timeout=60 * MINUTES, KERAS_BACKEND=backend, OMP_NUM_THREADS="1"))
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
