@@ -96,7 +96,7 @@ class GPT2LanguageModel(Task, keras.Model):
                              "float32")
             weights = weights * known * ops.roll(weights, -1, axis=1)
             if "pack_ids" in batch:
-                packs = batch["pack_ids"]
+                packs = ops.convert_to_tensor(batch["pack_ids"])
                 weights = weights * ops.cast(packs == ops.roll(packs, -1, axis=1), "float32")
         if "sample_weight" in batch:
             rows = ops.cast(batch["sample_weight"], "float32")
