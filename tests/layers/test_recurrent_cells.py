@@ -295,7 +295,7 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
 
     def make():
         attention = LuongAttention(A, dropout=0.5, score=AdditiveScore(3),
-                                   kernel_initializer="ones", seed=3)
+                                   kernel_initializer=keras.initializers.Constant(0.1), seed=3)
         return decoder(lambda dtype: AttentionCell(keras.layers.LSTMCell(
             U, kernel_initializer="zeros", recurrent_initializer="zeros"), attention))
 

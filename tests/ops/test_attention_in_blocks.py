@@ -127,7 +127,7 @@ def test_compiled_with_xla_and_large_logits(small_blocks):
     found = compiled(lambda *tensors: scaled_dot_product_attention(*tensors, causal="end"))(
         *map(ops.convert_to_tensor, arrays))
     mask = ops.convert_to_numpy(causal_mask(10, 13))
-    np.testing.assert_allclose(found, reference(*arrays, mask), 1e-4, 1e-4)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), reference(*arrays, mask), 1e-4, 1e-4)
 
 
 @pytest.mark.skipif(BACKEND == "torch", reason="no XLA there")
