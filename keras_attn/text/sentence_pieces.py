@@ -219,7 +219,7 @@ def train_sentence_pieces(texts, size, lowercase=False):
                 # Pieces with one would be cut there anyway, and could leave unknown numbers.
                 yield _NUMBER_COMMA.sub(_CUT, plain(text, lowercase))
         except Exception as error:
-            faults.append(error)  # sentencepiece 0.2.1 makes another of it
+            faults.append(error)  # sentencepiece makes another of it
             raise
 
     try:
