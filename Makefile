@@ -22,9 +22,9 @@ model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 help:
 	@echo 'make install       make $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test          the tests, about 12 minutes on 2 cores'
+	@echo 'make test          the tests, about 20 minutes on 2 cores'
 	@echo 'make test-browser  the report and the attention page in headless Chromium, which it installs as root if there is none'
-	@echo 'make test-slow     the long tests: kills, workers, backends, the oldest TensorFlow'
+	@echo 'make test-slow     the long tests: kills, workers, backends, the oldest TensorFlow; hours'
 	@echo 'make lint          the linter'
 	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
 	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'

@@ -18,12 +18,13 @@ if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
 
 
 def minutes(item):
-    """What a test may take; only the slow ones that start a suite say it."""
+    """How long a test may take at most."""
     marker = item.get_closest_marker("slow")
-    return marker.kwargs.get("minutes", 5) if marker else 0
+    return marker.kwargs.get("minutes", 10) if marker else 0
 
 
 def pytest_collection_modifyitems(items):
+    """Puts last what is left out first where time is short."""
     items.sort(key=minutes)
 
 

@@ -13,11 +13,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy", "sentencepiece", "protobuf"]
 
 
-# What depends on Keras alone, and the minutes within which a part of the suite must end.
-LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
-MINUTES = 25
-
-
 def environment(name, requirements):
     """Python of an environment with these requirements, made when they change.
 
@@ -44,7 +39,7 @@ def install(python, *arguments):
     command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments]
     # pip takes what lies on PYTHONPATH for installed.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=kept)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=kept, timeout=600)
     assert done.returncode == 0, f"pip install {arguments}:\n{done.stderr[-3000:]}"
 
 

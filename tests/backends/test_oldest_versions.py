@@ -4,10 +4,11 @@ import re
 import sys
 
 import pytest
-from environments import LIBRARY, MINUTES, PROJECT, ROOT, environment, run
+from environments import PROJECT, ROOT, environment, run
+from suites import LIBRARY, MINUTES
 
 pytestmark = pytest.mark.slow(minutes=MINUTES)
-# Most of what is done at the edges is done by our own code, and takes longest.
+# test_edges.py takes longest and depends on versions least.
 REST = ["--ignore=tests/integration/test_edges.py", *(f"--ignore={part}" for part in LIBRARY)]
 
 

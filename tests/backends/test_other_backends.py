@@ -1,7 +1,8 @@
 """Ops, layers and models on JAX and PyTorch, where TensorFlow is not installed."""
 
 import pytest
-from environments import LIBRARY, MINUTES, PROJECT, ROOT, environment, run
+from environments import PROJECT, ROOT, environment, run
+from suites import LIBRARY, MINUTES
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +20,8 @@ def python():
 # JAX compiles each operation for each shape, which takes ten times as long as all of PyTorch's.
 @pytest.mark.slow(minutes=MINUTES)
 @pytest.mark.parametrize("backend, part", [("torch", LIBRARY), ("jax", LIBRARY[:2]),
-                                           ("jax", LIBRARY[2:])], ids=str)
+                                           ("jax", LIBRARY[2:])],
+                         ids=["torch", "jax-layers", "jax-models"])
 def test_ops_layers_and_models_pass_on(backend, part, python):
     command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *part]
     # One thread each: PyTorch's wait for each other at full speed.

@@ -60,6 +60,7 @@ print(json.dumps(np.asarray(model(batch)["logits"]).tolist()))
     np.testing.assert_array_equal(json.loads(first), json.loads(second))
 
 
+@pytest.mark.slow(minutes=15)
 def test_the_demo_prints_what_its_runs_found(tmp_path):
     demo = [sys.executable, "examples/demo.py", f"--workdir={tmp_path}", "--minutes=0.1",
             "--labels=60", "--seeds=2"]

@@ -34,6 +34,11 @@ def test_values_and_gradients_equal_the_formula(shape):
     np.testing.assert_allclose(gradient, expected, 1e-4, 1e-6)
 
 
+def test_no_label_gives_no_loss():
+    found = sparse_cross_entropy(np.zeros(0, "int32"), np.zeros((0, 7), "float32"))
+    assert tuple(found.shape) == (0,)
+
+
 def test_logits_far_apart_neither_overflow_nor_lose_their_gradient():
     logits = np.array([[1e4, -1e4, 0.0], [88.0, 88.0, -1e30]], "float32")
     labels = np.array([1, 0])
