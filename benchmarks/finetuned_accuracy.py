@@ -1,6 +1,6 @@
 """Accuracy after finetuning: pretrained, from random weights, and a bag of bigrams.
 
-Of BERT, and with --kinds=pretrained --pooling=cls (the last token) of GPT-2 and XLNet.
+Of BERT, and with --kinds=pretrained of GPT-2 and XLNet, where --pooling=cls is the last token.
 
     python -m benchmarks.finetuned_accuracy --pretrained=runs/mini --output=runs/accuracy \
         --sets='SST-2=glue/SST-2/train.tsv,glue/SST-2/dev.tsv;TREC=TREC.train.all,TREC.test.all;MR=rt-polarity.all'
