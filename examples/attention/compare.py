@@ -34,7 +34,8 @@ def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3
         batch_size: Rows of a batch.
         seeds: Models of each kind.
         rate: Learning rate of Adam; it falls to 0 by a cosine.
-        xla: Whether steps are compiled, which the first one waits for; "auto": as Keras decides.
+        xla: Whether XLA compiles the steps, on a CPU too, which the first one waits for; "auto":
+            as Keras decides. Of no effect on PyTorch.
     """
     options = _options(seeds, steps)
     steps = options.steps
@@ -72,8 +73,8 @@ def _compile(model, rows, rate, xla):
     losses = {} if isinstance(rows, dict) else {
         "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         "weighted_metrics": ["accuracy"]}
-    model.compile(optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0), jit_compile=xla,
-                  **losses)
+    model.compile(optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0),
+                  jit_compile="auto" if keras.config.backend() == "torch" else xla, **losses)
 
 
 def _arguments(rows):
@@ -127,7 +128,10 @@ def padded(rows, length):
 
 
 def split(rows, test=1000):
-    """Shuffles rows and takes the last `test` of them apart: (train, test)."""
+    """Shuffles rows and takes the last `test` of them apart: (train, test).
+
+    XLA compiles an evaluation once if `test` is a multiple of 256.
+    """
     order = np.random.default_rng(0).permutation(len(tree.flatten(rows)[0]))
     return tuple(tree.map_structure(lambda x: x[part], rows)  # noqa: B023
                  for part in (order[:-test], order[-test:]))

@@ -15,31 +15,23 @@ from keras_attn.layers import (
     RelativeAttention,
     RelativePositionBias,
     RotaryEmbedding,
-    SinusoidalPositionEncoding,
 )
 
-ADDED = {
-    "none": None,
-    "sinusoidal": SinusoidalPositionEncoding,
-    "learned": lambda: LearnedPositionEmbedding(SHORT),
-}
-INSIDE = {  # with the units after attention
-    "T5's buckets": (lambda: self_attention(4, RelativePositionBias(4)), 256),
-    "ALiBi": (lambda: self_attention(4, AlibiBias(4)), 256),
-    "rotary": (lambda: self_attention(4, RotaryEmbedding()), 256),
-    "Transformer-XL's": (lambda: RelativeAttention(4, 16, "xl"), 224),
-    "Shaw's": (lambda: RelativeAttention(4, 16, "shaw"), 256),
+MODELS = {
+    "no attention": lambda: encoder(None),
+    "no positions": lambda: encoder(self_attention(4), None),
+    "sinusoidal": lambda: encoder(self_attention(4)),
+    "learned": lambda: encoder(self_attention(4), lambda: LearnedPositionEmbedding(SHORT)),
+    "T5's buckets": lambda: encoder(self_attention(4, RelativePositionBias(4)), None),
+    "ALiBi": lambda: encoder(self_attention(4, AlibiBias(4)), None),
+    "rotary": lambda: encoder(self_attention(4, RotaryEmbedding()), None),
+    "Transformer-XL's": lambda: encoder(RelativeAttention(4, 16, "xl"), None, 224),
+    "Shaw's": lambda: encoder(RelativeAttention(4, 16, "shaw"), None),
 }
 
 
 def main():
-    models = {"no attention": lambda seed: encoder(None)}
-    for name, positions in ADDED.items():
-        models[f"positions: {name}"] = lambda seed, positions=positions: encoder(
-            self_attention(4), positions)
-    for name, (make, hidden) in INSIDE.items():
-        models[f"positions: {name}"] = lambda seed, make=make, hidden=hidden: encoder(
-            make(), None, hidden)
+    models = {name: lambda seed, make=make: make() for name, make in MODELS.items()}
     compare(models, *rows(SHORT), steps=200, batch_size=128, seeds=1, rate=5e-3, xla=True)
 
 

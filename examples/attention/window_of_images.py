@@ -46,7 +46,7 @@ def main():
         "no attention": lambda seed: model(),
         "12 along the rows": lambda seed: model(lambda: WindowAttention(2, 16, 12), flat=True),
         "2 x 2": lambda seed: model(lambda: WindowAttention(2, 16, (2, 2))),
-    }, *split(rows(), 500), steps=200, batch_size=32, seeds=1, xla=True)
+    }, *split(rows(), 512), steps=200, batch_size=32, seeds=1, xla=True)
 
 
 if __name__ == "__main__":

@@ -65,9 +65,10 @@ def cross_entropy_and_hits(labels, products, bias, logits):
 
 
 def _largest(logits):
-    if keras.backend.backend() == "torch":  # there Keras makes the first value on the CPU
+    # Keras's max refuses a batch of no label without a first value. It makes it on the CPU with
+    # PyTorch, whose own needs none.
+    if keras.config.backend() == "torch":
         return ops.amax(logits, axis=-1, keepdims=True)
-    # Without a first value Keras refuses a batch of no label.
     return ops.max(logits, axis=-1, keepdims=True, initial=MASKED)
 
 
