@@ -17,14 +17,16 @@ transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo test test-browser test-slow lint bench-env clean
+.PHONY: help install demo test test-browser test-slow test-backends test-oldest lint bench-env clean
 
 help:
 	@echo 'make install       make $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
 	@echo 'make test          the tests, about 20 minutes on 2 cores'
 	@echo 'make test-browser  the report and the attention page in headless Chromium, which it installs as root if there is none'
-	@echo 'make test-slow     the long tests: kills, workers, backends, the oldest TensorFlow; hours'
+	@echo 'make test-slow     the long tests: kills, workers, examples; an hour'
+	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
+	@echo 'make test-oldest   the tests on the oldest TensorFlow and Keras; half an hour'
 	@echo 'make lint          the linter'
 	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
 	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
@@ -44,7 +46,13 @@ test-browser: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m browser tests/browser
 
 test-slow: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m slow -vv --durations=0
+	$(VENV)/bin/python -m pytest -m slow -vv -n 2 --dist loadfile --durations=0 --ignore=tests/backends
+
+test-backends: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_other_backends.py
+
+test-oldest: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_oldest_versions.py
 
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .

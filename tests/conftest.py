@@ -23,11 +23,6 @@ def minutes(item):
     return marker.kwargs.get("minutes", 10) if marker else 0
 
 
-def pytest_collection_modifyitems(items):
-    """Puts last what is left out first where time is short."""
-    items.sort(key=minutes)
-
-
 def pytest_runtest_setup(item):
     """With TESTS_END, seconds since 1970, names what might not end until then."""
     if time.time() + 60 * minutes(item) > float(os.environ.get("TESTS_END", "inf")):
