@@ -24,7 +24,7 @@ help:
 	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
 	@echo 'make test          the tests, about 20 minutes on 2 cores'
 	@echo 'make test-browser  the report and the attention page in headless Chromium, which it installs as root if there is none'
-	@echo 'make test-slow     the long tests: kills, workers, examples; an hour'
+	@echo 'make test-slow     the long tests: kills, workers, examples; two hours'
 	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
 	@echo 'make test-oldest   the tests on the oldest TensorFlow and Keras; half an hour'
 	@echo 'make lint          the linter'
@@ -46,7 +46,7 @@ test-browser: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m browser tests/browser
 
 test-slow: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m slow -vv -n 2 --dist loadfile --durations=0 --ignore=tests/backends
+	$(VENV)/bin/python -m pytest -m slow -vv --durations=0 --ignore=tests/backends
 
 test-backends: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -m slow -vv tests/backends/test_other_backends.py
