@@ -1,6 +1,13 @@
 """The parts of the suite that other environments run."""
 
+from environments import ROOT, run
+
 # What depends on Keras alone.
 LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
 # One part may take so long, besides installing, on a slow machine.
 MINUTES = 40
+
+
+def run_part(python, part, **variables):
+    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *part]
+    print(run(command, ROOT, timeout=60 * MINUTES, **variables))

@@ -4,8 +4,8 @@ import re
 import sys
 
 import pytest
-from environments import PROJECT, ROOT, environment, run
-from suites import LIBRARY, MINUTES
+from environments import PROJECT, environment
+from suites import LIBRARY, MINUTES, run_part
 
 pytestmark = pytest.mark.slow(minutes=MINUTES)
 # test_edges.py takes longest and depends on versions least.
@@ -29,5 +29,4 @@ def python():
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="no wheels of TensorFlow 2.19 for it")
 @pytest.mark.parametrize("part", [REST, LIBRARY], ids=["rest", "library"])
 def test_the_suite_passes_on_the_lower_bounds(part, python):
-    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *part]
-    print(run(command, ROOT, timeout=60 * MINUTES))
+    run_part(python, part)

@@ -2,7 +2,7 @@
 
 import pytest
 from environments import PROJECT, ROOT, environment, run
-from suites import LIBRARY, MINUTES
+from suites import LIBRARY, MINUTES, run_part
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +23,8 @@ def python():
                                            ("jax", LIBRARY[2:])],
                          ids=["torch", "jax-layers", "jax-models"])
 def test_ops_layers_and_models_pass_on(backend, part, python):
-    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *part]
     # One thread each: PyTorch's wait for each other at full speed.
-    print(run(command, ROOT, timeout=60 * MINUTES, KERAS_BACKEND=backend, OMP_NUM_THREADS="1"))
+    run_part(python, part, KERAS_BACKEND=backend, OMP_NUM_THREADS="1")
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
