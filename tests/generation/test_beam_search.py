@@ -144,9 +144,11 @@ def test_one_beam_is_greedy():
         model = Markov(seed)
         one = _search(model, 1, length=9)
         greedy = sample(model.step, model.cache(1), np.full(1, BEGIN), 9, END, temperature=0)
-        for name in ("token_ids", "lengths", "log_probabilities"):
-            np.testing.assert_allclose(one[name][:, 0], ops.convert_to_numpy(greedy[name]),
-                                       rtol=1e-5, err_msg=name)
+        greedy = {name: ops.convert_to_numpy(value) for name, value in greedy.items()}
+        np.testing.assert_array_equal(one["token_ids"][:, 0], greedy["token_ids"])
+        np.testing.assert_array_equal(one["lengths"][:, 0], greedy["lengths"])
+        np.testing.assert_allclose(one["log_probabilities"][:, 0], greedy["log_probabilities"],
+                                   rtol=1e-5)
 
 
 def test_rows_do_not_depend_on_each_other():

@@ -188,9 +188,9 @@ def test_the_score_of_a_translation_is_the_models_own_and_its_batch_changes_none
         step, cache = _step(model, one, 8, 4)
         alone = beam_search(step, cache, begin[:1], 4, 8, END, length_penalty=0.0,
                             reorder=model.reorder_cache)
-        for name in ("token_ids", "scores"):
-            np.testing.assert_allclose(ops.convert_to_numpy(alone[name])[0], found[name][row],
-                                       rtol=1e-4)
+        alone = {name: ops.convert_to_numpy(value)[0] for name, value in alone.items()}
+        np.testing.assert_array_equal(alone["token_ids"], found["token_ids"][row])
+        np.testing.assert_allclose(alone["scores"], found["scores"][row], rtol=1e-4)
     attention = found["attention"][1, 0]
     assert not attention[:, 4:].any(), "padding is not attended to"
     np.testing.assert_allclose(attention[:found["lengths"][1, 0]].sum(-1), 1.0, rtol=1e-5)
