@@ -5,7 +5,7 @@ from keras import ops
 from keras_attn.ops.masks import as_mask, combine_masks
 
 
-def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-12):
+def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-6):
     """`A_ij = 1 / (1 + |x_i - y_j|)`, the distance Euclidean, in float32.
 
     It holds `B T S D` numbers at a time: distances from dot products lose, between steps that are
@@ -16,7 +16,8 @@ def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-12
         second: y, `(B, S, D)`.
         first_mask: Boolean or integer `(B, T)`, True at steps that count.
         second_mask: Boolean or integer `(B, S)`.
-        epsilon: Added to the squared distance, so that equal steps have a gradient, 0.
+        epsilon: Of the gradient alone, where it is added to the squared distance: that of steps
+            equal but for rounding is near 0, not of full size in any direction.
 
     Returns:
         float32 `(B, T, S)`; 0 where either step is masked.
@@ -38,8 +39,9 @@ def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-12
     """
     first, second = ops.cast(first, "float32"), ops.cast(second, "float32")
     # (B, T, 1, D) - (B, 1, S, D) -> (B, T, S, D) -> (B, T, S)
-    squares = ops.square(first[:, :, None] - second[:, None])
-    matches = 1.0 / (1.0 + ops.sqrt(ops.sum(squares, axis=-1) + epsilon))
+    squares = ops.sum(ops.square(first[:, :, None] - second[:, None]), axis=-1)
+    smooth = ops.sqrt(squares + epsilon)
+    matches = 1.0 / (1.0 + (smooth + ops.stop_gradient(ops.sqrt(squares) - smooth)))
     mask = combine_masks(
         None if first_mask is None else as_mask(first_mask, "first_mask")[:, :, None],
         None if second_mask is None else as_mask(second_mask, "second_mask")[:, None])

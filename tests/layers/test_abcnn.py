@@ -38,9 +38,26 @@ def test_matches_agree_with_a_loop(masks):
 
 def test_equal_steps_match_wholly_with_a_gradient_of_zero():
     x = np.ones((1, 2, 3), "float32")
-    np.testing.assert_allclose(ops.convert_to_numpy(match_matrix(x, x)), 1, 1e-5)
+    np.testing.assert_array_equal(ops.convert_to_numpy(match_matrix(x, x)), 1)
     for gradient in gradients(lambda t: ops.sum(match_matrix(*t)), [x, x.copy()]):
         np.testing.assert_array_equal(gradient, 0)
+
+
+def test_steps_equal_but_for_rounding_have_almost_no_gradient():
+    x = np.ones((1, 1, 3), "float32")
+    y = np.nextafter(x, np.float32(2))
+    assert ops.convert_to_numpy(match_matrix(x, y)) > 1 - 1e-6
+    for gradient in gradients(lambda t: ops.sum(match_matrix(*t)), [x, y]):
+        assert 0 < np.abs(gradient).max() < 1e-3
+
+
+def test_gradients_of_other_steps_are_those_of_the_formula():
+    x, y = normal(1, 1, 3), normal(1, 1, 3, seed=1)
+    distance = np.sqrt(((x - y) ** 2).sum())
+    expected = (y - x) / (distance * (1 + distance) ** 2)
+    first, second = gradients(lambda t: ops.sum(match_matrix(*t)), [x, y])
+    np.testing.assert_allclose(first, expected, 1e-5)
+    np.testing.assert_allclose(second, -expected, 1e-5)
 
 
 def attention_maps(weights, first, second, first_mask=None, second_mask=None, index=0):
