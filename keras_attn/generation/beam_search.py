@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
-from keras_attn.generation.loop import decode_while
+from keras_attn.generation.loop import decode_while, in_few_passes
 
 
 def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
@@ -166,8 +166,12 @@ class _Search:
         logits = ops.cast(logits, "float32")
         # K of 2 K do not end here: only one continuation of each hypothesis does.
         size = min(2 * beams, logits.shape[-1])
-        values, tokens = likeliest(constrain(logits, flat, index, **self.limited), size)
-        values = values - ops.logsumexp(logits, axis=-1, keepdims=True)
+
+        def continuations(logits, flat, index):
+            values, tokens = likeliest(constrain(logits, flat, index, **self.limited), size)
+            return values - ops.logsumexp(logits, axis=-1, keepdims=True), tokens
+
+        values, tokens = in_few_passes(continuations, logits, flat, index)
         totals = ops.reshape(values, (self.rows, beams, size))
         totals = ops.reshape(totals + alive["log_probabilities"][..., None],
                              (self.rows, beams * size))

@@ -5,11 +5,22 @@ import contextlib
 import keras
 from keras import ops
 
+from keras_attn.ops import kernels
+
+_KERNELS = kernels.of_backend("tensorflow")
+
 
 def decode_while(goes_on, body, state):
     """`keras.ops.while_loop`, without the record that PyTorch keeps for gradients."""
     with _no_record():
         return ops.while_loop(goes_on, body, state)
+
+
+def in_few_passes(function, logits, *others):
+    """`function(logits, *others)`; single operations of TensorFlow each write the vocabulary."""
+    if _KERNELS is None:
+        return function(logits, *others)
+    return _KERNELS.graphs.in_few_passes(function, logits, *others)
 
 
 def _no_record():

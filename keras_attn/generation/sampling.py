@@ -5,9 +5,11 @@ from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
-from keras_attn.generation.loop import decode_while
+from keras_attn.generation.loop import decode_while, in_few_passes
 
 COLDEST = 1e-6  # temperatures below it are none
+_BLOCK = 128  # tokens
+_ONE = 0x3F800000  # the bits of 1.0
 
 
 def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
@@ -26,7 +28,8 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         temperature: Logits are divided by it; 0, or less than 1e-6: the likeliest token always
             (greedy).
         top_k: Only so many of the likeliest tokens may come; None: all.
-        top_p: Only the likeliest tokens that together have this probability; None: all.
+        top_p: Only the likeliest tokens that together have this probability, and any as likely as
+            the last of them; None: all.
         seed: Of what is drawn, an integer, also a tensor; a row does not depend on how many there
             are. Alike on every backend.
         numbers: Integers `(B,)`, of the rows, by which each draws; None: 0 to B - 1.
@@ -78,10 +81,8 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         return ops.logical_and(state["index"] < max_length,
                                ops.logical_not(ops.all(state["done"])))
 
-    def body(state):
-        index, ids = state["index"], state["ids"]
-        logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
-        logits = ops.cast(logits, "float32")
+    def choose(logits, ids, index):
+        """The token of each row, whether any may follow, and what it adds to the logarithm."""
         limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix, prompt=prompt)
         if temperature >= COLDEST:
@@ -92,9 +93,16 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
         else:
             best, likely = likeliest(limited, 1)
             chosen = likely[:, 0]
-        over = ops.logical_or(state["done"], best[:, 0] <= IMPOSSIBLE / 2)
         added = (ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
                  - ops.logsumexp(logits, axis=-1))
+        return chosen, best[:, 0] > IMPOSSIBLE / 2, added
+
+    def body(state):
+        index, ids = state["index"], state["ids"]
+        logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
+        chosen, possible, added = in_few_passes(
+            choose, ops.cast(logits, "float32"), ids, index)
+        over = ops.logical_or(state["done"], ops.logical_not(possible))
         ended = ops.logical_and(chosen == end_id, ops.logical_not(over))
         result = {
             "index": index + 1,
@@ -158,23 +166,56 @@ def _signed(bits):
 
 
 def _draw(logits, noise, top_k, top_p):
-    """A token of each row: the first whose probability, and those before it, exceed the noise."""
-    size, order = logits.shape[-1], None
-    if top_k or top_p:
-        logits, order = ops.top_k(logits, min(top_k or size, size))
-    shares = ops.softmax(logits, axis=-1)
-    shares = ops.where(logits <= IMPOSSIBLE / 1e6, 0.0, shares)
+    """A token of each row: the first whose probability, and those before it, exceed the noise.
+
+    Args:
+        logits: `(B, V)`, the largest of a row 0.
+        noise: `(B,)` in [0, 1).
+        top_k, top_p: See `sample`.
+    """
+    order = None
+    if top_k and top_k < logits.shape[-1]:
+        logits, order = likeliest(logits, top_k)
+    shares = ops.where(logits <= IMPOSSIBLE / 1e6, 0.0, ops.exp(logits))
+    if top_p and top_p < 1:
+        shares = _nucleus(shares, top_p)
+    # In blocks: sums along the whole vocabulary take long.
+    size = shares.shape[-1]
+    blocks = ops.reshape(ops.pad(shares, ((0, 0), (0, -size % _BLOCK))),
+                         (-1, -(-size // _BLOCK), _BLOCK))
+    sums = ops.sum(blocks, axis=-1)
+    block, rest = _first_beyond(sums, noise * ops.sum(sums, axis=-1))
+    chosen = ops.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]
+    places = block * _BLOCK + _first_beyond(chosen, rest)[0]
+    return places if order is None else ops.take_along_axis(order, places[:, None], axis=1)[:, 0]
+
+
+def _nucleus(shares, top_p):
+    """Shares in [0, 1], with 0 for those where the larger ones have `top_p` of the whole together.
+
+    Nothing is sorted: the least that stays is sought by halving the range of its bits, which are
+    in the order of the numbers.
+    """
+    bits, enough = ops.view(shares, "int32"), top_p * ops.sum(shares, axis=-1)
+    zeros = ops.zeros_like(bits[:, 0])
+
+    def halve(_, bounds):
+        low, high = bounds  # shares above `high` are not enough
+        middle = low + (high - low) // 2
+        few = ops.sum(ops.where(bits > middle[:, None], shares, 0.0), axis=-1) < enough
+        return ops.where(few, low, middle + 1), ops.where(few, middle, high)
+
+    least, _ = ops.fori_loop(0, 30, halve, (zeros, zeros + _ONE))  # the range has 30 bits
+    return ops.where(bits >= least[:, None], shares, 0.0)
+
+
+def _first_beyond(shares, bound):
+    """The first place up to which shares `(B, X)` sum to more than a bound `(B,)`, and what is
+    left of the bound there. By rounding none may: then the last that is not 0.
+    """
     sums = ops.cumsum(shares, axis=-1)
-    if top_p:
-        # What the tokens before it have must be less; the first always stays.
-        shares = ops.where(sums - shares < top_p, shares, 0.0)
-        sums = ops.cumsum(shares, axis=-1)
-    places = ops.sum(ops.cast(sums <= noise[:, None] * sums[:, -1:], "int32"), axis=-1)
-    # By rounding the last sum may not exceed the noise: then the last token that may come.
-    numbers = ops.arange(ops.shape(shares)[1], dtype="int32")
-    places = ops.minimum(places, ops.max(ops.where(shares > 0, numbers, 0), axis=1))
-    if order is None:
-        return places
-    return ops.cast(ops.take_along_axis(order, places[:, None], axis=1)[:, 0], "int32")
-
-
+    numbers = ops.arange(shares.shape[-1], dtype="int32")
+    places = ops.sum(ops.cast(sums <= bound[:, None], "int32"), axis=-1)
+    places = ops.minimum(places, ops.max(ops.where(shares > 0, numbers, 0), axis=-1))
+    before = ops.where(numbers < places[:, None], shares, 0.0)
+    return places, bound - ops.sum(before, axis=-1)

@@ -135,6 +135,46 @@ def test_the_largest_noise_takes_the_last_token_that_may_come():
     assert token == 3
 
 
+def _logits(size, rows=64, spread=3.0):
+    logits = np.random.default_rng(size).normal(0, spread, (rows, size)).astype("float32")
+    logits[:, size // 3] = -1e30
+    return logits - logits.max(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("compile", [False, True])
+@pytest.mark.parametrize("top_k, top_p", [
+    (None, None), (None, 0.3), (None, 0.9), (None, 0.999), (None, 1.0), (40, None), (40, 0.8)])
+@pytest.mark.parametrize("size", [7, 128, 1000, 5003])
+def test_tokens_are_those_of_numpys_sums_of_what_may_come(size, top_k, top_p, compile):
+    logits = _logits(size)
+    noise = np.linspace(0, 0.999, len(logits)).astype("float32")
+    draw = compiled(lambda *x: _draw(*x, top_k, top_p)) if compile else (
+        lambda *x: _draw(*x, top_k, top_p))
+    found = ops.convert_to_numpy(draw(*map(ops.convert_to_tensor, (logits, noise))))
+    for row, bound, token in zip(logits.astype("float64"), noise, found, strict=True):
+        order = np.argsort(-row)
+        shares = np.exp(row[order[:top_k]])
+        shares /= shares.sum()
+        shares[np.cumsum(shares) - shares >= (top_p or 1)] = 0
+        if not top_k or top_k >= size:  # in the order of the vocabulary
+            order, shares = np.arange(size), shares[np.argsort(order)]
+        shares /= shares.sum()
+        ends = np.cumsum(shares)
+        place = list(order[:top_k]).index(token)
+        # By rounding a neighbour may come in its place.
+        assert ends[place] > bound - 1e-5 and ends[place] - shares[place] < bound + 1e-5
+        assert shares[place] > 0
+
+
+def test_tokens_as_likely_as_the_last_that_stays_stay_too():
+    logits = np.log(np.float32([[0.2, 0.2, 0.4, 0.2]]) / 0.4)
+    noise = np.linspace(0, 0.999, 100).astype("float32")
+    found = ops.convert_to_numpy(_draw(
+        ops.convert_to_tensor(np.repeat(logits, 100, axis=0)), ops.convert_to_tensor(noise),
+        None, 0.5))
+    np.testing.assert_array_equal(np.bincount(found), [20, 20, 40, 20])
+
+
 def test_a_row_ends_where_no_token_may_follow():
     for temperature in (0, 1.0):
         found = _sample(Markov(1), 3, 8, temperature=temperature, no_repeat=1, min_length=6)
