@@ -18,6 +18,7 @@ from keras_attn.generation.sampling import COLDEST
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.ops.kernels.tensorflow_graphs import traced
+from keras_attn.ops.products import FEW
 
 ADDED = 64  # tokens at most, where nothing is said
 CHUNK = 256  # prompts worked through before what was found is written
@@ -232,7 +233,8 @@ class Generator:
         ids, real = (tf.repeat(value, each, axis=0) for value in (ids, real))
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
         cache = self.model.make_cache(tf.shape(ids)[0], width + max_tokens)
-        kernel = self.model.backbone.logits_kernel()
+        # A few rows are multiplied fast without it.
+        kernel = None if ids.shape[0] <= FEW else self.model.backbone.logits_kernel()
         if width > 1:  # all but the last token, which the first step takes
             _, cache = self.model.decode(ids[:, :-1], 0, cache, real, places[:, :width - 1])
 

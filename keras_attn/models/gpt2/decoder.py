@@ -10,7 +10,7 @@ from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
-from keras_attn.ops.products import by_rows, linear
+from keras_attn.ops.products import by_rows, linear, linear_transposed
 
 # Layers, width, heads: "tiny" and "mini" are BERT's, the others those of the paper.
 GPT2_SIZES = {
@@ -246,6 +246,8 @@ class GPT2(keras.Model):
             hidden: The vectors.
             kernel: Of `logits_kernel`, where it is at hand.
         """
+        if kernel is None and len(hidden.shape) == 2:
+            return linear_transposed(hidden, ops.cast(self.token_embedding, self.compute_dtype))
         return linear(hidden, self.logits_kernel() if kernel is None else kernel)
 
     def _embed(self, token_ids, position_ids):

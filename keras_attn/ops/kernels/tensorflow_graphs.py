@@ -92,6 +92,19 @@ def worth_compiling(x):
             and x.shape.is_fully_defined() and x.shape.num_elements() >= WORTH_COMPILING)
 
 
+def in_few_passes(function, x, *others):
+    """`function(x, *others)`, compiled where that pays; the function may have several results.
+
+    Args:
+        function: Of tensors; its gradient is not made faster.
+        x: Tensor, the largest.
+        *others: Tensors.
+    """
+    if worth_compiling(x):
+        function = tf.function(function, jit_compile=True, autograph=False)
+    return function(x, *others)
+
+
 def compiled(function, plain=None):
     """The function of tensors, in few passes over memory where that pays; its gradient likewise.
 
