@@ -226,27 +226,36 @@ class Generator:
         Returns:
             Dictionary, as these return.
         """
-        each, end = beams or 1, self.tokenizer.end_id
-        begin, width = ids[:, -1], ids.shape[1]
+        end, (rows, width) = self.tokenizer.end_id, ids.shape
         # The mark stands for padding, and for a prompt without tokens; no text holds it.
         options["prompt"] = tf.where(ids == end, -1, ids)
-        ids, real = (tf.repeat(value, each, axis=0) for value in (ids, real))
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
-        cache = self.model.make_cache(tf.shape(ids)[0], width + max_tokens)
         # A few rows are multiplied fast without it.
-        kernel = None if ids.shape[0] <= FEW else self.model.backbone.logits_kernel()
-        if width > 1:  # all but the last token, which the first step takes
-            _, cache = self.model.decode(ids[:, :-1], 0, cache, real, places[:, :width - 1])
+        kernel = (None if rows * (beams or 1) <= FEW else self.model.backbone.logits_kernel())
+        before = width - 1  # the first step takes the last token
+        tail = max_tokens * (beams or 1)
+        cache = self.model.make_cache(rows, before + tail)
+        mask = tf.concat([real[:, :before], tf.ones((rows, tail), tf.int32)], axis=1)
+        if before:
+            _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :before])
+
+        def place(index):
+            return tf.gather(places, before + index, axis=1)
 
         def step(token_ids, index, cache):
-            place = tf.gather(places, width - 1 + index, axis=1)[:, None]
-            return self.model.decode(
-                token_ids[:, None], width - 1 + index, cache, real, place, kernel)
+            return self.model.decode(token_ids[:, None], before + index, cache, mask,
+                                     place(index)[:, None], kernel)
+
+        def step_beams(token_ids, index, cache):
+            return self.model.decode_beams(token_ids, index, cache, mask[:, :before],
+                                           place(index), kernel)
 
         if beams:
-            return beam_search(step, cache, begin, beams, max_tokens, end, pad_id=end, **options)
-        return sample(step, cache, begin, max_tokens, end, pad_id=end, seed=seed, numbers=numbers,
-                      **options)
+            return beam_search(
+                step_beams, self.model.share_cache(cache, beams, max_tokens), ids[:, -1], beams,
+                max_tokens, end, pad_id=end, reorder=self.model.reorder_cache, **options)
+        return sample(step, cache, ids[:, -1], max_tokens, end, pad_id=end, seed=seed,
+                      numbers=numbers, **options)
 
 
 _USUAL = {name: one.default for name, one in inspect.signature(

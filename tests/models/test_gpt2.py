@@ -123,6 +123,41 @@ def test_greedy_and_beam_search_go_on_as_hugging_face(golden, batch, model):
     np.testing.assert_array_equal(array(found["token_ids"])[0], golden["beams"])
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_hypotheses_with_one_cache_are_those_with_a_cache_each(batch, beams):
+    model, ids, real = make_model(), batch["token_ids"][:, :6], np.ones((3, 5), "int32")
+    real[0, :4], real[1, :1] = 0, 0  # padding before the prompts
+    places = ops.convert_to_tensor(np.maximum(real.cumsum(axis=1) - 1, 0).astype("int32"))
+    last = ops.convert_to_tensor(real.sum(axis=1).astype("int32"))
+
+    def prompt(length):
+        mask = np.concatenate([real, np.ones((3, length), "int32")], axis=1)
+        cache = model.make_cache(3, 5 + length)
+        _, cache = model.decode(ops.convert_to_tensor(ids[:, :5]), 0, cache,
+                                ops.convert_to_tensor(mask), places)
+        return cache, mask
+
+    def each():
+        cache, mask = prompt(8)
+        cache = keras.tree.map_structure(lambda x: ops.repeat(x, beams, axis=0), cache)
+        mask = ops.convert_to_tensor(np.repeat(mask, beams, axis=0))
+        return cache, None, lambda ids, index, cache: model.decode(
+            ids[:, None], 5 + index, cache, mask, ops.repeat(last + index, beams)[:, None])
+
+    def shared():
+        cache = model.share_cache(prompt(8 * beams)[0], beams, 8)
+        return cache, model.reorder_cache, lambda ids, index, cache: model.decode_beams(
+            ids, index, cache, ops.convert_to_tensor(real), last + index)
+
+    found = []
+    for cache, reorder, step in (each(), shared()):
+        found.append(beam_search(step, cache, ops.convert_to_tensor(ids[:, 5]), beams, 8, END,
+                                 reorder=reorder))
+    assert len({tuple(row) for row in array(found[0]["token_ids"]).reshape(-1, 8)}) > beams
+    for name, value in found[0].items():
+        np.testing.assert_allclose(array(found[1][name]), array(value), 1e-5, 1e-5, err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_decoding_step_by_step_gives_the_logits_of_one_pass(batch, dtype):
     model = make_model(dtype=dtype)

@@ -212,7 +212,8 @@ class GPT2(keras.Model):
         return [layer.attention.make_cache(batch_size, length) for layer in self.decoder_layers]
 
     @needs_weights
-    def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None):
+    def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None,
+               attention_mask=None):
         """Vectors of tokens, from them and those in the cache.
 
         Args:
@@ -222,6 +223,8 @@ class GPT2(keras.Model):
             padding_mask: Integers `(B, length)`, 0 where the cache holds padding, and 1 for what
                 is to come; None: there is none.
             position_ids: Integers `(B, T)`; their places if None.
+            attention_mask: Boolean `(B, T, length)`, True where a token may attend to what the
+                cache holds, or one of those before it; None: to all of these.
 
         Returns:
             `(vectors (B, T, D), cache)`.
@@ -230,7 +233,8 @@ class GPT2(keras.Model):
             position_ids = index + ops.arange(ops.shape(token_ids)[1], dtype="int32")
         x, new = self._embed(token_ids, position_ids), []
         for layer, own in zip(self.decoder_layers, cache, strict=True):
-            x, own = layer(x, padding_mask=padding_mask, cache=own, cache_index=index)
+            x, own = layer(x, padding_mask=padding_mask, attention_mask=attention_mask, cache=own,
+                           cache_index=index)
             new.append(own)
         return by_rows(self.norm, x), new
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.models.building import needs_weights
+from keras_attn.models.shared_cache import make_writers, take_writers, write_step
 from keras_attn.models.task import Task
 from keras_attn.ops.cross_entropy import cross_entropy_and_hits
 
@@ -80,6 +81,63 @@ class GPT2LanguageModel(Task, keras.Model):
         hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
         products = self.backbone.token_products(hidden[:, -1], logits_kernel)
         return ops.cast(products, "float32"), cache
+
+    def share_cache(self, cache, beams, length):
+        """The cache of a prompt as that of K hypotheses that all go on from it.
+
+        Args:
+            cache: Of `decode`; it has K `length` positions after those of the prompt.
+            beams: K.
+            length: Tokens of a hypothesis at most.
+
+        Returns:
+            What `decode_beams` takes; `reorder_cache` is for `beam_search`.
+        """
+        batch = ops.shape(cache[0][0])[0]
+        return {"layers": cache, "writers": make_writers(batch, beams, length)}
+
+    def reorder_cache(self, cache, hypotheses):
+        """Cache of hypotheses that go on from others of the same prompt; for `beam_search`.
+
+        Args:
+            cache: Of `share_cache` or `decode_beams`.
+            hypotheses: Integers `(B K,)`, the one that each goes on from.
+        """
+        return {**cache, "writers": take_writers(cache["writers"], hypotheses)}
+
+    @needs_weights
+    def decode_beams(self, token_ids, index, cache, padding_mask=None, position_ids=None,
+                     logits_kernel=None):
+        """As `decode`, of one token of each hypothesis.
+
+        Args:
+            token_ids: Integers `(B K,)`.
+            index: Integer scalar, the step.
+            cache: Of `share_cache`, or of the call before.
+            padding_mask: Integers `(B, P)`, 0 for padding of the prompt; None: there is none.
+            position_ids: Integers `(B,)`; `P + index` if None.
+            logits_kernel: See `decode`.
+
+        Returns:
+            (logits `(B K, V)`, cache).
+        """
+        writers, visible = write_step(cache["writers"], index)
+        batch, beams, length = ops.shape(writers)
+        prompt = cache["layers"][0][0].shape[2] - beams * length
+        if padding_mask is not None:
+            padding_mask = ops.concatenate(
+                [padding_mask, ops.ones((batch, beams * length), padding_mask.dtype)], axis=1)
+        if visible is not None:
+            visible = ops.concatenate(
+                [ops.ones((batch, beams, prompt), "bool"), visible], axis=2)
+        places = ops.zeros((batch,), "int32") + prompt + index if position_ids is None else (
+            position_ids)
+        hidden, layers = self.backbone.decode(
+            ops.reshape(token_ids, (batch, beams)), prompt + index * beams, cache["layers"],
+            padding_mask, ops.repeat(places[:, None], beams, axis=1), visible)
+        hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
+        products = self.backbone.token_products(hidden, logits_kernel)
+        return ops.cast(products, "float32"), {"layers": layers, "writers": writers}
 
     def _labels(self, batch):
         if "label" in batch:

@@ -12,6 +12,7 @@ from keras_attn.layers import (
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
+from keras_attn.models.shared_cache import make_writers, take_writers, write_step
 from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, linear
@@ -256,11 +257,9 @@ class Transformer(TokenLoss, keras.Model):
         """
         encoded = self.encode(inputs)
         batch = ops.shape(encoded)[0]
-        # The targets of a source share one cache, their tokens of a position side by side. At each
-        # position a target attends to what one of them wrote: to change places takes a new table.
         cache = {"layers": [layer.make_cache(batch, length * rows)
                             for layer in self.decoder_layers],
-                 "writers": ops.zeros((batch, rows, length), "int32")}
+                 "writers": make_writers(batch, rows, length)}
         memory = {"layers": [layer.project_memory(encoded) for layer in self.decoder_layers],
                   "logits_kernel": self._logits_kernel()}
         return cache, memory
@@ -272,9 +271,7 @@ class Transformer(TokenLoss, keras.Model):
             cache: Of `start_decoding` or `decode`.
             targets: Integers `(B R,)`, the one that each goes on from.
         """
-        _, rows, length = cache["writers"].shape
-        writers = ops.take(ops.reshape(cache["writers"], (-1, length)), targets, axis=0)
-        return {**cache, "writers": ops.reshape(writers, (-1, rows, length))}
+        return {**cache, "writers": take_writers(cache["writers"], targets)}
 
     def decode(self, target_ids, index, cache, memory, padding_mask=None,
                return_attention_scores=False):
@@ -298,7 +295,7 @@ class Transformer(TokenLoss, keras.Model):
         x = self._embed(1, target_ids, False, index + ops.arange(shape[1], dtype="int32"))
         # Targets of a source are one row: positions that do not see each other.
         x = ops.reshape(x, (-1, rows * shape[1], self.hidden_dim))
-        writers, visible = self._own(cache["writers"], index)
+        writers, visible = write_step(cache["writers"], index)
         new, scores = [], []
         for layer, own, source in zip(
                 self.decoder_layers, cache["layers"], memory["layers"], strict=True):
@@ -314,16 +311,6 @@ class Transformer(TokenLoss, keras.Model):
         if not return_attention_scores:
             return result
         return *result, ops.reshape(sum(scores) / len(scores), (*shape, -1))
-
-    def _own(self, writers, index):
-        """Who wrote what targets attend to, with each itself at `index`, and that as a mask."""
-        batch, rows, length = ops.shape(writers)
-        if rows == 1:
-            return writers, None
-        numbers = ops.arange(rows, dtype="int32")
-        own = ops.broadcast_to(numbers[None, :, None], (batch, rows, 1))
-        writers = ops.slice_update(writers, (0, 0, index), own)
-        return writers, ops.reshape(writers[..., None] == numbers, (batch, rows, length * rows))
 
     def _embed(self, side, token_ids, training, position_ids=None):
         table = (self.token_embedding, self.target_embedding)[side]
