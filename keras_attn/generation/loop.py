@@ -17,7 +17,10 @@ def decode_while(goes_on, body, state):
 
 
 def in_few_passes(function, logits, *others):
-    """`function(logits, *others)`; single operations of TensorFlow each write the vocabulary."""
+    """`function(logits, *others)`, on TensorFlow compiled where that pays.
+
+    Each of its operations alone would read and write the whole vocabulary.
+    """
     if _KERNELS is None:
         return function(logits, *others)
     return _KERNELS.graphs.in_few_passes(function, logits, *others)

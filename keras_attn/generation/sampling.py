@@ -29,7 +29,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
             (greedy).
         top_k: Only so many of the likeliest tokens may come; None: all.
         top_p: Only the likeliest tokens that together have this probability, and any as likely as
-            the last of them; None: all.
+            the last of them, of which logits in half precision may have some; None: all.
         seed: Of what is drawn, an integer, also a tensor; a row does not depend on how many there
             are. Alike on every backend.
         numbers: Integers `(B,)`, of the rows, by which each draws; None: 0 to B - 1.
@@ -82,7 +82,7 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
                                ops.logical_not(ops.all(state["done"])))
 
     def choose(logits, ids, index):
-        """The token of each row, whether any may follow, and what it adds to the logarithm."""
+        """The token of each row, whether any may follow, and its log probability."""
         limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix, prompt=prompt)
         if temperature >= COLDEST:
@@ -166,26 +166,26 @@ def _signed(bits):
 
 
 def _draw(logits, noise, top_k, top_p):
-    """A token of each row: the first whose probability, and those before it, exceed the noise.
+    """A token of each row: the first whose share, with those of the tokens before it, exceeds the
+    noise.
 
     Args:
-        logits: `(B, V)`, the largest of a row 0.
+        logits: `(B, V)`, the largest of a row 0, or all impossible.
         noise: `(B,)` in [0, 1).
         top_k, top_p: See `sample`.
     """
     order = None
     if top_k and top_k < logits.shape[-1]:
         logits, order = likeliest(logits, top_k)
-    shares = ops.where(logits <= IMPOSSIBLE / 1e6, 0.0, ops.exp(logits))
+    # In blocks: sums along the whole vocabulary take long.
+    size = logits.shape[-1]
+    shares = ops.reshape(ops.pad(ops.exp(logits), ((0, 0), (0, -size % _BLOCK))),
+                         (-1, -(-size // _BLOCK), _BLOCK))
     if top_p and top_p < 1:
         shares = _nucleus(shares, top_p)
-    # In blocks: sums along the whole vocabulary take long.
-    size = shares.shape[-1]
-    blocks = ops.reshape(ops.pad(shares, ((0, 0), (0, -size % _BLOCK))),
-                         (-1, -(-size // _BLOCK), _BLOCK))
-    sums = ops.sum(blocks, axis=-1)
+    sums = ops.sum(shares, axis=-1)
     block, rest = _first_beyond(sums, noise * ops.sum(sums, axis=-1))
-    chosen = ops.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]
+    chosen = ops.take_along_axis(shares, block[:, None, None], axis=1)[:, 0]
     places = block * _BLOCK + _first_beyond(chosen, rest)[0]
     return places if order is None else ops.take_along_axis(order, places[:, None], axis=1)[:, 0]
 
@@ -195,27 +195,42 @@ def _nucleus(shares, top_p):
 
     Nothing is sorted: the least that stays is sought by halving the range of its bits, which are
     in the order of the numbers.
+
+    Args:
+        shares: `(B, X, Y)`.
+        top_p: In (0, 1).
     """
-    bits, enough = ops.view(shares, "int32"), top_p * ops.sum(shares, axis=-1)
-    zeros = ops.zeros_like(bits[:, 0])
+    def total(some):
+        return ops.sum(ops.sum(some, axis=1, keepdims=True), axis=2, keepdims=True)
+
+    enough = top_p * total(shares)
+    zeros = ops.cast(ops.zeros_like(enough), "int32")
 
     def halve(_, bounds):
         low, high = bounds  # shares above `high` are not enough
         middle = low + (high - low) // 2
-        few = ops.sum(ops.where(bits > middle[:, None], shares, 0.0), axis=-1) < enough
+        few = total(ops.where(shares > ops.view(middle, "float32"), shares, 0.0)) < enough
         return ops.where(few, low, middle + 1), ops.where(few, middle, high)
 
-    least, _ = ops.fori_loop(0, 30, halve, (zeros, zeros + _ONE))  # the range has 30 bits
-    return ops.where(bits >= least[:, None], shares, 0.0)
+    _, least = ops.fori_loop(0, 30, halve, (zeros, zeros + _ONE))  # the range has 30 bits
+    return ops.where(shares >= ops.view(least, "float32"), shares, 0.0)
 
 
 def _first_beyond(shares, bound):
-    """The first place up to which shares `(B, X)` sum to more than a bound `(B,)`, and what is
-    left of the bound there. By rounding none may: then the last that is not 0.
+    """The first place that has a share, and with those before it more than a bound.
+
+    By rounding there may be none, and sums may fall: then it is the last that has a share.
+
+    Args:
+        shares: `(B, X)`.
+        bound: `(B,)`.
+
+    Returns:
+        (place, what is left of the bound there), `(B,)` each.
     """
-    sums = ops.cumsum(shares, axis=-1)
-    numbers = ops.arange(shares.shape[-1], dtype="int32")
-    places = ops.sum(ops.cast(sums <= bound[:, None], "int32"), axis=-1)
-    places = ops.minimum(places, ops.max(ops.where(shares > 0, numbers, 0), axis=-1))
+    numbers, some = ops.arange(shares.shape[-1], dtype="int32"), shares > 0
+    last = ops.max(ops.where(some, numbers, 0), axis=-1, keepdims=True)
+    beyond = ops.logical_and(some, ops.cumsum(shares, axis=-1) > bound[:, None])
+    places = ops.min(ops.where(beyond, numbers, last), axis=-1)
     before = ops.where(numbers < places[:, None], shares, 0.0)
     return places, bound - ops.sum(before, axis=-1)

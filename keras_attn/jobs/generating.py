@@ -184,7 +184,7 @@ class Generator:
         """Lists of dicts, one for each row."""
         width = -(-max(map(len, rows)) // STEP) * STEP
         ids = np.full((len(rows), width), self.tokenizer.end_id, np.int32)
-        real = np.zeros((len(rows), width + max_tokens), np.int32)
+        real = np.zeros_like(ids)
         for number, row in enumerate(rows):
             ids[number, width - len(row):] = row
             real[number, width - len(row):] = 1
@@ -216,7 +216,7 @@ class Generator:
 
         Args:
             ids: int32 `(B, W)`, the prompts, with padding before them.
-            real: int32 `(B, W + max_tokens)`, 0 for that padding.
+            real: int32 `(B, W)`, 0 for that padding.
             numbers: int32 `(B,)`, which draw each row is.
             seed: Of the draws, an integer.
             max_tokens: Steps at most.
@@ -230,25 +230,22 @@ class Generator:
         # The mark stands for padding, and for a prompt without tokens; no text holds it.
         options["prompt"] = tf.where(ids == end, -1, ids)
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
-        # A few rows are multiplied fast without it.
-        kernel = (None if rows * (beams or 1) <= FEW else self.model.backbone.logits_kernel())
+        last, real = places[:, -1], real[:, :-1]
+        each, backbone = beams or 1, self.model.backbone
+        few = rows * each <= FEW and backbone.compute_dtype == "float32"
+        kernel = None if few else backbone.logits_kernel()
         before = width - 1  # the first step takes the last token
-        tail = max_tokens * (beams or 1)
-        cache = self.model.make_cache(rows, before + tail)
-        mask = tf.concat([real[:, :before], tf.ones((rows, tail), tf.int32)], axis=1)
+        cache = self.model.make_cache(rows, before + max_tokens * each)
+        mask = tf.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
         if before:
-            _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :before])
-
-        def place(index):
-            return tf.gather(places, before + index, axis=1)
+            _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :-1])
 
         def step(token_ids, index, cache):
             return self.model.decode(token_ids[:, None], before + index, cache, mask,
-                                     place(index)[:, None], kernel)
+                                     (last + index)[:, None], kernel)
 
         def step_beams(token_ids, index, cache):
-            return self.model.decode_beams(token_ids, index, cache, mask[:, :before],
-                                           place(index), kernel)
+            return self.model.decode_beams(token_ids, index, cache, real, last + index, kernel)
 
         if beams:
             return beam_search(

@@ -16,8 +16,8 @@ def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-6)
         second: y, `(B, S, D)`.
         first_mask: Boolean or integer `(B, T)`, True at steps that count.
         second_mask: Boolean or integer `(B, S)`.
-        epsilon: Of the gradient alone, where it is added to the squared distance: that of steps
-            equal but for rounding is near 0, not of full size in any direction.
+        epsilon: Added to the squared distance, in the gradient alone: else that of steps equal but
+            for rounding had full size, in a direction that rounding chose.
 
     Returns:
         float32 `(B, T, S)`; 0 where either step is masked.
@@ -40,8 +40,8 @@ def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-6)
     first, second = ops.cast(first, "float32"), ops.cast(second, "float32")
     # (B, T, 1, D) - (B, 1, S, D) -> (B, T, S, D) -> (B, T, S)
     squares = ops.sum(ops.square(first[:, :, None] - second[:, None]), axis=-1)
-    smooth = ops.sqrt(squares + epsilon)
-    matches = 1.0 / (1.0 + (smooth + ops.stop_gradient(ops.sqrt(squares) - smooth)))
+    smooth = 1.0 / (1.0 + ops.sqrt(squares + epsilon))
+    matches = smooth + ops.stop_gradient(1.0 / (1.0 + ops.sqrt(squares)) - smooth)
     mask = combine_masks(
         None if first_mask is None else as_mask(first_mask, "first_mask")[:, :, None],
         None if second_mask is None else as_mask(second_mask, "second_mask")[:, None])

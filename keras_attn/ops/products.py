@@ -50,7 +50,7 @@ def linear(x, kernel, bias=None):
 
 
 def linear_transposed(x, weights):
-    """`x @ weights^T`, fast where a few rows meet a large table.
+    """`x @ weights^T`; of `FEW` rows at most, if their number is static, without a transposed copy.
 
     Args:
         x: `(R, D)`.
@@ -60,7 +60,7 @@ def linear_transposed(x, weights):
         `(R, E)`.
     """
     if isinstance(x.shape[0], int) and x.shape[0] <= FEW:
-        # TensorFlow reads weights up to twice as fast as the first factor.
+        # As the first factor TensorFlow reads them up to twice as fast; elsewhere it is the same.
         return ops.transpose(ops.matmul(weights, ops.transpose(x)))
     return ops.matmul(x, ops.transpose(weights))
 

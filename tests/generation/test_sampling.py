@@ -115,14 +115,15 @@ def test_the_number_of_rows_may_be_unknown():
 
     model = Markov(2)
 
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int32)])
-    def draw(begin):
-        cache = {name: begin * 0 for name in ("row", "before")}
-        return sample(model.step, cache, begin, 4, END, seed=3)["token_ids"]
+    for options in ({}, {"top_k": 3}, {"top_p": 0.8}):
+        @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int32)])
+        def draw(begin, options=options):
+            cache = {name: begin * 0 for name in ("row", "before")}
+            return sample(model.step, cache, begin, 4, END, seed=3, **options)["token_ids"]
 
-    for rows in (1, 5):
-        expected = _sample(model, rows, 4, seed=3)["token_ids"]
-        np.testing.assert_array_equal(draw(np.full(rows, BEGIN, "int32")), expected)
+        for rows in (1, 5):
+            expected = _sample(model, rows, 4, seed=3, **options)["token_ids"]
+            np.testing.assert_array_equal(draw(np.full(rows, BEGIN, "int32")), expected)
 
 
 def test_the_largest_noise_takes_the_last_token_that_may_come():
@@ -164,6 +165,28 @@ def test_tokens_are_those_of_numpys_sums_of_what_may_come(size, top_k, top_p, co
         # By rounding a neighbour may come in its place.
         assert ends[place] > bound - 1e-5 and ends[place] - shares[place] < bound + 1e-5
         assert shares[place] > 0
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_at_the_ends_of_blocks_rounding_draws_nothing_that_may_not_come(compile):
+    logits = np.random.default_rng(0).normal(size=5120).astype("float32")
+    logits[np.arange(5120) % 128 < 64] = -1e30
+    logits -= logits.max()
+    ends = np.cumsum(np.exp(logits.astype("float64")))[127::128]
+    near = np.floor(ends / ends[-1] * 2**24)[:-1, None] + np.arange(-8, 9)
+    noise = (near.ravel() * 2.0**-24).astype("float32")
+    draw = compiled(lambda *x: _draw(*x, None, None)) if compile else (
+        lambda *x: _draw(*x, None, None))
+    found = ops.convert_to_numpy(draw(
+        ops.convert_to_tensor(np.tile(logits, (len(noise), 1))), ops.convert_to_tensor(noise)))
+    assert (logits[found] > -1e29).all()
+
+
+def test_a_nucleus_holds_the_likeliest_token_at_least():
+    for top_p in (1e-6, 1e-40, 1e-46):
+        found = _draw(*map(ops.convert_to_tensor, (
+            np.float32([[-3, -2, 0, -1]]), np.float32([0.5]))), None, top_p)
+        np.testing.assert_array_equal(ops.convert_to_numpy(found), [2])
 
 
 def test_tokens_as_likely_as_the_last_that_stays_stay_too():

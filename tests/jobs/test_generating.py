@@ -10,6 +10,7 @@ from keras_attn import load
 from keras_attn.errors import UserError
 from keras_attn.jobs import generating
 from keras_attn.jobs.generating import BETWEEN, Generator, generate_texts
+from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from tests.small_language_models import log_probabilities
 
 
@@ -32,14 +33,29 @@ def test_decoding_with_a_cache_equals_whole_passes(generator):
         assert found["log_probability"] == pytest.approx(wanted, abs=1e-4)
 
 
-def test_its_loop_copies_no_cache(generator):
+@pytest.mark.parametrize("options", [{"temperature": 0}, {"beams": 2}])
+def test_its_loop_copies_no_cache(generator, options):
     rows = np.ones((2, 16), np.int32)
     graph = generator.found.get_concrete_function(
-        rows, np.ones((2, 20), np.int32), np.arange(2, dtype=np.int32), np.int32(0), 4,
-        temperature=0).graph.as_graph_def()
+        rows, rows, np.arange(2, dtype=np.int32), np.int32(0), 4, **options).graph.as_graph_def()
     bodies = [{node.op for node in function.node_def} for function in graph.library.function
               if "while_body" in function.signature.name]
     assert any("TensorStridedSliceUpdate" in body for body in bodies)
+
+
+@pytest.mark.parametrize("options", [
+    {"temperature": 0}, {"seed": 3}, {"top_p": None, "min_tokens": 3}, {"top_k": 5, "no_repeat": 2},
+    {"beam": 3, "no_repeat": 2, "min_tokens": 2}])
+def test_a_choice_that_is_compiled_is_the_same(generator, options, monkeypatch):
+    calls, both, found = [], graphs.worth_compiling, []
+    for least in (2**62, 1):
+        monkeypatch.setattr(graphs, "WORTH_COMPILING", least)
+        monkeypatch.setattr(graphs, "worth_compiling", lambda x: calls.append(both(x)) or calls[-1])
+        fresh = Generator(generator.model, generator.tokenizer)
+        found.append(fresh.generate(["the cat", "a dog hears", ""], 9, **options))
+        assert calls and set(calls) == {least == 1}
+        calls.clear()
+    assert found[0] == found[1]
 
 
 def test_half_precision_goes_on_alike(trained, generator, tmp_path):

@@ -43,6 +43,11 @@ def test_equal_steps_match_wholly_with_a_gradient_of_zero():
         np.testing.assert_array_equal(gradient, 0)
 
 
+def test_steps_too_far_for_float32_do_not_match():
+    x = np.full((1, 1, 1), 1e20, "float32")
+    np.testing.assert_array_equal(ops.convert_to_numpy(match_matrix(x, -x)), 0)
+
+
 def test_steps_equal_but_for_rounding_have_almost_no_gradient():
     x = np.ones((1, 1, 3), "float32")
     y = np.nextafter(x, np.float32(2))

@@ -94,6 +94,8 @@ def gpt2():
     (gpt2, lambda model: model.decode(TARGET, 0, model.make_cache(2, 3))[0]),
     (lambda: gpt2().backbone,
      lambda model: model.token_products(model.decode(TARGET, 0, model.make_cache(2, 3))[0])),
+    (lambda: gpt2().backbone,
+     lambda model: model.token_products(np.ones((1, model.hidden_dim), "float32"))),
     (lambda: XLNet.from_size("tiny", vocabulary_size=20, seed=0),
      lambda model: model.token_products(np.ones((1, 2, model.hidden_dim), "float32"))),
 ])

@@ -45,7 +45,7 @@ def _texts(model, ids, options):
            {"temperature": 1.0, "top_k": options["top_k"]} if options["top_k"] else
            {"temperature": 0})
     ids, numbers = tf.constant(ids), tf.range(rows)
-    real = tf.ones((rows, ids.shape[1] + tokens), tf.int32)
+    real = tf.ones_like(ids)
 
     def work(count):
         for _ in range(count):

@@ -223,8 +223,8 @@ class GPT2(keras.Model):
             padding_mask: Integers `(B, length)`, 0 where the cache holds padding, and 1 for what
                 is to come; None: there is none.
             position_ids: Integers `(B, T)`; their places if None.
-            attention_mask: Boolean `(B, T, length)`, True where a token may attend to what the
-                cache holds, or one of those before it; None: to all of these.
+            attention_mask: Boolean `(B, T, length)`, True where a token may attend to a place of
+                the cache, never to one after its own; None: to all others.
 
         Returns:
             `(vectors (B, T, D), cache)`.
@@ -243,6 +243,7 @@ class GPT2(keras.Model):
         """The token table as a kernel `(D, V)`."""
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
 
+    @needs_weights
     def token_products(self, hidden, kernel=None):
         """Products of vectors `(..., D)` with the token table: the logits `(..., V)`.
 
@@ -250,8 +251,8 @@ class GPT2(keras.Model):
             hidden: The vectors.
             kernel: Of `logits_kernel`, where it is at hand.
         """
-        if kernel is None and len(hidden.shape) == 2:
-            return linear_transposed(hidden, ops.cast(self.token_embedding, self.compute_dtype))
+        if kernel is None and len(hidden.shape) == 2 and self.compute_dtype == "float32":
+            return linear_transposed(hidden, self.token_embedding)
         return linear(hidden, self.logits_kernel() if kernel is None else kernel)
 
     def _embed(self, token_ids, position_ids):

@@ -75,8 +75,8 @@ class GPT2LanguageModel(Task, keras.Model):
                logits_kernel=None):
         """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens.
 
-        `logits_kernel`, that of the backbone, is made for each call unless it is given. TensorFlow
-        multiplies a few float32 rows by it in half the time if it is made once for all.
+        `logits_kernel` is that of the backbone, worth making once for many steps unless there are
+        16 rows of float32 at most, which do without.
         """
         hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
         products = self.backbone.token_products(hidden[:, -1], logits_kernel)
