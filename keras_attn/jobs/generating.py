@@ -18,7 +18,6 @@ from keras_attn.generation.sampling import COLDEST
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.ops.kernels.tensorflow_graphs import traced
-from keras_attn.ops.products import FEW
 
 ADDED = 64  # tokens at most, where nothing is said
 CHUNK = 256  # prompts worked through before what was found is written
@@ -231,9 +230,8 @@ class Generator:
         options["prompt"] = tf.where(ids == end, -1, ids)
         places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
         last, real = places[:, -1], real[:, :-1]
-        each, backbone = beams or 1, self.model.backbone
-        few = rows * each <= FEW and backbone.compute_dtype == "float32"
-        kernel = None if few else backbone.logits_kernel()
+        each = beams or 1
+        kernel = self.model.backbone.logits_kernel(rows * each)
         before = width - 1  # the first step takes the last token
         cache = self.model.make_cache(rows, before + max_tokens * each)
         mask = tf.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)

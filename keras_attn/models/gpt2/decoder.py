@@ -10,7 +10,7 @@ from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
-from keras_attn.ops.products import by_rows, linear, linear_transposed
+from keras_attn.ops.products import FEW, by_rows, linear, linear_transposed
 
 # Layers, width, heads: "tiny" and "mini" are BERT's, the others those of the paper.
 GPT2_SIZES = {
@@ -239,8 +239,10 @@ class GPT2(keras.Model):
         return by_rows(self.norm, x), new
 
     @needs_weights
-    def logits_kernel(self):
-        """The token table as a kernel `(D, V)`."""
+    def logits_kernel(self, rows=None):
+        """The token table as a kernel `(D, V)`, or None where so few rows are faster without."""
+        if isinstance(rows, int) and rows <= FEW and self.compute_dtype == "float32":
+            return None
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
 
     @needs_weights
@@ -251,9 +253,11 @@ class GPT2(keras.Model):
             hidden: The vectors.
             kernel: Of `logits_kernel`, where it is at hand.
         """
-        if kernel is None and len(hidden.shape) == 2 and self.compute_dtype == "float32":
+        if kernel is None:
+            kernel = self.logits_kernel(hidden.shape[0] if len(hidden.shape) == 2 else None)
+        if kernel is None:
             return linear_transposed(hidden, self.token_embedding)
-        return linear(hidden, self.logits_kernel() if kernel is None else kernel)
+        return linear(hidden, kernel)
 
     def _embed(self, token_ids, position_ids):
         x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)

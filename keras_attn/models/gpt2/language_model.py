@@ -75,8 +75,7 @@ class GPT2LanguageModel(Task, keras.Model):
                logits_kernel=None):
         """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens.
 
-        `logits_kernel` is that of the backbone, worth making once for many steps unless there are
-        16 rows of float32 at most, which do without.
+        `logits_kernel` is that of the backbone for so many rows, worth making once for many steps.
         """
         hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
         products = self.backbone.token_products(hidden[:, -1], logits_kernel)
