@@ -4,6 +4,7 @@ import numpy as np
 
 # Of SpanBERT: a span ends after each word with this chance, at the latest after so many.
 _SPAN_STOP, _SPAN_WORDS = 0.2, 10
+_XLNET_WORDS = 5
 
 
 class Masker:
@@ -21,8 +22,9 @@ class Masker:
         fraction: Fraction of tokens to predict.
         whole_words: Predict all pieces of a word or none. A word that would
             exceed the number to predict is passed over.
-        spans: Predict spans of whole words, of a length drawn from a geometric distribution (0.2,
-            at most 10), all of whose tokens are hidden in the same of the three ways.
+        spans: Predict spans of whole words, all of whose tokens are hidden in the same of the three
+            ways.
+        lengths: Function of numbers in (0, 1), how many words these spans have.
         fill: With `spans`, whether single tokens are predicted where no whole word fits any more,
             as in text without blanks.
 
@@ -40,6 +42,7 @@ class Masker:
         fraction=0.15,
         whole_words=False,
         spans=False,
+        lengths=None,
         fill=False,
     ):
         self.length = length
@@ -47,6 +50,7 @@ class Masker:
         self.fraction = fraction
         self.whole_words = whole_words
         self.spans = spans
+        self.lengths = lengths or spanbert_lengths
         self.fill = fill
         self.mask_id = tokenizer.mask_id
         size = tokenizer.vocabulary_size
@@ -162,7 +166,7 @@ class Masker:
         first = (start == columns) & candidates
         order = np.sort(self._sortable(keys, first), axis=1) & ((1 << self._column_bits) - 1)
         words = np.count_nonzero(first, axis=1)
-        lengths = span_lengths((drawn + 0.5) * 2.0**-32)
+        lengths = self.lengths((drawn + 0.5) * 2.0**-32)
         number = np.cumsum(first, axis=1)  # of the word that a token belongs to, from 1
         # A span ends before the next special.
         segment = np.cumsum(~candidates, axis=1)
@@ -221,9 +225,9 @@ class Masker:
         return result
 
 
-def span_lengths(uniform):
-    """Words of spans: geometric, of those of at most ten (Joshi et al., SpanBERT, 2020, section
-    3.1: on average 3.8).
+def spanbert_lengths(uniform):
+    """Words of spans: geometric (0.2), of those of at most ten (Joshi et al., SpanBERT, 2020,
+    section 3.1: on average 3.8).
 
     Args:
         uniform: Array of numbers in (0, 1).
@@ -232,3 +236,14 @@ def span_lengths(uniform):
     # P(length <= k) = (1 - go_on^k) / (1 - go_on^10).
     lengths = np.log1p(-uniform * (1 - go_on**_SPAN_WORDS)) / np.log(go_on)
     return lengths.astype(np.int64) + 1
+
+
+def xlnet_lengths(uniform):
+    """Words of spans: one to five, n words with a chance in proportion to 1 / n (zihangdai/xlnet,
+    data_utils.py: on average 2.2).
+
+    Args:
+        uniform: Array of numbers in (0, 1).
+    """
+    shares = np.cumsum(1 / np.arange(1, _XLNET_WORDS + 1))
+    return 1 + np.searchsorted(shares[:-1] / shares[-1], uniform, side="right")

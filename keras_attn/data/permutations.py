@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.full_sentences import in_order
-from keras_attn.data.masking import Masker
+from keras_attn.data.masking import Masker, xlnet_lengths
 from keras_attn.data.pretraining import Recent, check_vocabulary, epoch_pieces, epoch_seed, join
 from keras_attn.data.shards import read_index, read_shard
 
@@ -27,7 +27,8 @@ class PermutationExamples:
         tokenizer: The `SentencePieceTokenizer` that it was made with.
         length: Columns `T` of a row, at least 5.
         fraction: Share of the tokens to tell, 1 / K in the paper.
-        spans: Whether they are spans of words.
+        spans: Whether they are spans of one to five whole words, drawn anywhere in the row (in the
+            paper each in a part of the row of its own; data_utils.py takes tokens for words).
         bidirectional: Whether every other row holds its text from the end on.
         memory: Tokens M before a row that it sees; 0: none.
         seed: Non-negative int.
@@ -53,7 +54,7 @@ class PermutationExamples:
         self._tokenizer = tokenizer
         most = max(1, round(fraction * length))
         self._masker = Masker(tokenizer, length=length, max_predictions=most, fraction=fraction,
-                              spans=spans, fill=True)
+                              spans=spans, lengths=xlnet_lengths, fill=True)
         self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
         self._shards = Recent(lambda shard: read_shard(self._files[shard]))
         self._streams = Recent(self._stream)

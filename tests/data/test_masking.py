@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_attn.data.masking import Masker, span_lengths
+from keras_attn.data.masking import Masker, spanbert_lengths, xlnet_lengths
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -224,11 +224,16 @@ def test_spans_are_of_whole_words_of_geometric_length_inside_one_segment():
 
 
 def test_the_lengths_of_spans_are_those_of_spanbert():
-    found = np.bincount(span_lengths((np.arange(1_000_000) + 0.5) / 1_000_000), minlength=11)
+    found = np.bincount(spanbert_lengths((np.arange(1_000_000) + 0.5) / 1_000_000), minlength=11)
     share = 0.2 * 0.8 ** np.arange(10)
     np.testing.assert_allclose(found[1:] / 1e6, share / share.sum(), atol=2e-6)
     assert len(found) == 11 and found[0] == 0
     assert found @ np.arange(11) / 1e6 == pytest.approx(3.797, abs=1e-3)  # the paper: 3.8
+
+
+def test_the_lengths_of_spans_are_those_of_xlnet():
+    found = np.bincount(xlnet_lengths((np.arange(1_000_000) + 0.5) / 1_000_000), minlength=6)
+    np.testing.assert_allclose(found / 1e6, np.array([0, 60, 30, 20, 15, 12]) / 137, atol=2e-6)
 
 
 def test_the_tokens_of_a_span_are_hidden_in_one_way():

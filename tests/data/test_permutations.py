@@ -180,3 +180,21 @@ def test_a_row_is_a_function_of_its_number(folder):
         for name, array in again.rows(number, number + 1).items():
             np.testing.assert_array_equal(array[0], rows[name][number], err_msg=name)
     assert (other.rows(0, 5)["token_ids"] != rows["token_ids"][:5]).any()
+
+
+def test_what_is_told_has_the_spans_of_xlnet(tmp_path):
+    # Few are told, of many words: spans seldom touch, and few are cut short.
+    (tmp_path / "a.txt").write_text(" ".join("abcdefghij"[n * n % 10] for n in range(60_000)))
+    tokenizer = train_sentence_pieces(["a b c d e f g h i j"] * 9, 40)
+    prepare(str(tmp_path / "a.txt"), tokenizer, str(tmp_path / "shards"), format="paragraphs",
+            log=lambda *_: None)
+    examples = PermutationExamples(str(tmp_path / "shards"), tokenizer, length=2003, fraction=0.03)
+    rows, sizes = examples.rows(0, examples.num_examples), []
+    begins = ~tokenizer.continuation[rows["token_ids"]]
+    for places, weights, begun in zip(rows["mask_positions"], rows["mask_weights"], begins,
+                                      strict=True):
+        places = np.sort(places[weights > 0])
+        spans = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+        sizes += [int(begun[span].sum()) for span in spans]
+    found = np.bincount(sizes, minlength=8)[1:6] / len(sizes)
+    np.testing.assert_allclose(found, np.array([60, 30, 20, 15, 12]) / 137, atol=0.07)
