@@ -220,6 +220,35 @@ def test_the_memory_holds_the_newest_inputs_of_each_layer(memory, reuse, expecte
     np.testing.assert_array_equal(array(found[0])[0], table[ids[0, np.array(expected) + 5]])
 
 
+def test_what_a_call_remembers_says_what_of_it_is_padding():
+    # Padding is before the text; rows come in three calls, and are as they are alone.
+    ids = np.random.default_rng(5).integers(0, 89, (2, 15)).astype("int32")
+    real = (np.arange(15) >= np.array([[0], [3]])).astype("int32")
+    model = make_model(memory_length=9, initializer_range=0.3).backbone
+
+    def calls(ids, real):
+        memory, found = {}, []
+        for start in (0, 5, 10):
+            batch = {"token_ids": ids[:, start:start + 5], **memory}
+            if real is not None:
+                batch["padding_mask"] = real[:, start:start + 5]
+            outputs = model(batch)
+            memory = {name: outputs[name] for name in ("memory", "memory_mask") if name in outputs}
+            found.append(array(outputs["sequence_output"]))
+        return np.concatenate(found, axis=1), memory
+
+    found, memory = calls(ids, real)
+    np.testing.assert_array_equal(array(memory["memory_mask"]), real[:, 6:] * 0 + 1)
+    whole, memory = calls(ids[:1], None)
+    assert "memory_mask" not in memory
+    np.testing.assert_allclose(found[:1], whole, 1e-5, 1e-5)
+    begun = model({"token_ids": ids[:, :5], "padding_mask": real[:, :5]})
+    np.testing.assert_array_equal(array(begun["memory_mask"]), real[:, :5])
+    alone = model({"token_ids": ids[1:, 3:5]})
+    after = model({"token_ids": ids[1:, 5:10], "memory": alone["memory"]})
+    np.testing.assert_allclose(found[1:, 5:10], array(after["sequence_output"]), 1e-5, 1e-5)
+
+
 def test_padding_of_text_and_of_memory_changes_nothing(inputs):
     model = make_model(memory_length=5)
     batch = batch_of(inputs, "permutation_ranks")

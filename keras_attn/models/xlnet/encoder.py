@@ -59,14 +59,15 @@ class XLNet(keras.Model):
             `mask_positions` `(B, K)`, optional; the places of the query stream.
             `cls_positions` `(B, E)`, optional; which tokens stand for the texts of a row.
             `memory`, optional; list of `(B, M, D)`, a tensor a layer: what the call before
-            returned. `memory_mask` `(B, M)`, optional; 0 for padding in it.
+            returned. `memory_mask` `(B, M)`, optional; 0 for padding in it, which should be before
+            the text: behind it, it puts what follows at a distance.
             `reversed_rows` `(B,)`, optional; 1 for rows that hold a text from its end on.
         training: Whether dropout is on.
 
     Returns:
         Dictionary of `sequence_output` `(B, T, D)`; `pooled_output` `(B, D)`, of the last real
         token, with `cls_positions` `(B, E, D)`; with `mask_positions` `query_output` `(B, K, D)`;
-        with `memory_length` `memory`.
+        with `memory_length` `memory`, and with a `padding_mask` or `memory_mask` its `memory_mask`.
 
     Raises:
         ValueError: If an argument is out of range, D is no multiple of H, or there are two
@@ -229,8 +230,13 @@ class XLNet(keras.Model):
         outputs["pooled_output"] = self._pooled(outputs["sequence_output"], inputs)
         if self.memory_length:
             before = inputs.get("memory") or [None] * self.num_layers
-            outputs["memory"] = [self._remembered(x, seen)
+            outputs["memory"] = [self._remembered(ops.stop_gradient(x), seen)
                                  for x, seen in zip(memory, before, strict=True)]
+            masks = inputs.get("padding_mask"), inputs.get("memory_mask")
+            if masks != (None, None):
+                outputs["memory_mask"] = self._remembered(*(
+                    mask if mask is not None or x is None else ops.ones(ops.shape(x)[:2], "int32")
+                    for mask, x in zip(masks, (content, before[0]), strict=True)))
         return outputs
 
     @needs_weights
@@ -297,8 +303,8 @@ class XLNet(keras.Model):
             0 if memory is None else ops.shape(memory)[1], inputs.get("memory_mask"))
 
     def _remembered(self, content, before):
-        """What the next call sees of a layer's inputs."""
-        content = ops.stop_gradient(content[:, :self.reuse_length])
+        """What the next call sees of a layer's inputs, or of their mask."""
+        content = content[:, :self.reuse_length]
         if before is not None:
             content = ops.concatenate([ops.cast(before, content.dtype), content], axis=1)
         return content[:, -self.memory_length:]
