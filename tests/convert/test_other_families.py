@@ -338,7 +338,7 @@ def test_pickles_and_missing_files_are_said(openai, tmp_path):
     with pytest.raises(UserError, match="a pickle can run code"):
         convert.read(folder)
     folder = copied("xlnet", tmp_path / "x")
-    (folder / "spiece.model").unlink()
+    (folder / "tokenizer.json").unlink()
     with pytest.raises(UserError, match=r"A folder with spiece\.model is needed"):
         convert.convert(folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()

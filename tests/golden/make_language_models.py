@@ -119,7 +119,10 @@ def make_xlnets():
     for number, (name, model) in enumerate(models.items()):
         folder = FOLDER / name
         drawn(model, number).save_pretrained(folder)
-        shutil.copy(path, folder)
+        if name == "xlnet":
+            tokenizer.save_pretrained(folder)  # as tokenizer.json
+        else:
+            shutil.copy(path, folder)
         # Version 5 leaves the segments out unless asked, which the authors' code never does.
         rows = tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt",
                          return_token_type_ids=True)

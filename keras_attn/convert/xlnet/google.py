@@ -18,7 +18,8 @@ from keras_attn.convert.tensorflow_files import (
     slots,
     write_tensors,
 )
-from keras_attn.convert.xlnet.parts import check_writable, is_output, parts, read_tokenizer
+from keras_attn.convert.xlnet.parts import check_writable, is_output, parts
+from keras_attn.convert.xlnet.tokenizer import read_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families import XL_NET
 from keras_attn.json_files import read_object, write_json
@@ -68,7 +69,7 @@ def read(folder):
                 "activation": activation, "layer_norm_epsilon": _EPSILON},
         path, len(tensors.header))
     weights = tensors.take(_layout(architecture), slots(tensors.header))
-    tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
+    tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
     return StoredModel(XL_NET, XL_NET.pretraining, architecture, {}, tokenizer, weights, lowercase)
 
 

@@ -11,13 +11,8 @@ from keras_attn.convert.labels import read_classifier, written_classifier
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.safetensors_files import read_tensors, write_tensors
 from keras_attn.convert.stored_model import StoredModel
-from keras_attn.convert.xlnet.parts import (
-    check_writable,
-    is_dense,
-    is_output,
-    parts,
-    read_tokenizer,
-)
+from keras_attn.convert.xlnet.parts import check_writable, is_dense, is_output, parts
+from keras_attn.convert.xlnet.tokenizer import CONFIG, read_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families import XL_NET
 from keras_attn.json_files import read_object, write_json
@@ -79,24 +74,22 @@ def read(folder):
     if classifies:
         labels, heads = read_classifier(config, "summary_last_dropout", path)
         heads["pooling"] = "last"
-    unused = set()
-    if tied and _HEAD in tensors.header and _TABLE in tensors.header:
-        unused = {_HEAD}
-        if not tensors.equal(_HEAD, _TABLE):
-            raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
-                            f"Received: another in {tensors.source}")
+    both = tied and _HEAD in tensors.header and _TABLE in tensors.header
     table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
     layout = _layout(architecture, kind, heads, table)
-    weights = _without_head(tensors, layout) if bare else tensors.take(layout, unused)
+    weights = _without_head(tensors, layout) if bare else tensors.take(
+        layout, {_HEAD} if both else ())
+    if both and not tensors.equal(_HEAD, _TABLE):
+        raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
+                        f"Received: another in {tensors.source}")
     settings = _settings(folder)
     lowercase = settings.get("do_lower_case")
     if lowercase not in (None, True, False) or settings.get("keep_accents") or \
             settings.get("remove_space") is False:
         raise UserError("A tokenizer must treat text as XLNet's does: keep_accents=False, "
                         f"remove_space=True. Received: another in {folder}")
-    return StoredModel(XL_NET, kind, architecture, heads,
-                       read_tokenizer(folder, architecture["vocabulary_size"], lowercase), weights,
-                       lowercase, labels)
+    tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
+    return StoredModel(XL_NET, kind, architecture, heads, tokenizer, weights, lowercase, labels)
 
 
 def write(folder, stored):
@@ -128,7 +121,7 @@ def write(folder, stored):
     layout = _layout(architecture, stored.kind, stored.heads, _TABLE)
     write_tensors(folder, dict(split(layout, stored.weights)))
     tokenizer.write(folder)
-    write_json(os.path.join(folder, "tokenizer_config.json"), {
+    write_json(os.path.join(folder, CONFIG), {
         "tokenizer_class": "XLNetTokenizer", "do_lower_case": tokenizer.lowercase,
         "remove_space": True, "keep_accents": False})
     # Last: without it the folder is none of `transformers`.
@@ -159,7 +152,7 @@ def _architecture(config, path, most_layers):
 
 
 def _settings(folder):
-    path = os.path.join(folder, "tokenizer_config.json")
+    path = os.path.join(folder, CONFIG)
     return read_object(path) if os.path.isfile(path) else {}
 
 

@@ -1,10 +1,7 @@
 """The variables of an XLNet and the tensors that make them up elsewhere."""
 
-import os
-
 from keras_attn.errors import UserError
 from keras_attn.families import XL_NET
-from keras_attn.text.sentence_pieces import FILE, SentencePieceTokenizer
 
 
 def parts(architecture, kind, heads):
@@ -80,18 +77,3 @@ def check_writable(stored, format, **needed):
         if stored.architecture[name] != value:
             raise UserError(f"An XLNet for {format} must have {name}={value}. "
                             f"Received: {name}={stored.architecture[name]}")
-
-
-def read_tokenizer(folder, rows, lowercase):
-    """The `SentencePieceTokenizer` of spiece.model; None if the folder has none.
-
-    Raises:
-        UserError: If it has not a piece for each row of the token table.
-    """
-    if not os.path.isfile(os.path.join(folder, FILE)):
-        return None
-    tokenizer = SentencePieceTokenizer.read(folder, bool(lowercase))
-    if tokenizer.vocabulary_size != rows:
-        raise UserError("The vocabulary must have a piece for each row of the token table. "
-                        f"Received: {tokenizer.vocabulary_size} pieces, {rows} rows in {folder}")
-    return tokenizer
