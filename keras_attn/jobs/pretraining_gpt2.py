@@ -78,7 +78,7 @@ def _architecture(run):
     if length > positions:
         raise UserError("data.length must be at most the positions of the model, model.max_length. "
                         f"Received: data.length={length}, it has {positions}")
-    if length < positions and not (run.pretrained or run.resumed):
+    if length < positions and not (run.resumed or run.pretrained):
         run.say(f"positions {length + 1} to {positions} are not trained: data.length={length}")
     return architecture
 
