@@ -1,10 +1,10 @@
-"""Text files as documents: lists of sentences."""
+"""Text files as documents: lists of sentences, or of the parts of a text as it stands."""
 
 import json
 import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, dropwhile, islice, pairwise
 
 from keras_attn.data.text_lines import has_byte_lines, is_gzip, line_error, read_lines
 from keras_attn.errors import UserError
@@ -51,7 +51,8 @@ def split_files(files, sizes, encoding):
     return parts
 
 
-def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="error", counts=None):
+def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="error", counts=None,
+                   verbatim=False):
     """Yields the documents of a part of a file.
 
     Args:
@@ -64,6 +65,9 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
         on_bad_text: "error" or "skip", for lines in another encoding or that are no such record, or
             one of more than 256 MB.
         counts: A Counter; `lines_skipped` counts in it.
+        verbatim: Whether documents are parts which, joined, are the text, with its line ends and
+            indents, in place of sentences. Sentences of "lines" and of records then have a blank
+            between them, and what was broken into lines of one width is a line.
 
     Returns:
         Iterator of lists of str. No sentence has more than 512 words.
@@ -75,14 +79,31 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
     options = {"encoding": encoding, "on_bad_text": on_bad_text, "counts": counts}
     if format == "lines":
         documents = _documents_of_lines(read_lines(part.path, part.start, **options), part)
+        if verbatim:
+            documents = map(spaced, documents)
     elif format == "paragraphs":
         lines = read_lines(part.path, part.start, stop=part.end, **options)
-        documents = _document_of_paragraphs(lines)
+        documents = _document_of_paragraphs(lines, verbatim)
     elif format == "jsonl":
-        documents = _documents_of_records(part, field, **options)
+        documents = _documents_of_records(part, field, verbatim, **options)
     else:
         raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
+    if verbatim:
+        return documents
     return (list(chain.from_iterable(map(split_long, document))) for document in documents)
+
+
+def document_of(text, verbatim=False):
+    """A text as a document; see `read_documents`."""
+    if verbatim:
+        return list(_parts(text.split("\n"))) if text.strip() else []
+    return [part for paragraph in text.splitlines() for sentence in split_sentences(paragraph)
+            for part in split_long(sentence)]
+
+
+def spaced(sentences):
+    """A document of sentences, not empty, as parts of a text with a blank between them."""
+    return [sentences[0], *(" " + sentence for sentence in sentences[1:])]
 
 
 def detect_format(files, encoding="utf-8"):
@@ -177,14 +198,21 @@ def _documents_of_lines(lines, part):
         yield document
 
 
-def _document_of_paragraphs(lines):
-    lines = (line.strip() for _, line in lines)
+def _document_of_paragraphs(lines, verbatim):
+    lines = (line for _, line in lines)
     head = list(islice(lines, 2000))
     width = wrapped_width(head)
     lines = chain(head, lines)
+    if width:
+        lines = filter(None, _joined(map(str.strip, lines), width))
+    if verbatim:
+        parts = _parts(dropwhile(lambda line: not line.strip(), lines))
+        parts = ([part] for part in parts if part.strip())
+    else:
+        parts = (split_sentences(line.strip()) for line in lines)
     document = []
-    for paragraph in _joined(lines, width) if width else lines:
-        document.extend(split_sentences(paragraph))
+    for part in parts:
+        document.extend(part)
         if len(document) >= LONGEST_DOCUMENT:
             yield document
             document = []
@@ -208,7 +236,26 @@ def _joined(lines, width):
     yield " ".join(paragraph)
 
 
-def _documents_of_records(part, field, encoding, on_bad_text, counts):
+def _parts(lines):
+    """Yields parts of a text: a line and, from the line end before them on, each after it.
+
+    Where a blank is at the end of a line, the next belongs to its part: byte pairs are not joined
+    across a line end that follows on anything else, so that they are those of the whole text.
+    """
+    part = None
+    for line in lines:
+        if part is None:
+            part = line
+        elif part and not part[-1].isspace():
+            yield part
+            part = "\n" + line
+        else:
+            part += "\n" + line
+    if part:
+        yield part
+
+
+def _documents_of_records(part, field, verbatim, encoding, on_bad_text, counts):
     lines = read_lines(
         part.path, part.start, encoding, on_bad_text, counts, part.end, LONGEST_RECORD
     )
@@ -218,10 +265,10 @@ def _documents_of_records(part, field, encoding, on_bad_text, counts):
         record = _record(line)
         text = None if record is None else record.get(field)
         if isinstance(text, str):
-            paragraphs = _encodable(text).splitlines()
-            document = [s for paragraph in paragraphs for s in split_sentences(paragraph)]
+            document = document_of(_encodable(text), verbatim)
         elif isinstance(text, list) and all(isinstance(sentence, str) for sentence in text):
             document = [s for sentence in text if (s := _encodable(sentence).strip())]
+            document = spaced(document) if verbatim and document else document
         elif on_bad_text == "skip":
             counts["lines_skipped"] += 1
             continue

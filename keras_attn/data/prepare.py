@@ -80,7 +80,7 @@ def prepare(
         return _check_vocabulary(source, tokenizer)
     folder = os.fspath(folder)
     started = time.monotonic()
-    plan = plan_source(source, **reading)
+    plan = plan_source(source, verbatim=tokenizer.verbatim, **reading)
     plan |= {"vocabulary_sha256": tokenizer.sha256, "lowercase": tokenizer.lowercase}
     if _has_plan(folder, plan) and is_prepared(folder):
         return read_index(folder)
@@ -98,12 +98,12 @@ def prepare(
 
 
 def sample_texts(source, *, limit_bytes=64_000_000, **reading):
-    """Yields sentences from all over a source, to train a vocabulary on.
+    """Yields sentences, or parts of texts, from all over a source, to train a vocabulary on.
 
     Args:
         source: As that of `prepare`.
         limit_bytes: About how much text; each part of the source gives an equal share.
-        **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, as those of
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, `verbatim`, as those of
             `sources.plan_source`.
 
     Raises:

@@ -92,9 +92,7 @@ class ShardWriter:
 
     def _tokenize(self):
         documents = self._pending
-        separator = self.tokenizer.separator
-        sentences = [separator + sentence if number else sentence
-                     for document in documents for number, sentence in enumerate(document)]
+        sentences = [sentence for document in documents for sentence in document]
         ids, ends = self.tokenizer.encode(sentences, self.threads)
         tokens = np.diff(ends, prepend=0)
         owner = np.repeat(np.arange(len(documents)), [len(document) for document in documents])

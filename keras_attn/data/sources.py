@@ -11,6 +11,7 @@ from keras_attn.data.documents import (
     Part,
     detect_format,
     read_documents,
+    spaced,
     split_files,
 )
 from keras_attn.data.files import find_files
@@ -30,6 +31,7 @@ def plan_source(
     field="text",
     on_bad_text="error",
     split="train",
+    verbatim=False,
     tokens_per_shard=4_000_000,
     most_tasks=100_000,
 ):
@@ -40,6 +42,7 @@ def plan_source(
         format, encoding, field, on_bad_text: How to read files: see `documents.read_documents`;
             format "auto" looks at the text.
         split: "train" or "validation" of docstrings; the split of a TFDS name without one.
+        verbatim: See `documents.read_documents`.
         tokens_per_shard: Shards have about this many tokens, less than twice as many.
         most_tasks: There are no more tasks than this.
 
@@ -60,6 +63,7 @@ def plan_source(
         "field": field,
         "on_bad_text": on_bad_text,
         "tokens_per_shard": tokens_per_shard,
+        **({"verbatim": True} if verbatim else {}),
     }
 
     def tasks_for(size):
@@ -82,22 +86,24 @@ def plan_source(
 
 
 def read_task(plan, number, counts):
-    """Yields the documents of one task of a plan, lists of str.
+    """Yields the documents of one task of a plan, lists of str; see `documents.read_documents`.
 
     Args:
         plan: Of `plan_source`.
         number: Which of its `tasks`.
         counts: A Counter; `lines_skipped` counts in it.
     """
-    task = plan["tasks"][number]
+    task, verbatim = plan["tasks"][number], plan.get("verbatim", False)
     if plan["kind"] == "docstrings":
-        yield from docstrings.docstring_documents(plan["split"])
+        documents = docstrings.docstring_documents(plan["split"])
+        yield from map(spaced, documents) if verbatim else documents
     elif plan["kind"] == "tfds":
-        yield from tfds_text.read_documents(plan["name"], plan["split"], plan["field"], *task)
+        yield from tfds_text.read_documents(
+            plan["name"], plan["split"], plan["field"], *task, verbatim)
     else:
         options = {key: plan[key] for key in ("format", "encoding", "field", "on_bad_text")}
         for part in task:
-            yield from read_documents(Part(*part), counts=counts, **options)
+            yield from read_documents(Part(*part), counts=counts, verbatim=verbatim, **options)
 
 
 def _plan_files(source, format, encoding, tasks_for):

@@ -3,9 +3,9 @@
 import json
 import re
 
+from keras_attn.data.documents import document_of
 from keras_attn.data.table_formats import BadRow, refuse_column
 from keras_attn.errors import UserError
-from keras_attn.text.sentences import split_long, split_sentences
 
 # A version starts with a digit, a split does not.
 _SOURCE = re.compile(r"tfds:(?P<name>[^:]+(?::\d[\d.*]*)?)(?::(?P<split>[^\d].*))?")
@@ -55,8 +55,8 @@ def look_up(source, split, field):
     return name, split, examples, int(size)
 
 
-def read_documents(name, split, field, start, stop):
-    """Yields the documents of examples [start, stop), lists of str.
+def read_documents(name, split, field, start, stop, verbatim=False):
+    """Yields the documents of examples [start, stop), lists of str; see `documents`.
 
     What is no whole split, such as `train[:10%]` or `train+test`, is read from its beginning.
     """
@@ -74,13 +74,7 @@ def read_documents(name, split, field, start, stop):
     if not plain:
         examples = examples.skip(start).take(stop - start)
     for example in examples.as_numpy_iterator():
-        text = example[field].decode("utf-8", "replace")
-        document = [
-            part
-            for paragraph in text.splitlines()
-            for sentence in split_sentences(paragraph)
-            for part in split_long(sentence)
-        ]
+        document = document_of(example[field].decode("utf-8", "replace"), verbatim)
         if document:
             yield document
 

@@ -91,5 +91,6 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
         **reading: As those of `sample_texts`.
     """
     log(f"training a vocabulary of {size:,} {kind.name.replace('_', ' ')} on {source}")
-    texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, **reading)
+    texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, verbatim=kind.verbatim,
+                         **reading)
     return kind.train(texts, size, lowercase)

@@ -39,7 +39,7 @@ class BytePairTokenizer:
         end_id: Of `<|endoftext|>`, which is between texts.
         unk_id: None: there are no unknown pieces.
         lowercase: False.
-        separator: What joins sentences of a document.
+        verbatim: True: documents are texts as they stand.
         recipe: See `keras_attn.text.recipes`.
         sha256: Of vocabulary and merges.
 
@@ -50,7 +50,7 @@ class BytePairTokenizer:
         Radford et al., Language Models are Unsupervised Multitask Learners, 2019, section 2.2.
     """
 
-    unk_id, lowercase, separator = None, False, " "
+    unk_id, lowercase, verbatim = None, False, True
 
     def __init__(self, vocabulary, merges, name="the vocabulary", end_mark=True):
         import tokenizers

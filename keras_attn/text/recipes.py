@@ -1,8 +1,8 @@
 """Kinds of tokenizers: read, trained, and as JSON for processes that tokenise elsewhere.
 
 What prepares text needs of a tokenizer: `encode(texts, threads)`, `vocabulary_size`, `lowercase`,
-`unk_id` (None: there is none), `separator`, what joins sentences of a document, `sha256`,
-`write(folder)`, and `recipe`, what `tokenizer_of` takes.
+`unk_id` (None: there is none), `verbatim`, whether documents are its texts as they stand and not
+sentences, `sha256`, `write(folder)`, and `recipe`, what `tokenizer_of` takes.
 """
 
 from collections.abc import Callable
@@ -23,6 +23,7 @@ class Kind(NamedTuple):
         files: What one writes to a folder.
         lowercase: Whether text is lower-cased where nothing is said.
         keeps_case: Whether it never is.
+        verbatim: That of its tokenizers.
         made: Function of the arguments in a recipe.
         read: Function of a file or folder, and whether text is lower-cased.
         train: Function of texts, how many pieces at most, and whether text is lower-cased.
@@ -32,6 +33,7 @@ class Kind(NamedTuple):
     files: tuple
     lowercase: bool
     keeps_case: bool
+    verbatim: bool
     made: Callable
     read: Callable
     train: Callable
@@ -41,18 +43,15 @@ def _trained_word_pieces(texts, size, lowercase):
     return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
 
 
-def _trained_byte_pairs(texts, size, _):
-    # As within a document: only its first sentence has no blank before it.
-    return train_byte_pairs((BytePairTokenizer.separator + text for text in texts), size)
-
-
 KINDS = {kind.name: kind for kind in (
-    Kind("word_pieces", (FILE,), True, False, WordPieceTokenizer, WordPieceTokenizer.from_file,
-         _trained_word_pieces),
-    Kind("byte_pairs", byte_pairs.FILES[0], False, True, BytePairTokenizer,
-         lambda folder, _: BytePairTokenizer.read(folder), _trained_byte_pairs),
+    Kind("word_pieces", (FILE,), True, False, WordPieceTokenizer.verbatim, WordPieceTokenizer,
+         WordPieceTokenizer.from_file, _trained_word_pieces),
+    Kind("byte_pairs", byte_pairs.FILES[0], False, True, BytePairTokenizer.verbatim,
+         BytePairTokenizer, lambda folder, _: BytePairTokenizer.read(folder),
+         lambda texts, size, _: train_byte_pairs(texts, size)),
     Kind("sentence_pieces", (sentence_pieces.FILE,), False, False,
-         SentencePieceTokenizer.of_recipe, SentencePieceTokenizer.read, train_sentence_pieces),
+         SentencePieceTokenizer.verbatim, SentencePieceTokenizer.of_recipe,
+         SentencePieceTokenizer.read, train_sentence_pieces),
 )}
 
 

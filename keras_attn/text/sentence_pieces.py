@@ -48,7 +48,7 @@ class SentencePieceTokenizer:
         special_ids: Ids of pieces that stand for no text.
         continuation: Boolean `(V,)`, whether a piece goes on with the word before it, as in
             data_utils.py: a blank or a sign of punctuation begins one.
-        separator: What joins sentences of a document.
+        verbatim: True: documents are texts as they stand.
         recipe: See `keras_attn.text.recipes`.
         sha256: Of model, case and these rules, so that shards of others are not taken for ours.
 
@@ -59,7 +59,7 @@ class SentencePieceTokenizer:
         Kudo, Subword Regularization, 2018; zihangdai/xlnet, prepro_utils.py.
     """
 
-    separator = " "
+    verbatim = True
 
     def __init__(self, model, lowercase=False, name="the model"):
         self.model, self.lowercase = model, lowercase
@@ -228,7 +228,7 @@ def train_sentence_pieces(texts, size, lowercase=False):
             vocab_size=size, hard_vocab_limit=False, model_type="unigram",
             character_coverage=0.99995, control_symbols=list(MARKS),
             user_defined_symbols=list(SIGNS), pretokenization_delimiter=_CUT, minloglevel=2,
-            max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
+            max_sentence_length=1 << 28, num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
         if faults:

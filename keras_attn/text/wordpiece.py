@@ -52,7 +52,7 @@ class WordPieceTokenizer:
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         special_ids: Those five, sorted, int32.
         continuation: `(vocabulary_size,)` bool, True for pieces `##x` that go on a word.
-        separator: "": sentences of a document need nothing between them.
+        verbatim: False: documents are sentences.
         recipe: See `keras_attn.text.recipes`.
         sha256: Of the vocabulary's file.
 
@@ -63,7 +63,7 @@ class WordPieceTokenizer:
         Devlin et al., BERT, 2019, section 3; Song et al., Fast WordPiece Tokenization, 2021.
     """
 
-    separator = ""
+    verbatim = False
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)

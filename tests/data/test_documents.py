@@ -266,3 +266,36 @@ def test_an_endless_document_is_cut_and_long_sentences_too(tmp_path, monkeypatch
     assert [len(document) for document in _read(path)] == [10, 10, 5]
     path = _write(tmp_path / "a", "w " * 1000)
     assert [len(sentence.split()) for sentence in _read(path)[0]] == [512, 488]
+
+
+CODE = "\n\n def f():\n    return 1 \n\n\n  # 天。地。\nIt rained. He left.\t\n"
+
+
+def test_a_text_as_it_stands_is_its_parts_joined(tmp_path):
+    for end in ("\n", "\r\n"):
+        path = _write(tmp_path / "a", CODE.replace("\n", end))
+        (parts,) = _read(path, "paragraphs", verbatim=True)
+        assert "".join(parts) == CODE.strip("\n") and len(parts) == 3
+    path = _write(tmp_path / "b", "\n".join(json.dumps({"text": text}) for text in (
+        CODE, "\n \n", "a\r\nb", ["It rained. ", "He left."])))
+    assert ["".join(parts) for parts in _read(path, "jsonl", verbatim=True)] == [
+        CODE, "a\r\nb", "It rained. He left."]
+    assert _read(_write(tmp_path / "c", "\n \n"), "paragraphs", verbatim=True) == []
+    path = _write(tmp_path / "d", "It rained.\n He left. \n\n天。地。\n")
+    assert _read(path, verbatim=True) == [["It rained.", " He left."], ["天。地。"]]
+
+
+def test_lines_of_one_width_are_joined_in_a_text_as_it_stands(tmp_path):
+    lines = ["The quick brown fox jumps over the lazy dog and then it goes on",
+             "to sleep. After a while it wakes up again, and looks around for", "something to eat."]
+    path = _write(tmp_path / "a", "\n".join(["HEADING", "", *lines, "", *lines, ""] * 3))
+    (parts,) = _read(path, "paragraphs", verbatim=True)
+    assert "".join(parts) == "\n".join(["HEADING", *[" ".join(lines)] * 2] * 3)
+
+
+def test_a_long_text_as_it_stands_is_cut_into_documents(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 3)
+    text = "\n".join(map(str, range(10)))
+    found = _read(_write(tmp_path / "a", text), "paragraphs", verbatim=True)
+    assert [len(parts) for parts in found] == [3, 3, 3, 1]
+    assert "".join(part for parts in found for part in parts) == text

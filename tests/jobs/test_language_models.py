@@ -1,11 +1,14 @@
 """Runs that train GPT-2s."""
 
+import json
 import math
+import shutil
 
 import numpy as np
 import pytest
 
 from keras_attn import load, pretrain
+from keras_attn.data.shards import read_shard
 from keras_attn.errors import UserError
 from keras_attn.jobs.embedding import embed_texts
 from keras_attn.jobs.generating import generate_texts
@@ -29,6 +32,39 @@ def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(
     assert results["character_perplexity"] == pytest.approx(math.exp(loss / characters), rel=1e-6)
     visible = sum(len("".join(text.split())) for text in documents)
     assert results["loss_per_visible_character"] == pytest.approx(loss / visible, rel=1e-6)
+
+
+def test_the_text_is_told_as_it_stands(corpus, tmp_path):
+    texts = ["def f():\n    return 1\n\n\n# 天。地。\n", "It rained.  He left.\n\n“Why?”\n\tNo.",
+             "a\r\nb"]
+    (tmp_path / "valid.jsonl").write_text("".join(
+        json.dumps({"text": text}) + "\n" for text in texts))
+    config = config_of(corpus, **{
+        "data.train": str(tmp_path / "valid.jsonl"), "train.steps": 1, "data.vocab_size": 290,
+        "data.validation": str(tmp_path / "valid.jsonl"), "data.format": "jsonl"})
+    results = pretrain(config, workdir=str(tmp_path / "run"))
+    tokenizer = load(str(tmp_path / "run")).tokenizer
+    shard = read_shard(next((tmp_path / "run").glob("data/validation*/shard-*.npz")))
+    ends = shard.sentence_ends[shard.document_ends - 1]
+    found = [ids.tolist() for ids in np.split(shard.ids, ends[:-1])]
+    assert tokenizer.decode(found) == texts
+    assert found == [ids.tolist() for ids in np.split(*_encoded(tokenizer, texts))]
+    loss = results["token_loss"] * sum(1 + len(ids) for ids in found)
+    assert results["loss_per_character"] == pytest.approx(loss / sum(map(len, texts)), rel=1e-6)
+
+
+def test_a_run_that_began_from_another_goes_on_without_it(corpus, tmp_path):
+    def run(name, steps, **fields):
+        pretrain(config_of(corpus, **{"train.steps": steps, **fields}),
+                 workdir=str(tmp_path / name), pretrained=begun.get(name))
+
+    begun = {"next": str(tmp_path / "first")}
+    run("first", 1)
+    for steps in (1, 2):
+        run("next", steps, **{"model.max_length": None})
+        shutil.rmtree(begun["next"], ignore_errors=True)
+    results = json.loads((tmp_path / "next" / "results.json").read_text())
+    assert results["steps"] == 2
 
 
 def test_it_learns_what_follows(trained, generator):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_attn.data.documents import document_of
 from keras_attn.errors import UserError
 from keras_attn.text.byte_pairs import END_OF_TEXT, BytePairTokenizer, train_byte_pairs
 
@@ -103,3 +104,22 @@ def _bytes():
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     return [*map(chr, printable), *(chr(256 + n) for n in range(len(others)))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("ab1 \t\n\r.'\u3000。\x1c\x85"), max_size=30))
+def test_parts_of_a_text_have_its_ids(text):
+    tokenizer = train_byte_pairs(["a\n\n b", "\n\n\n a", "  \n", " \n \n", "\r\n"] * 3, 300)
+    parts = document_of(text, verbatim=True)
+    assert "".join(parts) == text * bool(text.strip())
+    if parts:
+        found, _ = tokenizer.encode(parts)
+        np.testing.assert_array_equal(found, tokenizer.encode([text])[0])
+
+
+def test_rows_without_a_piece_are_counted_and_left_out():
+    pieces = [*_bytes(), "[row 256]", END_OF_TEXT, "[PAD]", "[row 259]", "[row 260]"]
+    tokenizer = BytePairTokenizer(pieces, [])
+    assert tokenizer.unnamed == 2 and BytePairTokenizer(pieces[:-2], []).unnamed == 0
+    assert tokenizer.without_unnamed().vocabulary == pieces[:-2]
+    assert tokenizer.without_unnamed().added == ["[row 256]", "[PAD]"]
