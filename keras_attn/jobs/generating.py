@@ -14,6 +14,7 @@ from keras_attn.data.table_formats import Lines, is_text
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
+from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.generation.sampling import COLDEST
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
@@ -71,6 +72,8 @@ class Generator:
     def __init__(self, model, tokenizer):
         self.model, self.tokenizer = model, tokenizer
         self.max_length = model.backbone.max_length
+        # Of rows of the token table that stand for nothing no text is made.
+        self._named = tokenizer.vocabulary_size - tokenizer.unnamed
         self.found = traced(self.search, jit=False)
 
     @classmethod
@@ -208,6 +211,9 @@ class Generator:
             told.append({"text": text, "continuation": continuation,
                          "log_probability": float(beams["log_probabilities"][number]),
                          "finished": finished})
+        if not told:  # no token could follow
+            told = [{"text": self.tokenizer.decode([begin])[0], "continuation": "",
+                     "log_probability": 0.0, "finished": False}]
         return told
 
     def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):
@@ -233,17 +239,26 @@ class Generator:
         each = beams or 1
         kernel = self.model.backbone.logits_kernel(rows * each)
         before = width - 1  # the first step takes the last token
+
+        def named(logits):
+            if not self.tokenizer.unnamed:
+                return logits
+            return tf.where(tf.range(logits.shape[-1]) < self._named, logits, IMPOSSIBLE)
+
         cache = self.model.make_cache(rows, before + max_tokens * each)
         mask = tf.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
         if before:
             _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :-1])
 
         def step(token_ids, index, cache):
-            return self.model.decode(token_ids[:, None], before + index, cache, mask,
-                                     (last + index)[:, None], kernel)
+            logits, cache = self.model.decode(token_ids[:, None], before + index, cache, mask,
+                                              (last + index)[:, None], kernel)
+            return named(logits), cache
 
         def step_beams(token_ids, index, cache):
-            return self.model.decode_beams(token_ids, index, cache, real, last + index, kernel)
+            logits, cache = self.model.decode_beams(
+                token_ids, index, cache, real, last + index, kernel)
+            return named(logits), cache
 
         if beams:
             return beam_search(

@@ -36,6 +36,7 @@ class BytePairTokenizer:
 
     Attributes:
         vocabulary, vocabulary_size, merges, end_mark: As given.
+        unnamed: How many of the last pieces are names of `name_of_row`, which stand for nothing.
         end_id: Of `<|endoftext|>`, which is between texts.
         unk_id: None: there are no unknown pieces.
         lowercase: False.
@@ -64,6 +65,10 @@ class BytePairTokenizer:
             raise UserError("A vocabulary of byte pairs holds each piece once: all bytes, "
                             f"{END_OF_TEXT} and what merges join. Received: {fault} in {name}")
         self.end_id = ids[END_OF_TEXT]
+        named = self.vocabulary_size
+        while self.vocabulary[named - 1] == name_of_row(named - 1):
+            named -= 1
+        self.unnamed = self.vocabulary_size - named
         content = "\n".join([*self.vocabulary, "", *map(" ".join, self.merges)])
         self.sha256 = hashlib.sha256(content.encode()).hexdigest()
         self._tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, self.merges))
@@ -117,6 +122,17 @@ class BytePairTokenizer:
         """What the library `tokenizers` reads."""
         return self._tokenizer.to_str()
 
+    @property
+    def added(self):
+        """Pieces that no text is cut into, besides the mark."""
+        joined = {*_alphabet(), *map("".join, self.merges), END_OF_TEXT}
+        return [piece for piece in self.vocabulary if piece not in joined]
+
+    def without_unnamed(self):
+        """The same tokenizer, but for the names that stand for nothing."""
+        named = self.vocabulary[:self.vocabulary_size - self.unnamed]
+        return BytePairTokenizer(named, self.merges, end_mark=self.end_mark)
+
     def write(self, folder, names=FILES[0], title=_TITLE):
         """Writes vocabulary and merges, each whole or not at all.
 
@@ -168,6 +184,11 @@ class BytePairTokenizer:
         """
         pieces = "".join([self.vocabulary[number] for number in ids])
         return pieces.translate(_BYTES).encode("latin-1", "replace")
+
+
+def name_of_row(number):
+    """What a row of a token table is called that has no piece."""
+    return f"[row {number}]"
 
 
 def read_files(folder, files=FILES):

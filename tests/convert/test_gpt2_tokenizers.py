@@ -128,3 +128,20 @@ def test_the_mark_of_the_end_may_be_an_added_token(folder):
     (folder / "merges.txt").write_text("\n".join(map(" ".join, tokenizer.merges)))
     (folder / "added_tokens.json").write_text('{"<|endoftext|>": 282}')
     assert convert.read(folder).tokenizer.sha256 == tokenizer.sha256
+
+
+def test_tokens_added_later_stay_special_and_rows_without_a_piece_get_none(folder, tmp_path):
+    whole = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    whole.add_special_tokens(["[PAD]"])
+    whole.save(str(folder / "tokenizer.json"))
+    convert.convert(folder, tmp_path / "run")
+    convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
+    text = "the cat[PAD] sat<|endoftext|>"
+    found, wanted = (tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
+                     for path in (tmp_path / "back", folder))
+    assert found.encode(text).ids == wanted.encode(text).ids
+    assert found.get_vocab() == wanted.get_vocab()
+    assert found.decode(found.encode(text).ids) == "the cat sat"
+    assert json.loads((tmp_path / "back/vocab.json").read_text()).keys() == whole.get_vocab().keys()
+    first, second = (convert.read(path).tokenizer for path in (folder, tmp_path / "back"))
+    assert first.sha256 == second.sha256 and second.unnamed == 2

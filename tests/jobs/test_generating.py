@@ -10,7 +10,9 @@ from keras_attn import load
 from keras_attn.errors import UserError
 from keras_attn.jobs import generating
 from keras_attn.jobs.generating import BETWEEN, Generator, generate_texts
+from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
+from keras_attn.text.byte_pairs import BytePairTokenizer, name_of_row
 from tests.small_language_models import log_probabilities
 
 
@@ -220,3 +222,42 @@ def test_what_is_no_text_is_named(generator):
     with pytest.raises(UserError, match="A text, or a list of them, is needed. Received: None"):
         generator.generate(None)
     assert generator.generate([]) == []
+
+
+def test_no_text_has_a_row_that_stands_for_nothing(generator):
+    """A table with rows that were never trained, which random weights like best."""
+    tokenizer = generator.tokenizer
+    size = tokenizer.vocabulary_size
+    wide = BytePairTokenizer([*tokenizer.vocabulary, *map(name_of_row, range(size, size + 9))],
+                             tokenizer.merges)
+    backbone = generator.model.backbone
+    model = GPT2LanguageModel(GPT2(**{
+        **{name: value for name, value in backbone.get_config().items() if name in (
+            "num_layers", "hidden_dim", "num_heads", "intermediate_dim", "max_length")},
+        "vocabulary_size": size + 9}))
+    model.build()
+    trained = {one.path: np.array(one) for one in generator.model.trainable_variables}
+    for new in model.trainable_variables:
+        old = trained[new.path]
+        new.assign(np.pad(old, [(0, 9), (0, 0)]) if "token" in new.path else old)
+    table = np.array(model.backbone.token_embedding)
+    table[size:] = 5 * table[wide.end_id]
+    model.backbone.token_embedding.assign(table)
+    made = Generator(model, wide)
+    for options in ({"temperature": 0}, {"beam": 3}, {"temperature": 9.0, "top_p": None}):
+        for prompt in ("the cat", "my café", "a dog hears"):
+            assert "[row" not in made.generate(prompt, 9, **options)
+    assert made.generate("the cat", 9, temperature=0) == generator.generate(
+        "the cat", 9, temperature=0)
+
+
+def test_a_beam_without_a_hypothesis_adds_nothing(generator):
+    size = generator.tokenizer.vocabulary_size
+    found = generator.generate("", 3, beam=2, min_tokens=3, no_repeat=1, nbest=2)
+    assert len(found) == 2 and size > 3
+    told = generator._told(np.array([1, 2], np.int32), {
+        "token_ids": np.zeros((2, 3), np.int32), "lengths": np.zeros(2, np.int32),
+        "scores": np.full(2, -1e30), "finished": np.zeros(2, bool),
+        "log_probabilities": np.zeros(2)})
+    assert [one["continuation"] for one in told] == [""]
+    assert told[0]["text"] == generator.tokenizer.decode([[1, 2]])[0]

@@ -78,7 +78,7 @@ def write(folder, stored):
     os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
     write_tensors(os.path.join(folder, WEIGHTS),
                   split(_layout(stored.architecture), stored.weights))
-    stored.tokenizer.write(folder, _FILES, title="")
+    stored.tokenizer.without_unnamed().write(folder, _FILES, title="")
     write_json(os.path.join(folder, TOKENIZER), object_of(
         "models.gpt2.gpt2_tokenizer", "GPT2Tokenizer",
         {"name": "gpt2_tokenizer", "trainable": True, "dtype": "int32", "config_file": TOKENIZER,

@@ -67,7 +67,7 @@ def write(folder, stored):
     # By this file its code finds the newest of several.
     write_whole(os.path.join(folder, "checkpoint"),
                 f'model_checkpoint_path: "{PREFIX}"\n'.encode())
-    stored.tokenizer.write(folder, FILES[1])
+    stored.tokenizer.without_unnamed().write(folder, FILES[1])
     write_json(os.path.join(folder, CONFIG), {
         theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()})
 

@@ -7,7 +7,13 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object, write_json
-from keras_attn.text.byte_pairs import END_OF_TEXT, FILES, BytePairTokenizer, read_files
+from keras_attn.text.byte_pairs import (
+    END_OF_TEXT,
+    FILES,
+    BytePairTokenizer,
+    name_of_row,
+    read_files,
+)
 
 TOKENIZER, CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
 
@@ -58,7 +64,7 @@ def fitted(pieces, merges, rows, folder, end_mark=True):
     if len(pieces) > rows:
         raise UserError("The vocabulary must not be larger than the token table. Received: "
                         f"{len(pieces)} pieces, {rows} rows in {folder}")
-    names = [f"[row {number}]" for number in range(len(pieces), rows)]
+    names = map(name_of_row, range(len(pieces), rows))
     return BytePairTokenizer([*pieces, *names], merges, folder, end_mark)
 
 
@@ -72,10 +78,12 @@ def write_tokenizer(folder, tokenizer, length):
     """
     import tokenizers
 
+    tokenizer = tokenizer.without_unnamed()
     tokenizer.write(folder)
     whole = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     whole.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
-    whole.add_special_tokens([tokenizers.AddedToken(END_OF_TEXT, normalized=True, special=True)])
+    whole.add_special_tokens([tokenizers.AddedToken(piece, normalized=True, special=True)
+                              for piece in (END_OF_TEXT, *tokenizer.added)])
     whole.save(os.path.join(folder, TOKENIZER))
     write_json(os.path.join(folder, CONFIG), {
         "tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "model_max_length": length,
