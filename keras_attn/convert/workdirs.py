@@ -38,8 +38,9 @@ def read(folder):
         lowercase = bool(data.get("lowercase"))
         if kind == family.kind:
             labels = workdir.read_labels()
-            # It checks its arguments.
-            made = family.classifier(family.backbone(**architecture), **heads)
+            # It checks its arguments; there is no dtype among them.
+            made = family.classifier(
+                family.backbone(**architecture), dtype="float32", **heads)
             if made.num_classes != (len(labels["names"]) or 1):
                 raise ValueError(f"num_classes={made.num_classes}")
         hashes = {name: saved["data_sha256"][name] for name in family.tokenizers.files}

@@ -367,7 +367,8 @@ def test_a_workdir_that_was_changed_is_said(file, change, message, tmp_path):
 
 
 @pytest.mark.parametrize("heads", [{"num_classes": 0}, {"num_classes": "x"}, {"num_classes": 2},
-                                   {"dropout": 1.5}, {"pooling": "x"}, {"other": 1}])
+                                   {"dropout": 1.5}, {"pooling": "x"}, {"other": 1},
+                                   {"dtype": "float32"}])
 def test_a_classifier_that_was_changed_is_said(heads, tmp_path):
     convert.convert(MODELS / "xlnet_classifier", tmp_path / "run")
     path = tmp_path / "run" / "config.json"
