@@ -232,11 +232,13 @@ class XLNet(keras.Model):
             before = inputs.get("memory") or [None] * self.num_layers
             outputs["memory"] = [self._remembered(ops.stop_gradient(x), seen)
                                  for x, seen in zip(memory, before, strict=True)]
-            masks = inputs.get("padding_mask"), inputs.get("memory_mask")
-            if masks != (None, None):
+            given = [(content, inputs.get("padding_mask"))]
+            if before[0] is not None:
+                given.append((before[0], inputs.get("memory_mask")))
+            if any(mask is not None for _, mask in given):
                 outputs["memory_mask"] = self._remembered(*(
-                    mask if mask is not None or x is None else ops.ones(ops.shape(x)[:2], "int32")
-                    for mask, x in zip(masks, (content, before[0]), strict=True)))
+                    ops.ones(ops.shape(x)[:2], "int32") if mask is None else mask
+                    for x, mask in given))
         return outputs
 
     @needs_weights
@@ -302,7 +304,7 @@ class XLNet(keras.Model):
             inputs.get("pack_ids"), inputs.get("mask_positions"),
             0 if memory is None else ops.shape(memory)[1], inputs.get("memory_mask"))
 
-    def _remembered(self, content, before):
+    def _remembered(self, content, before=None):
         """What the next call sees of a layer's inputs, or of their mask."""
         content = content[:, :self.reuse_length]
         if before is not None:
