@@ -34,6 +34,9 @@ def test_what_is_made_of_tokenizer_json_cuts_text_as_sentencepiece(folder):
     made, wanted = convert.read(folder), SentencePieceTokenizer.read(PIECES)
     assert made.lowercase is False and made.tokenizer.vocabulary == wanted.vocabulary
     assert made.tokenizer.special_ids == wanted.special_ids
+    # The authors' <eop> may be in a text; sentencepiece has it so, where it is user-defined.
+    ids, _ = made.tokenizer.encode(["a<eop>b"])
+    assert made.tokenizer.eop_id in ids
     ids, ends = made.tokenizer.encode(TEXTS)
     expected, borders = wanted.encode(TEXTS)
     np.testing.assert_array_equal(ids, expected)
@@ -62,6 +65,16 @@ def test_characters_are_mapped_as_the_file_says(folder, tmp_path):
     for tokenizer, same in ((made, True), (plain, False)):
         ids, (end, _) = tokenizer.encode(["the\u200bcat", "the cat"])
         assert np.array_equal(ids[:end], ids[end:]) == same
+
+
+def test_pieces_of_older_files_have_their_chances_again(folder):
+    def number(found):  # of a kind that XLNet has, and the fixture has not
+        found["model"]["vocab"][-1] = ["1,", -3.5]
+
+    change(folder, number)
+    plain = convert.read(folder).tokenizer
+    change(folder, lambda found: found["model"]["vocab"].__setitem__(-1, ["1,", -103.5]))
+    assert convert.read(folder).tokenizer.model == plain.model
 
 
 def test_case_is_as_the_file_says(folder):
@@ -93,6 +106,9 @@ def test_both_files_must_hold_the_same(folder):
      "pre_tokenizer="),
     (lambda found: found["added_tokens"].append({"id": 999, "content": "<new>"}), "<new>"),
     (lambda found: found["model"]["vocab"].append(["x"]), "Pieces with numbers"),
+    (lambda found: found["model"]["vocab"].append([3, 0.0]), "Pieces with numbers"),
+    (lambda found: found["normalizer"]["normalizers"].append(
+        {"type": "Precompiled", "precompiled_charsmap": 7}), "Pieces with numbers"),
     (lambda found: found["model"]["vocab"].append(["x", "y"]), "Pieces with numbers"),
     (lambda found: found["model"]["vocab"].append(["\ud800", 1]), "Pieces with numbers"),
     (lambda found: found["model"].pop("vocab"), "Pieces with numbers"),

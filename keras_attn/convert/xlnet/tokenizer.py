@@ -75,12 +75,13 @@ def _model_of(found, path):
             raise UserError("A tokenizer must be sentencepiece's, as XLNet's. "
                             f"Received: {name}={shorten(value)} in {path}")
     try:
-        pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
-        charsmap = base64.b64decode(maps[0]["precompiled_charsmap"] or "") if maps else b""
+        charsmap = maps[0]["precompiled_charsmap"] or "" if maps else ""
+        charsmap = base64.b64decode(charsmap, validate=True)
+        pieces = [(piece, float(score)) for piece, score in model["vocab"]]
         more = [token["content"] for token in found.get("added_tokens") or []
                 if token["id"] >= len(pieces)]
         encoded = b"".join(_field(1, _piece(*piece)) for piece in pieces)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"Pieces with numbers are needed. Received: others in {path}") from error
     if more:
         raise UserError(f"An XLNet has no tokens besides its pieces. Received: {more[0]} in {path}")
@@ -111,10 +112,12 @@ def _piece(piece, score):
     kind = _NORMAL
     if piece == UNKNOWN:
         kind = _UNKNOWN
-    elif piece in ("<s>", "</s>", *MARKS):
+    elif piece in ("<s>", "</s>", *MARKS) and piece != "<eop>":  # which their text may hold
         kind = _CONTROL
     elif score == 0:  # the others' are logarithms of chances
         kind = _USER_DEFINED
+    elif score < -99 and piece[-1:] == "," and piece[-2:-1].isdigit():
+        score += 100  # which older versions take away, so that these do not come
     return _field(1, piece.encode()) + _field(2, score) + _field(3, kind)
 
 
