@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice, pairwise
@@ -15,6 +16,12 @@ FORMATS = ("auto", "lines", "paragraphs", "jsonl")
 LONGEST_DOCUMENT = 100_000
 # Bytes of a JSON record, which has to fit in memory several times.
 LONGEST_RECORD = 1 << 28
+# Characters after which a part of a text ends with its word.
+_LONGEST_PART = 10_000
+# White space, as openai/gpt-2 cuts text by: without \x1c to \x1f, unlike Python's.
+_BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200b)))
+_WORD = re.compile(f"(?<=[^{_BLANKS}])(?=[{_BLANKS}])")
 # A larger plain file is read in parts of this size, each by the process that is free.
 PART_BYTES = 8 << 20
 
@@ -67,7 +74,8 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
         counts: A Counter; `lines_skipped` counts in it.
         verbatim: Whether documents are parts which, joined, are the text, with its line ends and
             indents, in place of sentences. Sentences of "lines" and of records then have a blank
-            between them, and what was broken into lines of one width is a line.
+            between them, and what was broken into lines of one width is a line. Lines of a file end
+            with "\\n", whatever it has, and one of more than 4 MB becomes several.
 
     Returns:
         Iterator of lists of str. No sentence has more than 512 words.
@@ -237,22 +245,24 @@ def _joined(lines, width):
 
 
 def _parts(lines):
-    """Yields parts of a text: a line and, from the line end before them on, each after it.
+    """Yields parts of a text, each but the first from the blanks before a line or a word on.
 
-    Where a blank is at the end of a line, the next belongs to its part: byte pairs are not joined
-    across a line end that follows on anything else, so that they are those of the whole text.
+    No byte pair goes across their borders, so that they have the ids of the whole text.
     """
-    part = None
+    held = None  # blanks at the end of what was read, or None before it
     for line in lines:
-        if part is None:
-            part = line
-        elif part and not part[-1].isspace():
-            yield part
-            part = "\n" + line
-        else:
-            part += "\n" + line
-    if part:
-        yield part
+        line = line if held is None else held + "\n" + line
+        part = line.rstrip(_BLANKS)
+        held = line[len(part):]
+        start = 0
+        while len(part) - start > _LONGEST_PART and (
+                found := _WORD.search(part, start + _LONGEST_PART)):
+            yield part[start:found.start()]
+            start = found.start()
+        if part:
+            yield part[start:]
+    if held:
+        yield held
 
 
 def _documents_of_records(part, field, verbatim, encoding, on_bad_text, counts):

@@ -40,7 +40,7 @@ def plan_source(
     Args:
         source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes them.
         format, encoding, field, on_bad_text: How to read files: see `documents.read_documents`;
-            format "auto" looks at the text.
+            format "auto" looks at the text, and with `verbatim` is never "lines".
         split: "train" or "validation" of docstrings; the split of a TFDS name without one.
         verbatim: See `documents.read_documents`.
         tokens_per_shard: Shards have about this many tokens, less than twice as many.
@@ -81,7 +81,7 @@ def plan_source(
     elif isinstance(source, str) and source.startswith("tfds:"):
         plan = _plan_tfds(source, split, field, tasks_for)
     else:
-        plan = _plan_files(source, format, encoding, tasks_for)
+        plan = _plan_files(source, format, encoding, verbatim, tasks_for)
     return json.loads(json.dumps({**options, **plan}))
 
 
@@ -106,7 +106,7 @@ def read_task(plan, number, counts):
             yield from read_documents(Part(*part), counts=counts, verbatim=verbatim, **options)
 
 
-def _plan_files(source, format, encoding, tasks_for):
+def _plan_files(source, format, encoding, verbatim, tasks_for):
     files = find_files(source)
     stats = in_threads(tf.io.gfile.stat, files)
     sizes = [stat.length for stat in stats]
@@ -114,6 +114,8 @@ def _plan_files(source, format, encoding, tasks_for):
     reason = None
     if format == "auto":
         format, reason = detect_format(files, encoding)
+        if verbatim and format == "lines":  # its sentences are not what follows one another
+            format, reason = "paragraphs", "line ends are text, too"
     size = sum(
         size * (_GZIP_RATIO if is_gzip(path) else 1)
         for path, size in zip(files, sizes, strict=True)

@@ -211,9 +211,6 @@ class Generator:
             told.append({"text": text, "continuation": continuation,
                          "log_probability": float(beams["log_probabilities"][number]),
                          "finished": finished})
-        if not told:  # no token could follow
-            told = [{"text": self.tokenizer.decode([begin])[0], "continuation": "",
-                     "log_probability": 0.0, "finished": False}]
         return told
 
     def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):

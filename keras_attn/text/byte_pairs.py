@@ -124,9 +124,10 @@ class BytePairTokenizer:
 
     @property
     def added(self):
-        """Pieces that no text is cut into, besides the mark."""
+        """The last pieces, if no text is cut into them, but for the mark."""
         joined = {*_alphabet(), *map("".join, self.merges), END_OF_TEXT}
-        return [piece for piece in self.vocabulary if piece not in joined]
+        last = max(n for n, piece in enumerate(self.vocabulary) if piece in joined)
+        return self.vocabulary[last + 1:]
 
     def without_unnamed(self):
         """The same tokenizer, but for the names that stand for nothing."""

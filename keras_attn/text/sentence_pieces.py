@@ -48,7 +48,7 @@ class SentencePieceTokenizer:
         special_ids: Ids of pieces that stand for no text.
         continuation: Boolean `(V,)`, whether a piece goes on with the word before it, as in
             data_utils.py: a blank or a sign of punctuation begins one.
-        verbatim: True: documents are texts as they stand.
+        verbatim: False: documents are sentences.
         recipe: See `keras_attn.text.recipes`.
         sha256: Of model, case and these rules, so that shards of others are not taken for ours.
 
@@ -59,7 +59,7 @@ class SentencePieceTokenizer:
         Kudo, Subword Regularization, 2018; zihangdai/xlnet, prepro_utils.py.
     """
 
-    verbatim = True
+    verbatim = False
 
     def __init__(self, model, lowercase=False, name="the model"):
         self.model, self.lowercase = model, lowercase

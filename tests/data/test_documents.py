@@ -275,7 +275,7 @@ def test_a_text_as_it_stands_is_its_parts_joined(tmp_path):
     for end in ("\n", "\r\n"):
         path = _write(tmp_path / "a", CODE.replace("\n", end))
         (parts,) = _read(path, "paragraphs", verbatim=True)
-        assert "".join(parts) == CODE.strip("\n") and len(parts) == 3
+        assert "".join(parts) == CODE.strip("\n").rstrip() and len(parts) == 4
     path = _write(tmp_path / "b", "\n".join(json.dumps({"text": text}) for text in (
         CODE, "\n \n", "a\r\nb", ["It rained. ", "He left."])))
     assert ["".join(parts) for parts in _read(path, "jsonl", verbatim=True)] == [
@@ -299,3 +299,19 @@ def test_a_long_text_as_it_stands_is_cut_into_documents(tmp_path, monkeypatch):
     found = _read(_write(tmp_path / "a", text), "paragraphs", verbatim=True)
     assert [len(parts) for parts in found] == [3, 3, 3, 1]
     assert "".join(part for parts in found for part in parts) == text
+
+
+def test_a_long_line_of_a_text_as_it_stands_is_cut_between_words(tmp_path):
+    text = "It rained  and " * 3000 + "x" * 30_000
+    (parts,) = _read(_write(tmp_path / "a", text), "paragraphs", verbatim=True)
+    assert "".join(parts) == text
+    assert [len(part) // 1000 for part in parts] == [10, 10, 10, 10, 34]
+    assert all(part.startswith(("  and", " It", " rained")) for part in parts[1:])
+
+
+def test_lines_that_end_with_blanks_are_parts_of_their_own(tmp_path):
+    lines = [f"= It is {number} = " for number in range(500)]
+    for end in ("\n", "\r\n"):
+        text = end.join(lines)
+        assert "".join(documents.document_of(text, verbatim=True)) == text
+        assert len(documents.document_of(text, verbatim=True)) == 501

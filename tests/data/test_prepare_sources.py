@@ -90,3 +90,11 @@ def test_tfds_records_are_documents(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             run(source, tmp_path / "none", **options)
+
+
+def test_lines_of_a_text_as_it_stands_are_no_sentences(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text("def f():\n    return 1\n\nprint(f())\n" * 20)
+    assert sources.plan_source(str(path))["format"] == "lines"
+    assert sources.plan_source(str(path), verbatim=True)["format"] == "paragraphs"
+    assert sources.plan_source(str(path), verbatim=True, format="lines")["format"] == "lines"

@@ -249,15 +249,3 @@ def test_no_text_has_a_row_that_stands_for_nothing(generator):
             assert "[row" not in made.generate(prompt, 9, **options)
     assert made.generate("the cat", 9, temperature=0) == generator.generate(
         "the cat", 9, temperature=0)
-
-
-def test_a_beam_without_a_hypothesis_adds_nothing(generator):
-    size = generator.tokenizer.vocabulary_size
-    found = generator.generate("", 3, beam=2, min_tokens=3, no_repeat=1, nbest=2)
-    assert len(found) == 2 and size > 3
-    told = generator._told(np.array([1, 2], np.int32), {
-        "token_ids": np.zeros((2, 3), np.int32), "lengths": np.zeros(2, np.int32),
-        "scores": np.full(2, -1e30), "finished": np.zeros(2, bool),
-        "log_probabilities": np.zeros(2)})
-    assert [one["continuation"] for one in told] == [""]
-    assert told[0]["text"] == generator.tokenizer.decode([[1, 2]])[0]
