@@ -84,13 +84,15 @@ class Exported(tf.Module):
         if None not in (pairs, predictor.pairs) and pairs != predictor.pairs:
             raise UserError(f"This model takes {'pairs' if predictor.pairs else 'single texts'}. "
                             f"Received: pairs={pairs}")
-        if not callable(predictor.tokenizer):
-            raise UserError("A classifier made of a BERT is needed: no other tokenizer runs inside "
-                            f"a SavedModel. Received: {type(predictor.tokenizer).__name__}")
+        if not hasattr(predictor.tokenizer, "in_graph"):
+            raise UserError("A classifier made of a BERT or an XLNet is needed: no other tokenizer "
+                            "runs inside a SavedModel. "
+                            f"Received: {type(predictor.tokenizer).__name__}")
         data = predictor.config["data"]
         self.labels = tuple(predictor.labels)
         self._kind, self._separator = predictor.kind, predictor.label_separator
-        self._model, self._tokenizer = predictor.model, predictor.tokenizer
+        self._model, self._tokenizer = predictor.model, predictor.tokenizer.in_graph()
+        self._layout = predictor.tokenizer.row_layout
         self._length, self._windows = data["length"], data.get("windows")
         # Where a SavedModel looks for what its functions use.
         self._values = [variable.value for variable in self._model.variables]
@@ -110,7 +112,7 @@ class Exported(tf.Module):
 
     def _room(self, paired):
         """Tokens of texts in a row, beside its marks."""
-        return self._length - self._tokenizer.row_layout.count(paired)
+        return self._length - self._layout.count(paired)
 
     def _pairs(self, text, text_pair):
         """Tokens of both, after those of the longer are dropped until both fit."""
@@ -137,7 +139,7 @@ class Exported(tf.Module):
 
     def _shares(self, first, second=None):
         """Probabilities of texts, given by their tokens, or the value of a regression."""
-        layout, rows = self._tokenizer.row_layout, first.nrows()
+        layout, rows = self._layout, first.nrows()
 
         def marks(ids):
             return tf.tile(tf.constant([ids], tf.int32), [rows, 1])

@@ -153,18 +153,27 @@ class SentencePieceTokenizer:
         """The ids where no piece ends in a digit and a comma; the row of each that was added."""
         parts, added, begin = [], [], 0
         for place in np.flatnonzero(self._number[ids]):
-            piece = self.vocabulary[ids[place]]
-            new = [*self._without_comma(piece), self._comma]
+            new = self.with_comma_apart(ids[place])
             parts += [ids[begin:place], np.array(new, np.int32)]
             added += [rows[place]] * (len(new) - 1)
             begin = place + 1
         return np.concatenate([*parts, ids[begin:]]), np.array(added, np.int64)
 
-    def _without_comma(self, piece):
+    def with_comma_apart(self, number):
+        """The ids that stand for that of a piece, of which none ends in a digit and a comma."""
+        if not self._number[number]:
+            return [number]
+        piece = self.vocabulary[number]
         found = self._processor.encode(piece[:-1].replace(BLANK, ""), out_type=str)
         if piece[0] != BLANK and found[0][0] == BLANK:
             found = found[1:] if len(found[0]) == 1 else [found[0][1:], *found[1:]]
-        return [self._processor.piece_to_id(one) for one in found]
+        return [*map(self._processor.piece_to_id, found), self._comma]
+
+    def in_graph(self):
+        """A function of strings `(N,)` to ragged ids that a SavedModel can hold."""
+        from keras_attn.text.sentence_pieces_graph import SentencePieceGraph
+
+        return SentencePieceGraph(self)
 
     def decode(self, rows):
         """Texts of token ids; marks are left out.
@@ -228,7 +237,7 @@ def train_sentence_pieces(texts, size, lowercase=False):
             vocab_size=size, hard_vocab_limit=False, model_type="unigram",
             character_coverage=0.99995, control_symbols=list(MARKS),
             user_defined_symbols=list(SIGNS), pretokenization_delimiter=_CUT, minloglevel=2,
-            max_sentence_length=1 << 28, num_threads=1,  # with more, ties may fall otherwise
+            max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
         if faults:

@@ -127,6 +127,10 @@ class WordPieceTokenizer:
         """
         return self._pieces.tokenize(self._shortened(self._folded(_to_tensor(texts))))
 
+    def in_graph(self):
+        """A function of strings `(N,)` to ragged ids that a SavedModel can hold: this."""
+        return self
+
     def encode(self, texts, threads=1):
         """Tokenises a list of texts into flat arrays.
 

@@ -13,18 +13,21 @@ from keras_attn.jobs.exporting import Exported, export
 from keras_attn.jobs.loading import load_predictor
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 
-CLASSIFIER = str(pathlib.Path(__file__).parents[1] / "golden" / "hugging_face" / "classifier")
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+CLASSIFIER = str(GOLDEN / "hugging_face" / "classifier")
+XLNET = str(GOLDEN / "language_models" / "xlnet_classifier")
 
 
 @pytest.mark.parametrize("pairs", [None, True])
-def test_a_converted_model_takes_what_is_asked_for(tmp_path, pairs):
+@pytest.mark.parametrize("classifier", [CLASSIFIER, XLNET])
+def test_a_converted_model_takes_what_is_asked_for(tmp_path, classifier, pairs):
     output = str(tmp_path / "served" / "1")
-    export(CLASSIFIER, output, pairs)
-    texts = ["a film", "", "another one, and a longer one " * 9]
+    export(classifier, output, pairs)
+    texts = ["a film", "", "Another “one”, for £1,234, and a longer öne " * 9]
     given = [texts, texts[::-1]] if pairs else [texts]
     loaded = tf.saved_model.load(output)
     found = loaded.serve(*map(tf.constant, given))
-    expected = load(CLASSIFIER).probabilities(*given)
+    expected = load(classifier).probabilities(*given)
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
     assert [path.name for path in (tmp_path / "served").iterdir()] == ["1"]
 
@@ -60,6 +63,11 @@ def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, exp
     with pytest.raises(expected):
         export(CLASSIFIER, str(tmp_path / "served" / "1"))
     assert list((tmp_path / "served").iterdir()) == []
+
+
+def test_a_gpt2_is_not_exported(tmp_path):
+    with pytest.raises(UserError, match="made of a BERT or an XLNet.*BytePairTokenizer"):
+        export(str(GOLDEN / "language_models" / "gpt2_classifier"), str(tmp_path / "1"))
 
 
 def test_an_export_needs_a_new_folder(tmp_path):

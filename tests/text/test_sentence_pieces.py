@@ -1,11 +1,13 @@
 """XLNet's pieces against sentencepiece itself and the rules of its authors."""
 
 import io
+import sys
 import unicodedata
 
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from keras_attn.errors import UserError
 from keras_attn.text.recipes import tokenizer_of
@@ -13,6 +15,7 @@ from keras_attn.text.sentence_pieces import (
     MARKS,
     SIGNS,
     SentencePieceTokenizer,
+    plain,
     train_sentence_pieces,
 )
 
@@ -127,3 +130,28 @@ def test_what_is_no_such_model_is_said(tmp_path):
     (tmp_path / "other").write_bytes(train_subwords(TEXTS, 200))
     with pytest.raises(UserError, match="XLNet's marks.*other, without <cls>"):
         SentencePieceTokenizer.read(tmp_path / "other")
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_a_graph_makes_the_same_ids(lowercase):
+    texts = ["the cat sat 1,234 on the mat, 5, ok 12,3"] * 20 + ["naïve café Σίσυφος İstanbul"] * 5
+    tokenizer = SentencePieceTokenizer(train_sentence_pieces(texts, 120).model, lowercase)
+    graph, random = tokenizer.in_graph(), np.random.default_rng(0)
+    signs = list("ab Σσ1,2'`\"\tİ́ǅﬁ½🙂.e\u0323\u0301\u00a0\u2003\x1c")
+    texts += ["".join(random.choice(signs, size)) for size in random.integers(0, 15, 5000)]
+    ids, ends = tokenizer.encode(texts)
+    found = graph(tf.constant(texts))
+    np.testing.assert_array_equal(found.values, ids)
+    np.testing.assert_array_equal(np.cumsum(found.row_lengths()), ends)
+    assert tokenizer.vocabulary[tokenizer.with_comma_apart(ids[0])[0]] and any(
+        len(tokenizer.with_comma_apart(n)) > 1 for n in range(tokenizer.vocabulary_size))
+
+
+def test_a_graph_makes_every_character_plain():
+    """But those of a newer Unicode than Python's."""
+    signs = [chr(code) for code in range(sys.maxunicode + 1)
+             if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
+    texts = [f"a{sign}b {sign} {sign}{sign}" for sign in signs]
+    graph = train_sentence_pieces(["the cat sat on the mat"] * 9, 60).in_graph()
+    assert [text.decode() for text in graph._plain(tf.constant(texts)).numpy()] == [
+        plain(text) for text in texts]
