@@ -17,12 +17,13 @@ transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo test test-browser test-slow test-backends test-oldest lint bench-env clean
+.PHONY: help install demo test test-runs test-browser test-slow test-backends test-oldest lint bench-env clean
 
 help:
 	@echo 'make install       make $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test          the tests, about 20 minutes on 2 cores'
+	@echo 'make test          the tests but for those below, about 10 minutes on 2 cores'
+	@echo 'make test-runs     those that train for seconds, as long again'
 	@echo 'make test-browser  the report and the attention page in headless Chromium, which it installs as root if there is none'
 	@echo 'make test-slow     the long tests: kills, workers, examples; two hours'
 	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
@@ -38,6 +39,9 @@ demo: $(VENV)/installed-report
 
 test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+test-runs: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest -m 'runs and not slow' -n 2 --dist loadfile
 
 test-browser: $(VENV)/installed-test
 	@command -v chromium >/dev/null || { echo "installing Debian's chromium"; \

@@ -95,6 +95,7 @@ def test_other_tasks_are_read_and_written_too(logits, problem, kept, kind, tmp_p
     assert found["problem_type"] == problem and found["id2label"] == names
 
 
+@pytest.mark.runs
 def test_finetuning_from_it_keeps_how_rows_end(run, tmp_path):
     table = tmp_path / "rows.tsv"
     table.write_text("text\tlabel\n" + "".join(

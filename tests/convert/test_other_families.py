@@ -260,6 +260,7 @@ def test_an_xlnet_without_a_head_has_an_output_bias_of_zero(prefix, tmp_path):
         convert.read(folder)
 
 
+@pytest.mark.runs
 def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
     generator = load(str(MODELS / "gpt2"))
     [found] = generator.generate(["the cat"], max_tokens=4, seed=1)

@@ -15,6 +15,8 @@ from keras_attn.errors import UserError
 from keras_attn.jobs.loading import Saved
 from keras_attn.workdir import Workdir, check_same
 
+pytestmark = pytest.mark.runs
+
 PRETRAINING = [
     ({"data.train": "{texts}/nowhere.txt"}, "nowhere.txt"),
     ({"data.train": "{texts}/none*.txt"}, r"none\*.txt"),

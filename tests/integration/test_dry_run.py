@@ -13,6 +13,8 @@ from keras_attn.defaults import pretraining_defaults
 from keras_attn.jobs import dry_run
 from keras_attn.jobs import run as jobs_run
 
+pytestmark = pytest.mark.runs
+
 
 def _config(texts, **fields):
     config = pretraining_defaults()

@@ -22,6 +22,8 @@ from keras_attn.jobs.pretraining_bert import true_ids
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
 
+pytestmark = pytest.mark.runs
+
 
 def _pretrain(texts, workdir, **fields):
     config = pretraining_defaults()

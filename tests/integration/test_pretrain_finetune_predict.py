@@ -154,6 +154,7 @@ def test_a_file_is_read_as_told_or_as_its_name_tells_or_as_in_training(finetuned
     _assert_predicted(workdir, tmp_path / "new.txt", texts, tmp_path, format="lines")
 
 
+@pytest.mark.runs
 def test_flags_say_how_to_read_a_file(finetuned, tmp_path):
     (tmp_path / "in.data").write_bytes(b"id,review\n1,bas ben\n2,na\xefve\n3,tas ten\n")
     flags = [f"--workdir={finetuned}", f"--input={tmp_path / 'in.data'}", "--format=csv",
@@ -186,6 +187,7 @@ def test_the_test_file_of_cola_is_predicted_and_its_others_too(finetuned, tmp_pa
         _assert_predicted(tmp_path / "run", tmp_path / name, texts, tmp_path)
 
 
+@pytest.mark.runs
 def test_a_numbered_text_beside_a_named_label_has_a_header_in_predicting_too(finetuned, tmp_path):
     texts = ["bas ben", "tas tin", "lun"]
     rows = ["label,text", *(f"{i % 2},{text}" for i, text in enumerate(texts))]
@@ -234,6 +236,7 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         keras_attn.load("nowhere")
 
 
+@pytest.mark.runs
 def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
     rows = ["text\tlabel", *["bas\tmany"] * 40, "ben\tfew"]
     (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n")
@@ -245,6 +248,7 @@ def test_a_limit_on_the_rows_loses_no_class(finetuned, tmp_path, capsys):
     assert "warning: all training rows are of 'many'" in capsys.readouterr().out
 
 
+@pytest.mark.runs
 def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
     splits = {"train": [["bas", "tas"], ["good", "bad"]], "validation": [["ben"], ["good"]]}
     for name, kept in (("two_parts", splits), ("one_part", {"train": splits["train"]})):

@@ -14,6 +14,8 @@ from keras_attn.defaults import fields, finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
 
+pytestmark = pytest.mark.runs
+
 WORDS = ("good", "bad", "awful")
 
 

@@ -22,6 +22,8 @@ from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.jobs.reading_report import _errors, nearest_sentence
 from keras_attn.training.reading_metrics import reading_metrics
 
+pytestmark = pytest.mark.runs
+
 
 def _config(folder, impossible=False, passages=12, **fields):
     path = squad_files.write(folder / "train.json", *squad_files.made_up(

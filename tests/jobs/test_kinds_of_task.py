@@ -19,6 +19,8 @@ from keras_attn.jobs.exporting import export
 from keras_attn.jobs.predicting import predict_file
 from keras_attn.training.metrics import metrics_among
 
+pytestmark = pytest.mark.runs
+
 LABELS = ("blue", "green", "red")
 RUNS = {
     "multilabel": {"data.task": "multilabel", "data.label": "labels", "data.windows": 3,

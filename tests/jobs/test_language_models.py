@@ -16,6 +16,8 @@ from keras_attn.jobs.loading import load_predictor
 from keras_attn.text.byte_pairs import BytePairTokenizer
 from tests.small_language_models import config_of, log_probabilities
 
+pytestmark = pytest.mark.runs
+
 
 def test_characters_are_counted_once_and_words_without_blanks_have_a_perplexity(corpus, tmp_path):
     # Of bytes alone: rows end within characters.

@@ -17,6 +17,8 @@ from keras_attn.models import XLNetPretrainer
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 from tests.small_language_models import config_of, write_texts
 
+pytestmark = pytest.mark.runs
+
 SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
              "one, two and 3,000 cats"]
 

@@ -12,6 +12,8 @@ from keras_attn.text.recipes import KINDS, tokenizer_of
 from tests.data.small_corpus import shard_files
 from tests.small_language_models import config_of
 
+pytestmark = pytest.mark.runs
+
 SIZES = {"word_pieces": 200, "byte_pairs": 320, "sentence_pieces": 60}
 
 

@@ -17,6 +17,8 @@ from keras_attn.jobs.report import write_runs_report
 from keras_attn.jobs.report_numbers import mean_scores
 from keras_attn.workdir import Workdir
 
+pytestmark = pytest.mark.runs
+
 
 def _read(run):
     return Reader((run / "report.html").read_text(encoding="utf-8"))

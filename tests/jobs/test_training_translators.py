@@ -15,6 +15,8 @@ from keras_attn.jobs.exporting import export
 from keras_attn.jobs.translators import read_sentences
 from keras_attn.training.translation_metrics import translation_scores
 
+pytestmark = pytest.mark.runs
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):

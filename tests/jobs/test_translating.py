@@ -22,6 +22,8 @@ from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
 
+pytestmark = pytest.mark.runs
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):

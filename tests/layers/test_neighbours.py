@@ -26,6 +26,7 @@ def test_positions_have_the_size_asked_for():
     np.testing.assert_allclose(np.sqrt(np.mean(positions**2)), 0.05, rtol=1e-3)
 
 
+@pytest.mark.runs
 def test_an_unbuilt_model_learns_by_plain_fit_and_reloads(tmp_path):
     model = BertPretrainer(BertEncoder(50, 1, 16, 2, initial_attention="neighbours", seed=1))
     random = np.random.default_rng(0)

@@ -125,6 +125,7 @@ def batches(batch, times=1):
     return ((batch,) for _ in range(times))
 
 
+@pytest.mark.runs
 def test_pretrainer_learns_by_plain_fit():
     batch = make_batch()
     model = BertPretrainer(encoder(dropout=0.1))
@@ -142,6 +143,7 @@ def test_pretrainer_learns_by_plain_fit():
     assert last["nsp_accuracy"] > 0.8
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("classes", [3, 1])
 def test_classifier_learns_by_plain_fit(classes):
     batch = make_batch()

@@ -88,6 +88,7 @@ def test_the_loss_is_that_of_the_formula_and_reaches_every_weight(kind):
                                                              "segment_table"}
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_learns_by_plain_fit_and_reloads(kind, tmp_path):
     random = np.random.default_rng(1)

@@ -279,6 +279,7 @@ def test_it_reloads_with_the_same_output_and_draws_the_same_weights(batch, tmp_p
     np.testing.assert_array_equal(array(same(batch)["logits"]), array(model(batch)["logits"]))
 
 
+@pytest.mark.runs
 def test_it_learns_a_sequence_by_heart_with_fit():
     model = GPT2LanguageModel(GPT2(20, 1, 32, 2, dropout=0.0, max_length=16, seed=0))
     rows = np.random.default_rng(0).integers(0, 20, (4, 16)).astype("int32")

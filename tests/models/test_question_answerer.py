@@ -113,6 +113,7 @@ def test_padding_changes_nothing():
                                numpy(model.compute_loss(batch, y_pred=outputs)), 1e-4)
 
 
+@pytest.mark.runs
 def test_it_learns_by_plain_fit_and_reloads_from_its_file_and_config(tmp_path):
     model, batch = model_of(dropout=0.05), make_batch()
     config = model.get_config()

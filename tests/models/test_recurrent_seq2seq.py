@@ -234,6 +234,7 @@ def test_loss_and_metrics_are_those_of_numpy():
     assert float(sums["token_accuracy"][0]) == hit[weight > 0].sum()
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("kind, options", [
     (BahdanauSeq2Seq, {}), (LuongSeq2Seq, {}),
     (LuongSeq2Seq, {"teacher_forcing_ratio": 0.8, "level": "token", "dropout": 0.05}),

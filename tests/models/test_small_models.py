@@ -101,6 +101,7 @@ def outputs_of(model, batch):
             for name, value in model(batch).items()}
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("name", [
     "han", "attention", "self_attention", "abcnn0", "abcnn3", "afm", "fm", "pointer_once",
     "generator_without_coverage"])
@@ -299,6 +300,7 @@ def test_positions_found_alone_are_those_of_forced_labels(name):
     np.testing.assert_array_equal(ops.convert_to_numpy(again), found[:, :3])
 
 
+@pytest.mark.runs
 def test_a_pointer_network_sorts_more_numbers_than_it_has_learnt():
     model, _ = made("pointer_once")
     model.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile=JIT)

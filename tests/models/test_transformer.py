@@ -166,6 +166,7 @@ def _step(model, inputs, length, rows=1):
     return step, cache
 
 
+@pytest.mark.runs
 def test_the_score_of_a_translation_is_the_models_own_and_its_batch_changes_none():
     model, batch = _model(), _batch()
     inputs = {name: ops.convert_to_tensor(batch[name]) for name in ("token_ids", "padding_mask")}
@@ -229,6 +230,7 @@ def test_sampling_greedily_attends_as_one_beam_does():
         assert not one["attention"][row, length:].any()
 
 
+@pytest.mark.runs
 def test_it_learns_to_reverse_and_fit_works(tmp_path):
     random = np.random.default_rng(0)
     source = random.integers(3, 11, (256, 5))

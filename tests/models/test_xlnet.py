@@ -356,6 +356,7 @@ def test_it_reloads_with_the_same_output(inputs, tmp_path):
     assert again.backbone.get_config() == model.backbone.get_config()
 
 
+@pytest.mark.runs
 def test_it_learns_with_fit_what_is_beside_each_token():
     model = XLNetPretrainer(XLNet(12, 1, 32, 2, dropout=0.0, seed=0, initializer_range=0.2))
     random, rows = np.random.default_rng(0), 4000

@@ -226,6 +226,7 @@ def _bert(dropout, dtype=None):
     return BertPretrainer(encoder, seed=0, dtype=dtype)
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_the_replica_step_of_bert_compiles_whole_and_every_shape_is_static(accumulate):
     step, _, feed = _trainer(lambda: _bert(0.1), BertRows(), jit=True, accumulate=accumulate)
@@ -248,6 +249,7 @@ def _three_steps(source, dtype, **options):
     return rows, np.concatenate([(b - a).ravel() for a, b in zip(before, after, strict=True)])
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize(("replicas", "accumulate"), [
     (1, 1), pytest.param(1, 2, marks=pytest.mark.slow), pytest.param(2, 1, marks=pytest.mark.slow),
     (2, 2)])
