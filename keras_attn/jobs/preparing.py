@@ -37,7 +37,7 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
     kind = KINDS[tokenizer]
     if lowercase is None:
         lowercase = kind.lowercase
-    if lowercase and kind.keeps_case:
+    if lowercase and kind.verbatim:
         raise UserError(f"--lowercase must be left out with {tokenizer}, which keep the case. "
                         f"Received: lowercase={lowercase}")
     run_tasks = _beam_tasks(source, processes, runner, beam_options)

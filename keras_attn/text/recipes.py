@@ -22,8 +22,7 @@ class Kind(NamedTuple):
         name: "word_pieces", "byte_pairs" or "sentence_pieces".
         files: What one writes to a folder.
         lowercase: Whether text is lower-cased where nothing is said.
-        keeps_case: Whether it never is.
-        verbatim: That of its tokenizers.
+        verbatim: Whether texts stay as they are: never lower-cased, and no sentences.
         made: Function of the arguments in a recipe.
         read: Function of a file or folder, and whether text is lower-cased.
         train: Function of texts, how many pieces at most, and whether text is lower-cased.
@@ -32,7 +31,6 @@ class Kind(NamedTuple):
     name: str
     files: tuple
     lowercase: bool
-    keeps_case: bool
     verbatim: bool
     made: Callable
     read: Callable
@@ -44,12 +42,12 @@ def _trained_word_pieces(texts, size, lowercase):
 
 
 KINDS = {kind.name: kind for kind in (
-    Kind("word_pieces", (FILE,), True, False, WordPieceTokenizer.verbatim, WordPieceTokenizer,
+    Kind("word_pieces", (FILE,), True, WordPieceTokenizer.verbatim, WordPieceTokenizer,
          WordPieceTokenizer.from_file, _trained_word_pieces),
-    Kind("byte_pairs", byte_pairs.FILES[0], False, True, BytePairTokenizer.verbatim,
+    Kind("byte_pairs", byte_pairs.FILES[0], False, BytePairTokenizer.verbatim,
          BytePairTokenizer, lambda folder, _: BytePairTokenizer.read(folder),
          lambda texts, size, _: train_byte_pairs(texts, size)),
-    Kind("sentence_pieces", (sentence_pieces.FILE,), False, False,
+    Kind("sentence_pieces", (sentence_pieces.FILE,), False,
          SentencePieceTokenizer.verbatim, SentencePieceTokenizer.of_recipe,
          SentencePieceTokenizer.read, train_sentence_pieces),
 )}
