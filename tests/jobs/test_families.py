@@ -182,7 +182,8 @@ def test_an_exported_xlnet_predicts_the_same(folder, tmp_path):
     source, output = str(folder / "xlnet-class"), str(tmp_path / "served")
     export(source, output)
     texts = ["good film", "", "a bad, bad film " * 20]
-    found = tf.saved_model.load(output).serve(tf.constant(texts))
+    loaded = tf.saved_model.load(output)
+    found = loaded.serve(tf.constant(texts))
     np.testing.assert_allclose(found["probabilities"], load(source).probabilities(texts), 1e-5)
 
 
