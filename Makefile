@@ -22,8 +22,8 @@ model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 help:
 	@echo 'make install       make $(VENV) with the package'
 	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test          the tests but for those below, about 10 minutes on 2 cores'
-	@echo 'make test-runs     those that train for seconds, as long again'
+	@echo 'make test          the tests but for those below, 14 minutes on 2 cores'
+	@echo 'make test-runs     those that train for seconds, 20 minutes'
 	@echo 'make test-browser  the report and the attention page in headless Chromium, which it installs as root if there is none'
 	@echo 'make test-slow     the long tests: kills, workers, examples; two hours'
 	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
