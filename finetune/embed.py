@@ -11,7 +11,7 @@ numbers a line in a .jsonl file and on the terminal.
 from absl import flags
 
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
+from keras_attn.jobs.command_line import define_max_line, run_command
 
 
 def define_flags():
@@ -20,6 +20,12 @@ def define_flags():
     flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, or a glob.")
     flags.DEFINE_string("output", "-", "File to write (.npy, .jsonl), or - for the terminal.")
     flags.DEFINE_string("text_column", "text", "Column of the text.")
+    flags.DEFINE_enum("format", None, ["tsv", "csv", "jsonl", "parquet", "lines", "quoted_tsv"],
+                      "Of the file; default: as its name ends.")
+    flags.DEFINE_string("encoding", "utf-8", "Of the file.")
+    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],
+                      "What to do with rows that cannot be read.")
+    define_max_line()
     flags.DEFINE_enum("pooling", "mean", ["mean", "cls"],
                       "mean of the vectors of all tokens, or that of the first.")
     flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, if the folder does not say.")
@@ -36,7 +42,9 @@ def main():
     options = {"output": values.output, "pooling": values.pooling, "lowercase": values.lowercase,
                "batch_size": values.batch_size}
     if values.input:
-        embed_file(values.workdir, values.input, values.text_column, **options)
+        reading = {"format": values.format, "encoding": values.encoding,
+                   "on_bad_text": values.on_bad_text, "max_line": values.max_line}
+        embed_file(values.workdir, values.input, values.text_column, **options, **reading)
     else:
         embed_texts(values.workdir, values.text, **options)
 

@@ -31,7 +31,7 @@ def define_flags():
     flags.DEFINE_enum("precision", None, PRECISIONS, "Of a translator; without: float32.")
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
-    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text"])
+    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text", "quoted_tsv"])
     flags.DEFINE_string("label_column", None, "Column of the label, likewise.")
 
 
@@ -94,12 +94,12 @@ def _evaluate(values):
             values.workdir, values.source, values.target, values.batch_size, beam=values.beam,
             length_penalty=values.length_penalty, format=values.format,
             source_column=values.text_column, target_column=values.text_pair_column,
-            on_bad_text=values.on_bad_text, encoding=values.encoding,
+            on_bad_text=values.on_bad_text, encoding=values.encoding, max_line=values.max_line,
             precision=values.precision or "float32")
     return evaluate(values.workdir, values.data, values.batch_size, format=values.format,
                     text=values.text_column, text_pair=values.text_pair_column,
                     label=values.label_column, on_bad_text=values.on_bad_text,
-                    encoding=values.encoding)
+                    encoding=values.encoding, max_line=values.max_line)
 
 
 def command():

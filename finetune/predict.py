@@ -42,7 +42,8 @@ def define_flags():
                         ".jsonl), or - for the terminal.")
     flags.DEFINE_string("attention", None, "HTML file to write: what the tokens of one --text "
                         "attend to in each layer and head.")
-    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
+    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text",
+                          "quoted_tsv"])
 
 
 def main():
@@ -57,7 +58,7 @@ def main():
         predict_file(values.workdir, values.input, values.output, values.batch_size,
                      format=values.format, text=values.text_column,
                      text_pair=values.text_pair_column, on_bad_text=values.on_bad_text,
-                     encoding=values.encoding)
+                     encoding=values.encoding, max_line=values.max_line)
     else:
         predict_texts(values.workdir, values.text, values.text_pair, values.output)
 

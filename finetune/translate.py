@@ -12,7 +12,7 @@ and `alignments`: of each token of the translation the token of the source that 
 
 from absl import flags
 
-from keras_attn.jobs.command_line import define_precision, run_command
+from keras_attn.jobs.command_line import define_max_line, define_precision, run_command
 
 
 def define_flags():
@@ -31,6 +31,7 @@ def define_flags():
                       "What to do with a line that is no UTF-8 or too long; skip leaves its "
                       "translation empty.")
     flags.DEFINE_integer("batch_size", 32, "Lines worked on together.", lower_bound=1)
+    define_max_line()
     define_precision()
 
 
@@ -42,7 +43,7 @@ def main():
                    nbest=values.nbest, length_penalty=values.length_penalty,
                    with_scores=values.scores, alignments=values.alignments,
                    on_bad_text=values.on_bad_text, batch_size=values.batch_size,
-                   precision=values.precision)
+                   precision=values.precision, max_line=values.max_line)
 
 
 def command():

@@ -18,9 +18,12 @@ def _of_libraries(names):
     return f"a workdir, a folder of {names}, or hf:NAME"
 
 
+_MAX_LINE = (int, "bytes of the longest line of a table or of the longest record; longer ones are "
+                  "bad text; unset: 16 MiB. Longer lines of plain text are split in pretraining")
 _TEXT = {
     "encoding": ("utf-8", "of the files"),
     "on_bad_text": ("error", "error, or skip: leave out and count"),
+    "max_line": _MAX_LINE,
     "vocab": (str, "vocabulary file, or a folder with it; without: that of `pretrained` or of the "
                    "prepared folder data.train, else trained on data.train"),
     "vocab_size": (8192, "word pieces of a vocabulary that is trained"),
@@ -169,6 +172,7 @@ _TRANSLATED = {
     "encoding": _TEXT["encoding"],
     "on_bad_text": ("error", "error, or skip: leave out and count bytes that are no text, "
                              "sentences without the other side and those over data.length"),
+    "max_line": _MAX_LINE,
     "vocab": (str, "sentencepiece model; without: that of `pretrained`, else trained on "
                    "data.train"),
     "vocab_size": (8000, "subwords of one that is trained, of both languages together"),

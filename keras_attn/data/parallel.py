@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 
 from keras_attn.data.files import find_files
-from keras_attn.data.table_formats import Lines, is_text, told_format
+from keras_attn.data.table_formats import BadRow, Lines, is_text, told_format, without_end
 from keras_attn.data.tables import iterate_rows, place
 from keras_attn.errors import UserError
 
@@ -46,7 +46,7 @@ class ParallelText:
 
 
 def read_parallel(source, target=None, *, columns=("source", "target"), format=None, header=None,
-                  encoding="utf-8", on_bad_text="error", split="train"):
+                  encoding="utf-8", on_bad_text="error", split="train", max_line=None):
     """Reads parallel text into memory.
 
     Args:
@@ -54,7 +54,7 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
             `tfds:NAME`.
         target: The same number of files with the translations, line by line.
         columns: Of a table: source and target; of TFDS the languages.
-        format, header, encoding, split: As in `iterate_rows`.
+        format, header, encoding, split, max_line: As in `iterate_rows`.
         on_bad_text: "error", or "skip" to leave out and count lines that cannot be decoded, or
             of which one side is empty.
 
@@ -76,11 +76,12 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
                         f"Received: {source!r}, target={target!r}")
     if target is None:
         rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
-                            header=header, encoding=encoding, on_bad_text=on_bad_text, split=split)
+                            header=header, encoding=encoding, on_bad_text=on_bad_text, split=split,
+                            max_line=max_line)
         found = ((row.text, row.text_pair, *2 * [(row.file, row.line)]) for row in rows)
     else:
         rows, names = None, [find_files(source), find_files(target)]
-        found = _aligned(*names, encoding, on_bad_text, skipped)
+        found = _aligned(*names, encoding, on_bad_text, skipped, max_line)
     sources, targets, places = [], [], []
     for text, translation, *where in found:
         if text.strip() and translation.strip():
@@ -103,14 +104,14 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
     return ParallelText(sources, targets, places, dict(skipped), files)
 
 
-def _aligned(sources, targets, encoding, on_bad_text, skipped):
+def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
     """Yields the lines of files side by side."""
     if len(sources) != len(targets):
         raise UserError("As many files of the target as of the source are needed. "
                         f"Received: {len(sources)} and {len(targets)}")
     for names in zip(sources, targets, strict=True):
         try:
-            lines = [Lines(name, encoding) for name in names]
+            lines = [Lines(name, encoding, max_line) for name in names]
         except LookupError:
             raise UserError("encoding must be known to Python. "
                             f"Received: {encoding!r}") from None
@@ -121,14 +122,23 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped):
                                 + ", ".join(f"{name} has {count:,}"
                                             for name, count in zip(names, counts, strict=True))
                                 + f"; line {number:,} has no partner")
-            bad = [name for name, line in zip(names, pair, strict=True) if not is_text(line)]
-            if bad and on_bad_text == "error":
-                raise UserError(f"Text in {encoding} is needed; on_bad_text=skip leaves such lines "
-                                f"out. Received: {place(bad[0], number)}")
-            if bad:
-                skipped["encoding"] += 1
+            faults = [(name, fault) for name, line in zip(names, pair, strict=True)
+                      if (fault := _fault(line, encoding))]
+            if faults:
+                name, fault = faults[0]
+                if on_bad_text == "error":
+                    raise UserError(f"{fault.need}; on_bad_text=skip leaves such lines out. "
+                                    f"Received: {place(name, number)}")
+                skipped[fault.reason] += 1
                 continue
-            yield *(line.rstrip("\r\n") for line in pair), *((name, number) for name in names)
+            yield *map(without_end, pair), *((name, number) for name in names)
+
+
+def _fault(line, encoding):
+    """The `BadRow` of a line that cannot be read; None for others."""
+    if isinstance(line, BadRow):
+        return line
+    return None if is_text(line) else BadRow("encoding", f"Text in {encoding} is needed")
 
 
 def _count(name, encoding):

@@ -10,30 +10,31 @@ import contextlib
 import csv
 import gzip
 import io
-import itertools
-import json
 import zlib
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_attn.data.text_lines import is_gzip
-from keras_attn.errors import UserError, first_line, nearest
+from keras_attn.data.text_lines import MAX_LINE, is_gzip
+from keras_attn.errors import UserError, nearest
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
+    "quoted_tsv": (),  # CSV with tabs, as pandas and spreadsheets write it
     "csv": (".csv",),
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "parquet": (".parquet",),
     "lines": (".txt",),  # one text a line; the column is called text
     "label_text": (),  # a label, a blank, the text; columns label and text
 }
-MOST = 8 << 20  # characters of a field of CSV; Python's own limit is 128 Ki
+_PIECE = 1 << 20  # characters of a line that are read at once
+_DELIMITERS = {"csv": ",", "quoted_tsv": "\t"}
 _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
 
 # Stands for bytes that cannot be decoded: no valid text contains it.
 _UNDECODABLE = "\ud800"
-codecs.register_error("keras_attn.undecodable", lambda error: (_UNDECODABLE, error.end))
+UNDECODABLE = "keras_attn.undecodable"  # how to treat them in `bytes.decode`
+codecs.register_error(UNDECODABLE, lambda error: (_UNDECODABLE, error.end))
 
 
 class BadRow(NamedTuple):
@@ -76,7 +77,7 @@ def is_text(value):
     return True
 
 
-class _RawFile(io.RawIOBase):
+class RawFile(io.RawIOBase):
     """A file of any filesystem TensorFlow knows, as Python's io sees it."""
 
     def __init__(self, path):
@@ -108,26 +109,36 @@ class _RawFile(io.RawIOBase):
 class Lines:
     """Lines of a file, decoded, with their ends; counts them.
 
-    A byte order mark is dropped.
+    A byte order mark is dropped. A line that is too long is a `BadRow`; at most `max_line` bytes
+    of it are held in memory.
+
+    Args:
+        path: The file; gzipped if its name ends with `.gz`.
+        encoding: Of the text.
+        max_line: Bytes of the longest line, as UTF-8; None: `MAX_LINE`.
     """
 
-    def __init__(self, path, encoding):
+    def __init__(self, path, encoding, max_line=None):
         self.path, self.count = path, 0
         self.encoding = codecs.lookup(encoding).name
+        self.max_line = max_line or MAX_LINE
 
     def __iter__(self):
+        return self.join(self.pieces())
+
+    def pieces(self):
+        """Yields the text in order: whole short lines, and parts of long ones."""
         try:
             with contextlib.ExitStack() as stack:
-                stream = stack.enter_context(io.BufferedReader(_RawFile(self.path), 1 << 20))
+                stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
                 if is_gzip(self.path):
                     stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
                 # Only \n ends a line: texts may hold \r, \x0b or U+2028.
-                text = io.TextIOWrapper(
-                    stream, self.encoding, errors="keras_attn.undecodable", newline="\n"
-                )
-                for line in stack.enter_context(text):
-                    self.count += 1
-                    yield line if self.count > 1 else line.removeprefix("\ufeff")
+                text = stack.enter_context(io.TextIOWrapper(
+                    stream, self.encoding, errors=UNDECODABLE, newline="\n"))
+                yield text.readline(_PIECE).removeprefix("\ufeff")
+                while piece := text.readline(_PIECE):
+                    yield piece
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(
                 f"A whole .gz file is needed. Received: {self.path} ({error})"
@@ -138,52 +149,97 @@ class Lines:
         except (OSError, tf.errors.OpError) as error:
             raise UserError(f"A readable file is needed. Received: {self.path} ({error})") from None
 
+    def join(self, pieces):
+        """Yields the lines that pieces make up."""
+        line, skipping = "", False
+        for piece in pieces:
+            ended = piece[-1:] == "\n"
+            if not skipping:
+                line = line + piece if line else piece
+                skipping = 4 * len(line) > self.max_line and exceeds(
+                    without_end(line), self.max_line)
+                if skipping or ended:
+                    self.count += 1
+                    yield too_long(self.max_line) if skipping else line
+            if skipping or ended:
+                line, skipping = "", skipping and not ended
+        if line:
+            self.count += 1
+            yield line
 
-def _without_end(line):
+
+def exceeds(text, most):
+    """Whether a text has more bytes than `most`, as UTF-8."""
+    return 4 * len(text) > most and len(text.encode("utf-8", "surrogatepass")) > most
+
+
+def too_long(most, what="line"):
+    """The `BadRow` of a line or record of more than `most` bytes."""
+    return BadRow("too long", f"A {what} must have at most {most:,} bytes; raise data.max_line "
+                              "(--max_line) for longer ones")
+
+
+def without_end(line):
+    """A line without its line end, which is a line feed with or without a carriage return."""
     return line.removesuffix("\n").removesuffix("\r")
 
 
 def _split_rows(lines, format):
     """Yields (line number, fields or BadRow)."""
-    if format == "csv":
-        yield from _csv_rows(lines)
+    if format in _DELIMITERS:
+        yield from _csv_rows(lines, _DELIMITERS[format])
         return
-    for number, line in enumerate(map(_without_end, lines), 1):
-        if format == "lines":
-            fields = [line]  # an empty text is a text
-        elif not line:
-            fields = EMPTY
-        elif format == "tsv":
-            fields = line.split("\t")
-        else:
-            fields = line.split(None, 1) if line[0].strip() else ["", line]
-            fields += [""] * (2 - len(fields))
+    for number, line in enumerate(lines, 1):
+        fields = line
+        if not isinstance(line, BadRow):
+            line = without_end(line)
+            if format == "lines":
+                fields = [line]  # an empty text is a text
+            elif not line:
+                fields = EMPTY
+            elif format == "tsv":
+                fields = line.split("\t")
+            else:
+                fields = line.split(None, 1) if line[0].strip() else ["", line]
+                fields += [""] * (2 - len(fields))
         yield number, fields
 
 
-def _csv_rows(lines):
-    csv.field_size_limit(MOST)
+def _csv_rows(lines, delimiter):
+    most = lines.max_line
+    csv.field_size_limit(most)
     lines, again, taken, ended = iter(lines), collections.deque(), [], False
 
     def feed():
         nonlocal ended
+        size = 0
         while (line := again.popleft() if again else next(lines, None)) is not None:
             taken.append(line)
+            if isinstance(line, BadRow):
+                raise csv.Error(line.need)
+            size = len(line) + (size if len(taken) > 1 else 0)
+            if len(taken) > 1 and size > most:
+                raise csv.Error(too_long(most, "row").need)
             yield line
         ended = True
 
-    reader, number = csv.reader(feed(), strict=True), 1
+    def reader():
+        return csv.reader(feed(), strict=True, delimiter=delimiter)
+
+    rows, number = reader(), 1
     while True:
         try:
-            fields = next(reader)
+            fields = next(rows)
         except StopIteration:
             return
         except csv.Error as error:
             bad = BadRow("csv", f"Well-formed CSV is needed ({error})")
-            if ended or sum(map(len, taken)) > MOST:  # a quote that nothing closes
-                again.extendleft(reversed(taken[1:]))
+            if len(taken) == 1 and isinstance(taken[0], BadRow):
+                bad = taken[0]
+            elif ended or isinstance(taken[-1], BadRow) or sum(map(len, taken)) > most:
+                again.extendleft(reversed(taken[1:]))  # after a quote that nothing closes
                 del taken[1:]
-                ended, reader = False, csv.reader(feed(), strict=True)
+            ended, rows = False, reader()
             yield from ((number + later, bad) for later in range(len(taken)))
         else:
             yield number, fields or EMPTY
@@ -192,6 +248,15 @@ def _csv_rows(lines):
 
 
 def delimited_rows(lines, format, columns, header, path):
+    """Yields the rows of a text file: `(number, list of strings or a BadRow)`.
+
+    Args:
+        lines: `Lines` of the file.
+        format: One of `FORMATS`, but for JSON and Parquet.
+        columns: Names or numbers.
+        header: Whether the first line has the names; None: if a column is a name.
+        path: The file, for messages.
+    """
     rows = _split_rows(lines, format)
     numbers = [int(c) if str(c).isascii() and str(c).isdigit() else None for c in columns]
     names = _FIXED_COLUMNS.get(format)
@@ -220,11 +285,11 @@ def delimited_rows(lines, format, columns, header, path):
             yield number, [fields[index] for index in indices]
 
 
-def header_names(path, format, encoding):
+def header_names(path, format, encoding, max_line=None):
     """The names in the first line of a TSV or CSV file, if that is its header; [] of others."""
-    if format not in ("tsv", "csv"):
+    if format not in ("tsv", *_DELIMITERS):
         return []
-    for _, fields in _split_rows(Lines(path, encoding), format):
+    for _, fields in _split_rows(Lines(path, encoding, max_line), format):
         if fields is not EMPTY:
             return [] if isinstance(fields, BadRow) else [name.strip() for name in fields]
     return []
@@ -263,94 +328,3 @@ def _check_header(names, path):
     if found:
         raise UserError("Fields must be apart by commas in CSV, by tabs in TSV (data.format, or "
                         f"--format). Received: {found[0]} between those of the header of {path}")
-
-
-def _json_records(lines, path):
-    """Yields (line, or number in the list, and what is there or a BadRow)."""
-    lines = iter(lines)
-    first = next(lines, "")
-    if first.lstrip().startswith("["):  # as other tools write tables: in memory
-        try:
-            yield from enumerate(json.loads(first + "".join(lines)), 1)
-        except (ValueError, RecursionError) as error:  # nested too deeply
-            raise UserError("One JSON object a line, or a whole list of them, is needed. "
-                            f"Received: {path} ({error})") from None
-        return
-    for number, line in enumerate(itertools.chain([first], lines), 1):
-        if not line.strip():
-            yield number, EMPTY
-            continue
-        try:
-            yield number, json.loads(line)
-        except (ValueError, RecursionError) as error:
-            yield number, BadRow("json", f"One JSON object a line is needed ({error})")
-
-
-def json_rows(lines, columns, path):
-    keys, known = [str(column) for column in columns], set()
-    for number, record in _json_records(lines, path):
-        if isinstance(record, BadRow):
-            yield number, record
-            continue
-        if not isinstance(record, dict):
-            yield number, BadRow("json", "One JSON object a line is needed")
-            continue
-        missing = [key for key in keys if key not in record]
-        if missing and missing[0] not in known:  # a wrong name, not a wrong row
-            refuse_column(missing[0], list(record), f"{path}, line {number}")
-        known.update(record.keys() & set(keys))
-        if missing:
-            found = ", ".join(record) or "none"
-            yield number, BadRow("fields", f"The field {missing[0]!r} is needed, not {found}")
-        else:
-            yield number, [_json_string(record[key]) for key in keys]
-
-
-def parquet_rows(columns, path):
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:  # none, or one that is too new for this NumPy
-        raise UserError(
-            f"Parquet needs pyarrow (pip install pyarrow). Received: {path} ({first_line(error)})"
-        ) from error
-
-    keys = [str(column) for column in columns]
-    count = 0
-    try:
-        with _RawFile(path) as file:
-            # Else it reads all groups of rows ahead, or the whole of one.
-            table = ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-            names = table.schema_arrow.names
-            for key in keys:
-                if key not in names:
-                    refuse_column(key, names, path)
-            for batch in table.iter_batches(batch_size=1024, columns=keys):
-                for record in batch.to_pylist():
-                    count += 1
-                    yield count, [_json_string(record[key]) for key in keys]
-    except (ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
-        reason = first_line(error)
-        raise UserError(
-            f"A readable Parquet file is needed. Received: {path} ({reason})") from error
-    if not count:
-        raise UserError(f"A file with rows is needed. Received: {path}")
-
-
-def _json_string(value):
-    if value is None:
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "keras_attn.undecodable")
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except TypeError:  # a decimal or a date alone is no text with quotes
-        inside = isinstance(value, (list, tuple, dict))
-        return json.dumps(value, ensure_ascii=False, default=_plain) if inside else str(value)
-
-
-def _plain(value):
-    """What JSON cannot say: bytes of a list, dates."""
-    return _json_string(value) if isinstance(value, bytes) else str(value)

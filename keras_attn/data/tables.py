@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_attn.data import tfds_text
 from keras_attn.data.files import find_files
+from keras_attn.data.record_formats import as_label, as_text, json_rows, parquet_rows
 from keras_attn.data.table_formats import (
     EMPTY,
     FORMATS,
@@ -24,8 +25,6 @@ from keras_attn.data.table_formats import (
     delimited_rows,
     format_of,
     is_text,
-    json_rows,
-    parquet_rows,
 )
 from keras_attn.errors import UserError
 
@@ -135,6 +134,8 @@ class iterate_rows:
         format: One of `FORMATS`; None: from the file's name.
         split: The split of a TFDS name without one.
         unlabelled: Whether a label may be empty.
+        max_line: Bytes of the longest line, record or value; None: 16 MiB. A longer one is a row
+            that cannot be read, and is never held in memory as a whole.
 
     Attributes:
         skipped: Counts of rows left out, by reason; empty lines among them.
@@ -159,6 +160,7 @@ class iterate_rows:
         format=None,
         split="train",
         unlabelled=False,
+        max_line=None,
     ):
         if text is None:
             raise UserError("The name of the text column is needed. Received: text=None")
@@ -176,6 +178,7 @@ class iterate_rows:
         self._on_bad_text = on_bad_text
         self._header = header
         self._unlabelled = unlabelled
+        self._max_line = max_line
         self._sources = [
             self._source(name, format, split) for name in find_files(source, tfds=True)
         ]
@@ -218,20 +221,42 @@ class iterate_rows:
         return name, functools.partial(self._file_rows, name, format)
 
     def _file_rows(self, source, format, columns):
-        lines = Lines(source, self._encoding)
-        if format == "parquet":
-            rows = parquet_rows(columns, source)
-        elif format == "jsonl":
-            rows = json_rows(lines, columns, source)
-        else:
-            rows = delimited_rows(lines, format, columns, self._header, source)
+        label = self._columns["label"] is not None  # the last of the columns
+        rows = file_rows(source, format, columns, self._encoding, self._header, self._max_line)
         for line, values in rows:
-            if not isinstance(values, BadRow) and not all(map(is_text, values)):
-                need = f"Text in {self._encoding} is needed (or another encoding)"
-                values = BadRow("encoding", need)
+            if not isinstance(values, BadRow):
+                texts = list(map(as_text, values))
+                if label:
+                    texts[-1] = as_label(values[-1])
+                values = texts
+                if not all(map(is_text, texts)):
+                    need = f"Text in {self._encoding} is needed (or another encoding)"
+                    values = BadRow("encoding", need)
             yield line, values
-        if not lines.count and format != "parquet":
-            raise UserError(f"A file with rows is needed. Received: the empty file {source}")
+
+
+def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=None):
+    """Yields the rows of a file: `(number, values or a BadRow)`.
+
+    Args:
+        path: The file.
+        format: One of `FORMATS`.
+        columns: Names or numbers of the columns.
+        encoding, header, max_line: As in `iterate_rows`.
+
+    Raises:
+        UserError: For an empty file, a missing column, or a file that cannot be read.
+    """
+    lines = Lines(path, encoding, max_line)
+    if format == "parquet":
+        yield from parquet_rows(columns, path, lines.max_line)
+        return
+    if format == "jsonl":
+        yield from json_rows(lines, columns, path)
+    else:
+        yield from delimited_rows(lines, format, columns, header, path)
+    if not lines.count:
+        raise UserError(f"A file with rows is needed. Received: the empty file {path}")
 
 
 def told_counts(skipped):

@@ -11,6 +11,8 @@ import tensorflow as tf
 from keras_attn.errors import UserError
 
 _BLOCK = 1 << 22
+# Bytes of the longest line of a table, or of the longest record, unless data.max_line says more.
+MAX_LINE = 1 << 24
 # A longer line is cut, so that a file without line ends does not have to fit in memory.
 LONGEST_LINE = 1 << 22
 

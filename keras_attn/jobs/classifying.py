@@ -160,6 +160,7 @@ def _read(data, task, split):
     return read_table(
         source, **columns, format=data.format, header=data.header, encoding=data.encoding,
         on_bad_text=data.on_bad_text, split=split, unlabelled=task.kind == "multilabel",
+        max_line=data.max_line,
     )
 
 

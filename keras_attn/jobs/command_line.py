@@ -46,7 +46,14 @@ def define_reading_flags(formats):
     flags.DEFINE_string("encoding", None, "Of the file; default: that of training.")
     flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
                       "What to do with rows that cannot be read; default: as in training.")
+    define_max_line()
     flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)
+
+
+def define_max_line():
+    """Flag of the commands that read files."""
+    flags.DEFINE_integer("max_line", None, "Bytes of the longest line or record; longer ones are "
+                         "bad text. Default: as in training, or 16 MiB.", lower_bound=1)
 
 
 def define_precision():

@@ -23,7 +23,7 @@ def embed_texts(folder, texts, output="-", *, pooling="mean", lowercase=None, ba
 
 
 def embed_file(folder, source, column="text", output="-", *, pooling="mean", lowercase=None,
-               batch_size=64):
+               batch_size=64, **reading):
     """Writes a vector for each row of a file, in constant memory.
 
     Args:
@@ -33,8 +33,9 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
         output: File that ends in .npy or .jsonl; `-` for standard output, as JSONL.
         pooling, batch_size: See `Embedder.embed`.
         lowercase: See `load`.
+        reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
     """
-    rows = iterate_rows(source, text=column)
+    rows = iterate_rows(source, text=column, **reading)
     count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size)
     print(f"{count:,} texts embedded, {sum(rows.skipped.values()):,} skipped", file=sys.stderr)
 

@@ -20,7 +20,7 @@ from keras_attn.training.translation_metrics import translation_scores
 
 
 def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=None, label=None,
-             on_bad_text=None, encoding=None):
+             on_bad_text=None, encoding=None, max_line=None):
     """Measures a finetuned model on labelled rows, in float32.
 
     Args:
@@ -29,8 +29,8 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
         data: Labelled rows: TSV, CSV, JSONL or Parquet file, a glob, or tfds:NAME[:SPLIT],
             its validation without a split.
         batch_size: Rows worked on together; the results do not depend on it.
-        format, text, text_pair, label, on_bad_text, encoding: See `iterate_rows`. None: as in
-            training.
+        format, text, text_pair, label, on_bad_text, encoding, max_line: See `iterate_rows`. None:
+            as in training.
 
     Returns:
         Dict of the metrics of the task, `loss`, `examples`, `skipped` and what `details` tells;
@@ -42,7 +42,7 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
         UserError: If there are no rows, or a label is not one of training.
     """
     reading = {"format": format, "text": text, "text_pair": text_pair, "label": label,
-               "on_bad_text": on_bad_text, "encoding": encoding}
+               "on_bad_text": on_bad_text, "encoding": encoding, "max_line": max_line}
     seeds = seeds_of(workdir)
     if len(seeds) < 2:
         return _evaluate(workdir, data, batch_size, reading)
@@ -87,15 +87,15 @@ def _evaluate(workdir, data, batch_size, reading):
 def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=None,
                           length_penalty=None, format=None, source_column=None,
                           target_column=None, on_bad_text=None, encoding=None,
-                          precision="float32"):
+                          max_line=None, precision="float32"):
     """Measures a translator on other sentences, as its run did.
 
     Args:
         workdir: Folder of the run of a translator.
         source, target: Aligned files, or a table or TFDS set alone; see `read_parallel`.
         batch_size, beam, length_penalty: See `Translator.translate`.
-        format, source_column, target_column, on_bad_text, encoding: See `config.data`; "skip"
-            leaves out what is too long, too. None: as in training.
+        format, source_column, target_column, on_bad_text, encoding, max_line: See `config.data`;
+            "skip" leaves out what is too long, too. None: as in training.
         precision: See `keras_attn.load`.
 
     Returns:
@@ -107,7 +107,7 @@ def evaluate_translations(workdir, source, target=None, batch_size=32, *, beam=N
     saved = SavedTranslator(workdir)
     usual = saved.config["eval"]
     asked = {"format": format, "source_column": source_column, "target_column": target_column,
-             "on_bad_text": on_bad_text, "encoding": encoding}
+             "on_bad_text": on_bad_text, "encoding": encoding, "max_line": max_line}
     data = saved.config["data"] | {name: value for name, value in asked.items() if value}
     texts = read_sentences(data, source, target, "test")
     translator = Translator.load(saved, precision)

@@ -47,6 +47,7 @@ LOWEST = (
     ("eval.beam", 0, False), ("eval.length_penalty", 0, True), ("model.label_smoothing", 0, True),
     ("model.attention_dropout", 0, True),
     ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
+    ("data.max_line", 0, False),
     ("data.windows", 0, True),
     ("data.vocab_size", 0, False), ("data.max_question", 0, False), ("data.stride", 0, False),
     ("data.max_answer", 0, False),

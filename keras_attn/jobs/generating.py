@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.data.table_formats import Lines, is_text
+from keras_attn.data.table_formats import BadRow, Lines, is_text, without_end
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
 from keras_attn.generation import beam_search, sample
@@ -40,8 +40,7 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
         options["nbest"] = 1
     check_options(**options)
     saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
-    prompts = ([line.rstrip("\r\n") for line in Lines(prompts, "utf-8")]
-               if isinstance(prompts, str) else list(prompts))
+    prompts = _read_prompts(prompts) if isinstance(prompts, str) else list(prompts)
     with opened(output, (".jsonl",)) as file:
         generator = Generator.load(saved, precision)
         del saved  # its weights are in the model now
@@ -55,6 +54,16 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
                 else:
                     file.write(json.dumps(found, ensure_ascii=False) + "\n")
             file.flush()
+
+
+def _read_prompts(path):
+    prompts = []
+    for number, line in enumerate(Lines(path, "utf-8"), 1):
+        if isinstance(line, BadRow):
+            raise UserError(f"Line {number:,} of {path} is too long for a prompt; "
+                            "shorten it to what the model can read")
+        prompts.append(without_end(line))
+    return prompts
 
 
 class Generator:

@@ -39,7 +39,7 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
 
 
 def predict_file(workdir, source, output="-", batch_size=64, *, format=None, text=None,
-                 text_pair=None, on_bad_text=None, encoding=None):
+                 text_pair=None, on_bad_text=None, encoding=None, max_line=None):
     """Writes a row for each row of a file, in constant memory.
 
     Rows that cannot be read are an error, or with `on_bad_text="skip"` have none and are counted;
@@ -52,13 +52,13 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         batch_size: Rows worked on together.
         format: See `iterate_rows`. None: what the name of a file tells, or told in
             training; that of the training data where it tells none.
-        text, text_pair, on_bad_text, encoding: See `iterate_rows`. None: as in training; also
-            for the test files of a GLUE task.
+        text, text_pair, on_bad_text, encoding, max_line: See `iterate_rows`. None: as in
+            training; also for the test files of a GLUE task.
     """
     with opened(output, OUTPUTS) as file:
         predictor = load_predictor(workdir, answers=True)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text,
-                 "encoding": encoding}
+                 "encoding": encoding, "max_line": max_line}
         if isinstance(predictor, Answerer):
             return answer_file(predictor, source, file, output, batch_size,
                                {"format": format, **asked})
@@ -117,7 +117,8 @@ def _reading(data, name, format, asked):
     columns = {name: data[name] for name in names}
     if task := glue.task_of(data["task"]):
         table = not name.startswith("tfds:")
-        header = header_names(name, format, asked["encoding"] or data["encoding"]) if table else ()
+        header = header_names(name, format, asked["encoding"] or data["encoding"],
+                              asked["max_line"] or data.get("max_line")) if table else ()
         known = task.columns(name, header)
         columns = {column: value or known[column] for column, value in columns.items()}
     if columns["text"] is None or format in ("lines", "label_text"):
@@ -131,6 +132,7 @@ def _reading(data, name, format, asked):
     named = any(column and not str(column).isdigit() for column in trained)
     header = data["header"] or (named and asked["text"] is None) or None
     reading.setdefault("encoding", data["encoding"])
+    reading.setdefault("max_line", data.get("max_line"))
     if "label" in reading and reading["label"] is None:
         reading["label"] = "label"
     return {**reading, "format": format, "header": header}

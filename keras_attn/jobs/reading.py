@@ -27,7 +27,8 @@ from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.models import BertQuestionAnswerer
 from keras_attn.training.reading_metrics import METRICS
 
-OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows")
+OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows",
+             "max_line")
 
 
 def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,

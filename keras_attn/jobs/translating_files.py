@@ -4,7 +4,8 @@ import itertools
 import json
 import sys
 
-from keras_attn.data.table_formats import Lines, is_text
+from keras_attn.data.table_formats import UNDECODABLE, BadRow, Lines, is_text, too_long, without_end
+from keras_attn.data.text_lines import MAX_LINE
 from keras_attn.errors import UserError
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.translators import SavedTranslator, Translator
@@ -14,7 +15,7 @@ CHUNK = 1024  # lines held in memory
 
 def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length_penalty=None,
                    with_scores=False, alignments=False, on_bad_text="error", batch_size=32,
-                   precision="float32"):
+                   precision="float32", max_line=None):
     """Writes a line for each line of a text file, in constant memory.
 
     Args:
@@ -27,6 +28,7 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
         on_bad_text: "error", or "skip" to leave the translation of a line empty that is no text
             or too long, and count it.
         precision: See `keras_attn.load`.
+        max_line: Bytes of the longest line; None: as in training.
 
     Raises:
         UserError: For such a line, with its number.
@@ -34,12 +36,13 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
     saved = SavedTranslator(workdir)  # before the output is opened
     with opened(output, (".txt", ".jsonl")) as file:
         translator = Translator.load(saved, precision)
+        max_line = max_line or saved.config["data"].get("max_line") or MAX_LINE
         del saved  # its weights are in the model now
         translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0
-        for chunk in _chunks(source):
-            texts = [line if is_text(line) else "" for line in chunk]
+        for chunk in _chunks(source, max_line):
+            texts = ["" if _unreadable(line) else line for line in chunk]
             rows = translator.encode(texts)
             for number, (line, row) in enumerate(zip(chunk, rows, strict=True)):
                 fault = _fault(translator, line, row)
@@ -59,41 +62,54 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
           + (f", {cut:,} cut" if cut else ""), file=sys.stderr)
 
 
-def _chunks(source):
-    """Lists of lines."""
+def _chunks(source, max_line):
+    """Lists of lines, each a string or a `BadRow`."""
     if source == "-":
-        yield from _chunks_as_they_come(sys.stdin.buffer)
+        yield from _chunks_as_they_come(sys.stdin.buffer, max_line)
         return
-    lines = (line.rstrip("\r\n") for line in Lines(source, "utf-8"))
+    lines = (line if isinstance(line, BadRow) else without_end(line)
+             for line in Lines(source, "utf-8", max_line))
     while chunk := list(itertools.islice(lines, CHUNK)):
         yield chunk
 
 
-def _chunks_as_they_come(stream):
+def _chunks_as_they_come(stream, max_line):
     """Lists of the whole lines that are there: whoever writes one may wait for its answer."""
-    encoding, rest = "utf-8-sig", []
+    encoding, parts, size = "utf-8-sig", [], 0
+
+    def line():
+        if size > max_line:
+            return too_long(max_line)
+        return without_end(b"".join(parts).decode(encoding, UNDECODABLE))
+
     while block := stream.read1(2**16):
-        if b"\n" not in block:
-            rest.append(block)
-            continue
-        *lines, begun = b"".join([*rest, block]).split(b"\n")
-        yield [_decode(line, "utf-8" if number else encoding) for number, line in enumerate(lines)]
-        encoding, rest = "utf-8", [begun] if begun else []
-    if rest:
-        yield [_decode(b"".join(rest), encoding)]
-
-
-def _decode(line, encoding):
-    return line.decode(encoding, "keras_attn.undecodable").rstrip("\r")
+        *ends, begun = block.split(b"\n")
+        lines = []
+        for end in ends:
+            parts, size = [*parts, end], size + len(end)
+            lines.append(line())
+            encoding, parts, size = "utf-8", [], 0
+        size += len(begun)
+        parts = [*parts, begun] if size <= max_line else []
+        if lines:
+            yield lines
+    if size:
+        yield [line()]
 
 
 def _fault(translator, line, row):
     """What a line should have been, or None."""
-    if not is_text(line):
-        return "Text in utf-8 is needed"
+    if unreadable := _unreadable(line):
+        return unreadable
     if not translator.fits(row):
         return f"A line of at most {translator.length - 1} tokens is needed"
     return None
+
+
+def _unreadable(line):
+    if isinstance(line, BadRow):
+        return line.need
+    return None if is_text(line) else "Text in utf-8 is needed"
 
 
 def _json(hypotheses, with_scores, alignments):

@@ -30,7 +30,7 @@ def read_sentences(data, source, target, split):
     return read_parallel(
         source, target, columns=(data["source_column"], data["target_column"]),
         format=data["format"], header=data["header"], encoding=data["encoding"],
-        on_bad_text=data["on_bad_text"], split=split)
+        on_bad_text=data["on_bad_text"], split=split, max_line=data.get("max_line"))
 
 
 def most_tokens(lengths, model):
