@@ -73,6 +73,56 @@ def test_help_shows_usage_and_every_field_without_starting_tensorflow(module):
             assert re.search(rf"--config\.{name}(=\S+)? +\w", done.stdout), name
 
 
+REMOTE = """
+import importlib, os, sys
+from keras_attn.quiet import import_quietly
+import_quietly()  # once, before the processes are forked
+for module, *arguments in {cases!r}:
+    if not (child := os.fork()):
+        sys.argv = [module, *arguments]
+        importlib.import_module(module).command()
+    print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=sys.stderr, flush=True)
+"""
+
+
+def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path):
+    url = "https://example.org/train.csv"
+    cases = [("pretrain.__main__", f"--config.data.train={url}", f"--workdir={tmp_path}/w"),
+             ("pretrain.__main__", "--config.data.train=docstrings", f"--workdir={url}"),
+             ("pretrain.prepare", f"--input=local.txt,{url}", f"--output={tmp_path}/w"),
+             ("pretrain.generate", f"--workdir={url}"),
+             ("finetune.__main__", f"--pretrained={url}", f"--workdir={tmp_path}/w"),
+             ("finetune.__main__", f"--config.data.vocab={url}", f"--workdir={tmp_path}/w"),
+             ("finetune.predict", f"--workdir={tmp_path}", f"--input={url}"),
+             ("finetune.evaluate", f"--workdir={tmp_path}", f"--data={url}"),
+             ("finetune.embed", f"--workdir={tmp_path}", "--text=a", f"--output={url}"),
+             ("finetune.translate", f"--workdir={tmp_path}", f"--input={url}"),
+             ("finetune.export", f"--workdir={url}", f"--output={tmp_path}/e"),
+             ("keras_attn.convert.__main__", f"--from={url}", f"--to={tmp_path}/c")]
+    done = subprocess.run([sys.executable, "-c", REMOTE.format(cases=cases)], cwd=ROOT, text=True,
+                          capture_output=True, timeout=100)
+    lines = done.stderr.splitlines()
+    assert lines[1::2] == ["status 2"] * len(cases), done.stderr
+    for line, (_, *arguments) in zip(lines[::2], cases, strict=True):
+        flag = next(one for one in arguments if url in one).partition("=")[0]
+        assert line.startswith("error: https:// paths are not supported.") and "gs://" in line
+        assert line.endswith(f"Received: {flag}={url}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_storage_that_cannot_be_reached_is_one_line():
+    code = ("from keras_attn.jobs import command_line\n"
+            "command_line.define_run_flags()\n"
+            "def main():\n    import tensorflow as tf\n"
+            "    raise tf.errors.FailedPreconditionError(None, None, 'Error executing an HTTP '\n"
+            "        'request: Could not resolve host\\n\\t when reading gs://b/w')\n"
+            "command_line.run_command(main, 'usage', 'bert_mini')\n")
+    done = subprocess.run([sys.executable, "-c", code, "--workdir=gs://b/w"], cwd=ROOT, text=True,
+                          capture_output=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "--workdir=gs://b/w" in done.stderr and "Could not resolve host" in done.stderr
+
+
 def _parsed(defaults, *arguments):
     """The config after flags, as `run_command` makes it, in a process of its own."""
     return _parsed_by("c.load_config = lambda path: "

@@ -21,6 +21,7 @@ _LONGEST_PART = 10_000
 # White space, as openai/gpt-2 cuts text by: without \x1c to \x1f, unlike Python's.
 _BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200b)))
+_LINE_ENDS = re.compile(r"\r\n?|\n")
 _WORD = re.compile(f"(?<=[^{_BLANKS}])(?=[{_BLANKS}])")
 # A larger plain file is read in parts of this size, each by the process that is free.
 PART_BYTES = 8 << 20
@@ -105,7 +106,7 @@ def document_of(text, verbatim=False):
     """A text as a document; see `read_documents`."""
     if verbatim:
         return list(_parts(text.split("\n"))) if text.strip() else []
-    return [part for paragraph in text.splitlines() for sentence in split_sentences(paragraph)
+    return [part for paragraph in _LINE_ENDS.split(text) for sentence in split_sentences(paragraph)
             for part in split_long(sentence)]
 
 

@@ -1,29 +1,36 @@
 """Which files a source names, and what they hold."""
 
+import fnmatch
 import hashlib
 import os
+import re
 
 import tensorflow as tf
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
+from keras_attn.paths import check_scheme, scheme_of
+
+_MAGIC = re.compile(r"[*?[]")
 
 
 def find_files(source, tfds=False):
     """Returns the files of a source.
 
     Args:
-        source: A path, a glob, several with commas between them, or a sequence of those.
+        source: A path, a glob, several with commas between them, or a sequence of those. `**` in
+            a glob stands for any number of folders, but for hidden ones and links to folders.
         tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
 
     Returns:
         List of paths in the order given, sorted within a glob, each once.
 
     Raises:
-        UserError: If one of them is missing, is a folder, or matches nothing.
+        UserError: If one of them is missing, is a folder, matches nothing, or is of a file system
+            that cannot be reached.
     """
     if isinstance(source, (str, os.PathLike)):
         source = os.fspath(source)
-        source = [source] if tf.io.gfile.exists(source) else source.split(",")
+        source = [source] if _exists(source) else source.split(",")
     files = []
     for pattern in (os.fspath(item).strip() for item in source or ()):
         if pattern:
@@ -42,15 +49,55 @@ def file_sha256(path):
     return sha.hexdigest()
 
 
+def _exists(path):
+    check_scheme(path)
+    try:
+        return tf.io.gfile.exists(path)
+    except tf.errors.OpError as error:
+        raise UserError(f"Cannot reach {path}: {first_line(error)}") from error
+
+
 def _matches(pattern):
+    exists = _exists(pattern)
     if tf.io.gfile.isdir(pattern):
-        raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, '*.txt')}. "
-                        f"Received: {pattern}, which is a folder")
-    if tf.io.gfile.exists(pattern):
+        raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, '*.txt')}, or "
+                        f"{tf.io.gfile.join(pattern, '**/*.txt')} for those in its subfolders, "
+                        f"too. Received: {pattern}, which is a folder")
+    if exists:
         return [pattern]
-    if not any(character in pattern for character in "*?["):
+    if not _MAGIC.search(pattern):
         raise UserError(f"An existing file is needed. Received: {pattern}, which does not exist")
-    found = sorted(path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path))
+    found = _glob_recursive(pattern) if "**" in pattern else tf.io.gfile.glob(pattern)
+    found = sorted(path for path in found if not tf.io.gfile.isdir(path))
     if not found:
         raise UserError(f"A pattern that matches a file is needed. Received: {pattern}")
     return found
+
+
+def _glob_recursive(pattern):
+    """Paths below a folder that match a glob with `**`."""
+    parts = pattern.split("/")
+    if any("**" in part and part != "**" for part in parts):
+        raise UserError("** stands for whole folders, as in texts/**/*.txt. "
+                        f"Received: {pattern}")
+    plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
+    start, wanted = "".join(f"{part}/" for part in parts[:plain]), parts[plain:]
+    if wanted[-1] == "**":
+        wanted.append("*")
+    walk = tf.io.gfile.walk if scheme_of(pattern) else os.walk  # which follows no links
+    for folder, _, names in walk(start or "."):
+        below = [part for part in folder[len(start or "."):].split("/") if part]
+        for name in names:
+            if _fits([*below, name], wanted):
+                yield start + "/".join([*below, name])
+
+
+def _fits(names, patterns):
+    """Whether the names of a path fit the parts of a glob; hidden ones must be named."""
+    if not names or not patterns:
+        return not names and not patterns
+    name, (pattern, *rest) = names[0], patterns
+    if pattern == "**":
+        return _fits(names, rest) or (name[0] != "." and _fits(names[1:], patterns))
+    hidden = name[0] == "." != pattern[0]
+    return not hidden and fnmatch.fnmatchcase(name, pattern) and _fits(names[1:], rest)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import runpy
 import signal
 import sys
@@ -13,10 +14,14 @@ from ml_collections import ConfigDict, config_flags
 from keras_attn.defaults import ENDS, fields, meaning
 from keras_attn.errors import PRECISIONS, UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
+from keras_attn.paths import check_scheme, scheme_of
 from keras_attn.quiet import import_quietly
 
 # Fields that memory grows with.
 _SIZES = ("train.batch_size", "train.batch_tokens", "eval.batch_size", "data.length")
+# Flags whose values are no paths, whatever they look like.
+_TEXTS = {"text", "text_pair", "prompt", "tpu", "beam_options"}
+_OF_STORAGE = re.compile(r"HTTP|curl|credential|bucket|://")  # in errors of a file system
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
 
@@ -79,6 +84,8 @@ def run_command(main, usage, default_config=None):
         _parse(usage, default_config)
         keep_freed_memory()
         import_quietly()
+        for name, path in _remote_paths():
+            check_scheme(path, name)
         main()
     except UserError as error:
         _fail(str(error))
@@ -130,12 +137,30 @@ def _fail_if_known(error):
         _fail(f"More memory is needed{_of_less_memory()}. Received: {_first(told)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         _fail(f"Permission is needed. Received: {_first(text)}")
+    remote = list(_remote_paths())
+    if remote and type(error).__module__.startswith("tensorflow") and _OF_STORAGE.search(text):
+        told = ", ".join(f"{name}={path}" for name, path in remote)
+        _fail(f"Cannot reach the file system of {told}; check its name, the network and the "
+              f"credentials, or use local files. {_first(text)}")
     lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
             "InternalError", "FailedPreconditionError")
     about_peers = _about_peers(text)
     if "TF_CONFIG" in os.environ and name in lost and about_peers:
         _fail("Another worker was lost; start all workers again with the same command to go on "
               f"from the last checkpoint. Received: {_first(about_peers[0])}")
+
+
+def _remote_paths():
+    """Yields (flag, path) of all flags and fields whose value has a scheme, such as gs://."""
+    values = flags.FLAGS
+    given = {f"--{name}": values[name].value for name in values if name not in _TEXTS}
+    if "config" in values:
+        given |= {f"--config.{name}": value for name, value in fields(values.config)}
+    for name, value in given.items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            for path in one.split(",") if isinstance(one, str) else ():
+                if scheme_of(path):
+                    yield name, path
 
 
 def _of_less_memory():

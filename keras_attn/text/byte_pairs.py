@@ -224,7 +224,7 @@ def read_files(folder, files=FILES):
         raise UserError("Lines of two pieces are needed. "
                         f"Received: {merges} ({first_line(error)})") from error
     lines = lines[1:] if lines[0].startswith("#version") else lines
-    pairs = [tuple(line.rstrip("\r").split(" ")) for line in lines if line.strip()]
+    pairs = [tuple(line.removesuffix("\r").split(" ")) for line in lines if line.strip()]
     if any(len(pair) != 2 for pair in pairs):
         raise UserError("Lines of two pieces are needed. "
                         f"Received: {merges} (a line is no pair)")

@@ -36,7 +36,7 @@ def read_vocabulary(path):
             f"The vocabulary must be UTF-8 text. Received: {path}, line {line}"
         ) from error
     # Not str.splitlines: word pieces such as U+2028 would end a line.
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[-1] == "":
         lines.pop()
     check_vocabulary(lines, path)
@@ -61,7 +61,7 @@ def check_vocabulary(vocabulary, name="vocabulary"):
     """
     first = {}
     for line, piece in enumerate(vocabulary, start=1):
-        if not piece.strip():
+        if not piece.strip(" \t"):  # other white space can be a piece, such as U+2028
             raise UserError(f"A vocabulary has one word piece on every line. Received: {name}, "
                             f"line {line} is empty")  # fmt: skip
         if piece in first:

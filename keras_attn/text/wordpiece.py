@@ -23,6 +23,8 @@ MAX_CHARACTERS_PER_WORD = 200
 
 # What BERT drops before anything else: control and format characters, except tab and line ends.
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{Cf}\x{FFFD}]"
+# White space to Python, by which BERT splits words, but not to tensorflow-text.
+_SEPARATORS = r"[\x{2028}\x{2029}]"
 _PLAIN = r"[\t\n\r\x20-\x7e]*"
 # A superset of the texts that hold a word too long: cheap, and true of almost no sentence.
 _LONG_RUN = rf"(?s).*\S{{{MAX_CHARACTERS_PER_WORD + 1}}}.*"
@@ -268,6 +270,7 @@ class WordPieceTokenizer:
 
     def _fold(self, texts):
         texts = tf.strings.regex_replace(texts, _CONTROLS, "")
+        texts = tf.strings.regex_replace(texts, _SEPARATORS, " ")
         if self.lowercase:
             texts = tf_text.normalize_utf8(tf.strings.lower(texts, encoding="utf-8"), "NFD")
             texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")

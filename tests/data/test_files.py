@@ -1,3 +1,6 @@
+import glob
+import os
+
 import pytest
 
 from keras_attn.data.files import find_files
@@ -14,6 +17,33 @@ def test_files_are_found_by_path_glob_list_and_commas(tmp_path):
     assert find_files(c) == find_files(tmp_path / "c,d.txt") == [c]
     assert find_files([tmp_path / "b.txt", str(tmp_path / "[ab]*")]) == [b, a]
     assert find_files(f"tfds:glue,{a}", tfds=True) == ["tfds:glue", a]
+
+
+def test_two_stars_stand_for_any_number_of_folders(tmp_path, monkeypatch):
+    names = ["x.txt", "a/x.txt", "a/b/x.txt", "a/b/c/x.txt", "a/b/y.md", "a/z[1].txt",
+             ".hidden/x.txt", "a/.hidden.txt"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "a/b/loop").symlink_to(tmp_path / "a", target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    for pattern in ("**/*.txt", "**/x.txt", "a/**/*.txt", "a/**", "a/**/b/**/*", "*/**/x.txt",
+                    "a/**/c/x.txt", "**/[xy].*", "**/.hidden.txt", "a/**/?.txt"):
+        expected = {path for path in glob.glob(pattern, recursive=True)
+                    if os.path.isfile(path) and "loop" not in path}
+        for start in ("", f"{tmp_path}/"):
+            found = find_files(start + pattern)
+            assert found == sorted(start + path for path in expected), pattern
+    with pytest.raises(UserError, match="stands for whole folders.*a/\\*\\*.txt"):
+        find_files("a/**.txt")
+
+
+@pytest.mark.parametrize("path", ["https://example.org/train.csv", "s3://bucket/*.csv",
+                                  "hf://datasets/x/train.parquet", "abfs://x/y,local.txt"])
+def test_a_file_system_that_cannot_be_reached_is_named(path):
+    with pytest.raises(UserError, match="paths are not supported.*local path.*gs://") as error:
+        find_files(path)
+    assert path.partition(",")[0] in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ def test_any_text_of_any_plane_gets_the_ids_of_the_published_algorithm(lowercase
     # What Unicode has not assigned yet depends on the version of Unicode, not on BERT.
     alphabet = [c for c in characters if unicodedata.category(c) != "Cn" and c not in UNKNOWN]
     tokenizer = WordPieceTokenizer(VOCABULARY, lowercase)
-    texts = [*_random_texts(alphabet, 4000, seed=1), *(f"ab{c}cd" for c in alphabet[::7])]
+    texts = [*_random_texts(alphabet, 4000, seed=1), *(f"ab{c}cd" for c in alphabet[::7]),
+             *(f"ab{c}cd {c} {c}{c}e" for c in "\u2028\u2029\x85\x1c\u3000\xa0")]
     found = tokenizer(texts).to_list()
     wrong = [
         (text, ids)
