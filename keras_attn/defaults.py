@@ -36,8 +36,9 @@ _UNLABELLED = {
     "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "
                             "prepared folder, or TFRecords of google-research/bert"),
     "validation": (str, "as data.train; without: other docstrings for docstrings, else none"),
-    "format": ("auto", "lines, paragraphs, jsonl, tfrecord; auto: found out"),
-    "field": ("text", "of JSONL and TFDS"),
+    "format": ("auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet, tfrecord; auto: "
+                       "by the file's name, or its text"),
+    "field": ("text", "field of JSON records and TFDS, or column of a table, that holds the text"),
 }
 _MASKED = {
     **_UNLABELLED,
@@ -68,7 +69,8 @@ _LABELLED = {
     "label_separator": (",", "between the labels of a row of multilabel"),
     "positive": (str, "of two classes, the one that f1 is of; without: the second by alphabet"),
     "regression": (False, "as data.task=regression"),
-    "format": (str, "tsv, csv, jsonl, parquet, label_text; without: by the file's name"),
+    "format": (str, "tsv, quoted_tsv (with CSV's quotes), csv, jsonl, parquet, label_text; "
+                    "without: by the file's name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "limit": (int, "train on that many rows, drawn by data.seed"),
     "seed": (int, "of the rows drawn and held out; without: train.seed, the first of several"),
@@ -167,7 +169,8 @@ _TRANSLATED = {
     "validation": _PARALLEL,
     "source_column": ("source", "of a table; of TFDS the language"),
     "target_column": ("target", "likewise"),
-    "format": (str, "of a table: tsv, csv, jsonl, parquet; without: by the file's name"),
+    "format": (str, "of a table: tsv, quoted_tsv, csv, jsonl, parquet; without: by the file's "
+                    "name"),
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "encoding": _TEXT["encoding"],
     "on_bad_text": ("error", "error, or skip: leave out and count bytes that are no text, "

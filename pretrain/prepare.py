@@ -14,7 +14,7 @@ Without --vocab a vocabulary of --vocab_size is trained; --output holds it, too.
 
 from absl import flags
 
-from keras_attn.jobs.command_line import run_command
+from keras_attn.jobs.command_line import define_max_line, run_command
 
 
 def define_flags():
@@ -29,12 +29,16 @@ def define_flags():
     flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary; default: 8192.")
     flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, of word_pieces without "
                       "accents; default: with word_pieces.")
-    flags.DEFINE_enum("format", "auto", ["auto", "lines", "paragraphs", "jsonl"],
+    flags.DEFINE_enum("format", "auto", ["auto", "lines", "paragraphs", "jsonl", "csv", "tsv",
+                                         "quoted_tsv", "parquet"],
                       "lines: a sentence a line, blank lines between documents. paragraphs: a "
-                      "file a document.")
-    flags.DEFINE_string("field", "text", "Field of JSONL or TFDS.")
+                      "file a document. jsonl (also a list of JSON) and tables: a record a "
+                      "document. Default: by the file's name, or its text.")
+    flags.DEFINE_string("field", "text", "Field of JSON records or TFDS, or column of a table, "
+                        "that holds the text.")
     flags.DEFINE_string("encoding", "utf-8", "Encoding of the files.")
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "What undecodable lines are.")
+    define_max_line()
     flags.DEFINE_enum("split", "train", ["train", "validation"], "Of docstrings and TFDS.")
     flags.DEFINE_integer("processes", None, "Default: one a core.", lower_bound=1)
     flags.DEFINE_string("runner", None, "Runner of Apache Beam, for more than one machine: "
@@ -52,7 +56,7 @@ def main():
         vocab_size=values.vocab_size, lowercase=values.lowercase, split=values.split,
         processes=values.processes, runner=values.runner, beam_options=values.beam_options,
         format=values.format, field=values.field, encoding=values.encoding,
-        on_bad_text=values.on_bad_text,
+        on_bad_text=values.on_bad_text, max_line=values.max_line,
     )
 
 

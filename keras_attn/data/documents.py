@@ -7,15 +7,22 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, dropwhile, islice, pairwise
 
-from keras_attn.data.text_lines import has_byte_lines, is_gzip, line_error, read_lines
+from keras_attn.data.record_formats import file_rows, is_json_list
+from keras_attn.data.table_formats import EMPTY, BadRow, Lines, is_text, place, told_format
+from keras_attn.data.text_lines import (
+    MAX_LINE,
+    has_byte_lines,
+    is_gzip,
+    line_error,
+    read_lines,
+)
 from keras_attn.errors import UserError
 from keras_attn.text.sentences import split_long, split_sentences
 
-FORMATS = ("auto", "lines", "paragraphs", "jsonl")
+RECORDS = ("jsonl", "csv", "tsv", "quoted_tsv", "parquet")  # a record is a document
+FORMATS = ("auto", "lines", "paragraphs", *RECORDS)
 # A document of more sentences is cut, so that a file without an empty line is read in parts.
 LONGEST_DOCUMENT = 100_000
-# Bytes of a JSON record, which has to fit in memory several times.
-LONGEST_RECORD = 1 << 28
 # Characters after which a part of a text ends with its word.
 _LONGEST_PART = 10_000
 # White space, as openai/gpt-2 cuts text by: without \x1c to \x1f, unlike Python's.
@@ -29,11 +36,15 @@ PART_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a file: the documents that start in the bytes [start, stop), or all of it."""
+    """A part of a file: the documents that start in the bytes [start, stop), or all of it.
+
+    `format` is that of the file where it is another than that of most files.
+    """
 
     path: str
     start: int = 0
     stop: int | None = None
+    format: str | None = None
 
     @property
     def end(self):
@@ -41,17 +52,19 @@ class Part:
         return math.inf if self.stop is None else self.stop
 
 
-def split_files(files, sizes, encoding):
+def split_files(files, sizes, encoding, formats=None):
     """Returns the files as parts: a large one that can be cut in several.
 
     Args:
         files: Paths.
         sizes: Their sizes in bytes.
         encoding: Of the text.
+        formats: Of each, one of `FORMATS`; None: plain text.
     """
     parts = []
-    for path, size in zip(files, sizes, strict=True):
-        if size <= 2 * PART_BYTES or is_gzip(path) or not has_byte_lines(encoding):
+    for path, size, format in zip(files, sizes, formats or [None] * len(files), strict=True):
+        if (size <= 2 * PART_BYTES or is_gzip(path) or not has_byte_lines(encoding)
+                or not _has_lines(path, format, encoding)):
             parts.append(Part(path))
             continue
         starts = range(0, size, PART_BYTES)
@@ -59,24 +72,34 @@ def split_files(files, sizes, encoding):
     return parts
 
 
+def _has_lines(path, format, encoding):
+    """Whether what a line of a file is does not depend on the lines before it."""
+    return format not in RECORDS or (
+        format == "jsonl" and not is_json_list(Lines(path, encoding)))
+
+
 def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="error", counts=None,
-                   verbatim=False):
+                   verbatim=False, max_line=None):
     """Yields the documents of a part of a file.
 
     Args:
         part: A `Part`.
         format: "lines": a sentence a line, an empty line between documents, as
             google-research/bert. "paragraphs": a paragraph a line, or lines with empty ones between
-            paragraphs; a file is a document. "jsonl": a record a line, each a document.
+            paragraphs; a file is a document. "jsonl", a record a line or a list of records,
+            "csv", "tsv", "quoted_tsv", "parquet": a record is a document, read as by
+            `tables.iterate_rows`.
         encoding: Of the text.
-        field: Which field of a JSON record is the text: a str, or a list of sentences.
-        on_bad_text: "error" or "skip", for lines in another encoding or that are no such record, or
-            one of more than 256 MB.
+        field: Which field or column of a record is the text: a str, or a list of sentences.
+        on_bad_text: "error" or "skip", for lines in another encoding, records without text, and
+            what is longer than `max_line`.
         counts: A Counter; `lines_skipped` counts in it.
         verbatim: Whether documents are parts which, joined, are the text, with its line ends and
             indents, in place of sentences. Sentences of "lines" and of records then have a blank
             between them, and what was broken into lines of one width is a line. Lines of a file end
             with "\\n", whatever it has, and one of more than 4 MB becomes several.
+        max_line: Bytes of the longest line or record; None: 16 MiB for records, and longer lines
+            of "lines" and "paragraphs" are split.
 
     Returns:
         Iterator of lists of str. No sentence has more than 512 words.
@@ -87,14 +110,17 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
     counts = Counter() if counts is None else counts
     options = {"encoding": encoding, "on_bad_text": on_bad_text, "counts": counts}
     if format == "lines":
-        documents = _documents_of_lines(read_lines(part.path, part.start, **options), part)
+        lines = read_lines(part.path, part.start, **options, longest=max_line)
+        documents = _documents_of_lines(lines, part)
         if verbatim:
             documents = map(spaced, documents)
     elif format == "paragraphs":
-        lines = read_lines(part.path, part.start, stop=part.end, **options)
+        lines = read_lines(part.path, part.start, stop=part.end, **options, longest=max_line)
         documents = _document_of_paragraphs(lines, verbatim)
-    elif format == "jsonl":
-        documents = _documents_of_records(part, field, verbatim, **options)
+    elif format == "jsonl" and (part.start or not is_json_list(Lines(part.path, encoding))):
+        documents = _documents_of_records(part, field, verbatim, max_line, **options)
+    elif format in RECORDS:
+        documents = _documents_of_rows(part.path, format, field, verbatim, max_line, **options)
     else:
         raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: format={format}")
     if verbatim:
@@ -118,6 +144,8 @@ def spaced(sentences):
 def detect_format(files, encoding="utf-8"):
     """Looks at the beginning of some files and says how they hold documents.
 
+    Files that are records by their names are looked at only if there are no others.
+
     Args:
         files: Paths.
         encoding: Of the text.
@@ -125,10 +153,10 @@ def detect_format(files, encoding="utf-8"):
     Returns:
         (format, reason): a format of `read_documents`, and a phrase for the log.
     """
-    names = [path.lower().removesuffix(".gz") for path in files]
-    if all(name.endswith((".jsonl", ".ndjson")) for name in names):
-        return "jsonl", "by the names of the files"
-    characters = several = wrapped = 0
+    plain = [path for path in files if not record_format(path)]
+    if not plain:
+        return record_format(files[0]), "by the names of the files"
+    files, characters, several, wrapped = plain, 0, 0, 0
     for path in files[:: -(-len(files) // 16)]:
         head = _head(read_lines(path, 0, encoding, "skip", Counter()))
         sizes = [len(line) for line in head]
@@ -137,8 +165,8 @@ def detect_format(files, encoding="utf-8"):
         several += sum(size for size, count in zip(sizes, counts, strict=True) if count > 1)
         wrapped += sum(sizes) if wrapped_width(head) else 0
         first = next((line for line in head if line.strip()), "").strip()
-        if first.startswith("{") and _starts_with_record(path, encoding):
-            return "jsonl", "the first line is a JSON record"
+        if first.startswith(("{", "[")) and _starts_with_record(path, encoding):
+            return "jsonl", "it begins with a JSON record"
     if 2 * wrapped > characters:
         return "paragraphs", "lines are broken at one width"
     share = several / max(1, characters)
@@ -181,10 +209,20 @@ def _head(lines, most=1 << 18):
     return head
 
 
+def record_format(path):
+    """The format of a file of records, by its name; None of other files."""
+    format = told_format(path)
+    return format if format in RECORDS else None
+
+
 def _starts_with_record(path, encoding):
-    """Returns whether the first line is a JSON record, however long."""
-    lines = read_lines(path, 0, encoding, "skip", Counter(), longest=LONGEST_RECORD)
-    return _record(next((line for _, line in lines if line.strip()), "")) is not None
+    """Returns whether a file begins with a JSON record, or a list of them, however long."""
+    rows = file_rows(path, "jsonl", [], encoding)
+    try:
+        first = next((row for _, row in rows if row is not EMPTY), EMPTY)
+    except UserError:  # what begins like a list and is none
+        return False
+    return not isinstance(first, BadRow)
 
 
 def _documents_of_lines(lines, part):
@@ -266,28 +304,54 @@ def _parts(lines):
         yield held
 
 
-def _documents_of_records(part, field, verbatim, encoding, on_bad_text, counts):
-    lines = read_lines(
-        part.path, part.start, encoding, on_bad_text, counts, part.end, LONGEST_RECORD
-    )
+def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad_text, counts):
+    """The documents of a table, or of a list of JSON."""
+    for number, values in file_rows(path, format, [field], encoding, max_line=max_line):
+        if values is EMPTY:
+            continue
+        document = None
+        if isinstance(values, BadRow):
+            need = values.need
+        elif isinstance(values[0], str) and format != "jsonl" and not is_text(values[0]):
+            need = f"The text must be {encoding}; give another encoding"
+        else:
+            need = f"A record must have text in its field {field!r}"
+            document = _document_of_value(values[0], verbatim)
+        if document is None and on_bad_text == "error":
+            raise UserError(f"{need}; on_bad_text=skip leaves such records out. "
+                            f"Received: {place(path, number)}")
+        if document is None:
+            counts["lines_skipped"] += 1
+        elif document:
+            yield document
+
+
+def _documents_of_records(part, field, verbatim, max_line, encoding, on_bad_text, counts):
+    lines = read_lines(part.path, part.start, encoding, on_bad_text, counts, part.end,
+                       max_line or MAX_LINE)
     for position, line in lines:
         if not line.strip():
             continue
         record = _record(line)
-        text = None if record is None else record.get(field)
-        if isinstance(text, str):
-            document = document_of(_encodable(text), verbatim)
-        elif isinstance(text, list) and all(isinstance(sentence, str) for sentence in text):
-            document = [s for sentence in text if (s := _encodable(sentence).strip())]
-            document = spaced(document) if verbatim and document else document
-        elif on_bad_text == "skip":
-            counts["lines_skipped"] += 1
-            continue
-        else:
-            needed = f"A line must be a JSON object with text in its field {field!r}"
-            raise line_error(part.path, position, needed, encoding, _what_is_wrong(record, field))
+        document = None if record is None else _document_of_value(record.get(field), verbatim)
         if document:
             yield document
+        elif document is None and on_bad_text == "skip":
+            counts["lines_skipped"] += 1
+        elif document is None:
+            needed = (f"A line must be a JSON object with text in its field {field!r} (data.field, "
+                      "--field)")
+            raise line_error(part.path, position, needed, encoding, _what_is_wrong(record, field))
+
+
+def _document_of_value(value, verbatim):
+    """The document of a field, a text or a list of sentences; None of another value."""
+    if isinstance(value, str):
+        return document_of(_encodable(value), verbatim)
+    if isinstance(value, list) and all(isinstance(sentence, str) for sentence in value):
+        document = [s for sentence in value if (s := _encodable(sentence).strip())]
+        return spaced(document) if verbatim and document else document
+    return None
 
 
 def _what_is_wrong(record, field):

@@ -35,6 +35,8 @@ _UNFINISHED = [f"{name}.*.unfinished"
 _OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
 # Less text than this is tokenised sooner than further processes start.
 _BYTES_WORTH_PROCESSES = 20_000_000
+# A share of unknown tokens that a vocabulary of the text's own language does not leave.
+MUCH_UNKNOWN = 0.05
 # So many parts of a source give a sample of it.
 _MOST_SAMPLED = 256
 
@@ -64,8 +66,8 @@ def prepare(
         run_tasks: Does the tasks elsewhere: a function of (plan, numbers, tokenizer, folder), as
             `beam.write_tasks`. None does them here.
         log: Takes a line of text.
-        **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, `tokens_per_shard`, as
-            those of `sources.plan_source`.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`,
+            `tokens_per_shard`, as those of `sources.plan_source`.
 
     Returns:
         The index, a dict: `shards` (file, documents, sentences, tokens, sha256), `report`
@@ -94,6 +96,8 @@ def prepare(
             raise _no_word(source)
         index = _finish(folder, plan, tasks, started)
     log(report_line(index["report"]))
+    if warning := unknown_warning(index["report"]["unknown_share"]):
+        log(warning)
     return index
 
 
@@ -103,8 +107,8 @@ def sample_texts(source, *, limit_bytes=64_000_000, **reading):
     Args:
         source: As that of `prepare`.
         limit_bytes: About how much text; each part of the source gives an equal share.
-        **reading: `format`, `encoding`, `field`, `on_bad_text`, `split`, `verbatim`, as those of
-            `sources.plan_source`.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`, `verbatim`,
+            as those of `sources.plan_source`.
 
     Raises:
         UserError: As `prepare`.
@@ -136,6 +140,19 @@ def report_line(report):
         f"{report['lines_skipped']:,} lines were skipped; "
         f"{report['seconds']:.1f} s, {report['megabytes_per_second']:.1f} MB/s."
     )
+
+
+def unknown_warning(share):
+    """A warning that much of a text is [UNK], or None.
+
+    Args:
+        share: Of its tokens.
+    """
+    if share < MUCH_UNKNOWN:
+        return None
+    return (f"warning: {share:.0%} of the tokens are [UNK], which says nothing about the text: is "
+            "it in the language of the vocabulary, in the encoding that is given, and plain text? "
+            "Records are read as such with data.format=jsonl, csv, tsv or parquet (--format)")
 
 
 def _check_vocabulary(folder, tokenizer):

@@ -1,4 +1,4 @@
-"""JSON and Parquet: files of records, whose values have types."""
+"""Files of records: tables of text, and JSON and Parquet, whose values have types."""
 
 import itertools
 import json
@@ -11,7 +11,9 @@ from keras_attn.data.table_formats import (
     EMPTY,
     UNDECODABLE,
     BadRow,
+    Lines,
     RawFile,
+    delimited_rows,
     exceeds,
     refuse_column,
     too_long,
@@ -20,6 +22,30 @@ from keras_attn.errors import UserError, first_line
 
 _BLANKS = re.compile(r"[ \t\r\n]*").match
 _BLOCK = 1 << 16  # characters of a list of JSON that are read at once
+
+
+def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=None):
+    """Yields the rows of a file: `(number, values or a BadRow)`.
+
+    Args:
+        path: The file.
+        format: One of `FORMATS`.
+        columns: Names or numbers of the columns.
+        encoding, header, max_line: As in `tables.iterate_rows`.
+
+    Raises:
+        UserError: For an empty file, a missing column, or a file that cannot be read.
+    """
+    lines = Lines(path, encoding, max_line)
+    if format == "parquet":
+        yield from parquet_rows(columns, path, lines.max_line)
+        return
+    if format == "jsonl":
+        yield from json_rows(lines, columns, path)
+    else:
+        yield from delimited_rows(lines, format, columns, header, path)
+    if not lines.count:
+        raise UserError(f"A file with rows is needed. Received: the empty file {path}")
 
 
 def json_rows(lines, columns, path):
@@ -118,19 +144,19 @@ def _list_elements(pieces, path, most):
                 fail("a comma is needed")
             at += 1
             sign()
-        while True:
-            error = None
+        error, end = None, len(text)
+        while end == len(text):  # an element that ends there could go on: a number
             try:
                 element, end = decode(text, at)
             except (ValueError, RecursionError) as caught:
-                error = caught
-            if error is None and end < len(text):  # else a number could go on
-                break
-            if exceeds(text[at:], most):
+                error, end = caught, len(text)
+            if exceeds(text[at:end], most):
                 raise UserError(f"{too_long(most, 'record').need}. "
                                 f"Received: {path}, row {number + 1}")
-            if not read():
-                fail(error or "its bracket is not closed")
+            if end == len(text):
+                if not read():
+                    fail(error or "its bracket is not closed")
+                end = len(text)
         number, at = number + 1, end
         yield element
     at += 1

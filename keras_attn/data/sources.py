@@ -1,7 +1,7 @@
 """Where text comes from, as a plan: tasks that any process can read on its own."""
 
 import json
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import tensorflow as tf
 
@@ -11,6 +11,7 @@ from keras_attn.data.documents import (
     Part,
     detect_format,
     read_documents,
+    record_format,
     spaced,
     split_files,
 )
@@ -30,6 +31,7 @@ def plan_source(
     encoding="utf-8",
     field="text",
     on_bad_text="error",
+    max_line=None,
     split="train",
     verbatim=False,
     tokens_per_shard=4_000_000,
@@ -39,8 +41,9 @@ def plan_source(
 
     Args:
         source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes them.
-        format, encoding, field, on_bad_text: How to read files: see `documents.read_documents`;
-            format "auto" looks at the text, and with `verbatim` is never "lines".
+        format, encoding, field, on_bad_text, max_line: How to read files: see
+            `documents.read_documents`; format "auto" goes by the names of files of records and
+            looks at the text of others, which with `verbatim` is never "lines".
         split: "train" or "validation" of docstrings; the split of a TFDS name without one.
         verbatim: See `documents.read_documents`.
         tokens_per_shard: Shards have about this many tokens, less than twice as many.
@@ -64,6 +67,7 @@ def plan_source(
         "on_bad_text": on_bad_text,
         "tokens_per_shard": tokens_per_shard,
         **({"verbatim": True} if verbatim else {}),
+        **({"max_line": max_line} if max_line else {}),
     }
 
     def tasks_for(size):
@@ -101,21 +105,24 @@ def read_task(plan, number, counts):
         yield from tfds_text.read_documents(
             plan["name"], plan["split"], plan["field"], *task, verbatim)
     else:
-        options = {key: plan[key] for key in ("format", "encoding", "field", "on_bad_text")}
-        for part in task:
-            yield from read_documents(Part(*part), counts=counts, verbatim=verbatim, **options)
+        options = {key: plan[key] for key in ("encoding", "field", "on_bad_text")}
+        for part in (Part(*values) for values in task):
+            yield from read_documents(part, part.format or plan["format"], counts=counts,
+                                      verbatim=verbatim, max_line=plan.get("max_line"), **options)
 
 
 def _plan_files(source, format, encoding, verbatim, tasks_for):
     files = find_files(source)
     stats = in_threads(tf.io.gfile.stat, files)
     sizes = [stat.length for stat in stats]
-    parts = split_files(files, sizes, encoding)
-    reason = None
+    own, reason = {}, None  # formats of files that are of another than most
     if format == "auto":
         format, reason = detect_format(files, encoding)
+        own = {path: record_format(path) for path in files if record_format(path) != format}
         if verbatim and format == "lines":  # its sentences are not what follows one another
             format, reason = "paragraphs", "line ends are text, too"
+    parts = [replace(part, format=own.get(part.path)) for part in split_files(
+        files, sizes, encoding, [own.get(path) or format for path in files])]
     size = sum(
         size * (_GZIP_RATIO if is_gzip(path) else 1)
         for path, size in zip(files, sizes, strict=True)
@@ -132,9 +139,15 @@ def _plan_files(source, format, encoding, verbatim, tasks_for):
                 for path, stat in zip(files, stats, strict=True)
             ]
         },
-        "tasks": [[astuple(part) for part in parts[start::number]] for start in range(number)],
+        "tasks": [[_without_none(part) for part in parts[start::number]]
+                  for start in range(number)],
         "bytes": int(size),
     }
+
+
+def _without_none(part):
+    """A part as a tuple, which without a format of its own is as that of older versions."""
+    return astuple(part)[:4 if part.format else 3]
 
 
 def _plan_tfds(source, split, field, tasks_for):

@@ -66,6 +66,14 @@ def format_of(name):
     return format
 
 
+def place(source, line):
+    """Says where a row came from, for messages."""
+    if source.startswith("tfds:"):
+        return f"{source}, example {line}"
+    rows = source.lower().removesuffix(".gz").endswith((".parquet", ".json"))
+    return f"{source}, {'row' if rows else 'line'} {line}"
+
+
 def is_text(value):
     """False for what holds half a surrogate pair: undecodable bytes, or JSON's \\ud800."""
     if value.isascii():

@@ -16,15 +16,14 @@ import numpy as np
 
 from keras_attn.data import tfds_text
 from keras_attn.data.files import find_files
-from keras_attn.data.record_formats import as_label, as_text, json_rows, parquet_rows
+from keras_attn.data.record_formats import as_label, as_text, file_rows
 from keras_attn.data.table_formats import (
     EMPTY,
     FORMATS,
     BadRow,
-    Lines,
-    delimited_rows,
     format_of,
     is_text,
+    place,
 )
 from keras_attn.errors import UserError
 
@@ -235,42 +234,10 @@ class iterate_rows:
             yield line, values
 
 
-def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=None):
-    """Yields the rows of a file: `(number, values or a BadRow)`.
-
-    Args:
-        path: The file.
-        format: One of `FORMATS`.
-        columns: Names or numbers of the columns.
-        encoding, header, max_line: As in `iterate_rows`.
-
-    Raises:
-        UserError: For an empty file, a missing column, or a file that cannot be read.
-    """
-    lines = Lines(path, encoding, max_line)
-    if format == "parquet":
-        yield from parquet_rows(columns, path, lines.max_line)
-        return
-    if format == "jsonl":
-        yield from json_rows(lines, columns, path)
-    else:
-        yield from delimited_rows(lines, format, columns, header, path)
-    if not lines.count:
-        raise UserError(f"A file with rows is needed. Received: the empty file {path}")
-
-
 def told_counts(skipped):
     """Counts by reason in words: `3 (2 encoding, 1 csv)`."""
     each = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
     return f"{sum(skipped.values()):,}" + (f" ({each})" if each else "")
-
-
-def place(source, line):
-    """Says where a row came from, for messages."""
-    if source.startswith("tfds:"):
-        return f"{source}, example {line}"
-    rows = source.lower().removesuffix(".gz").endswith((".parquet", ".json"))
-    return f"{source}, {'row' if rows else 'line'} {line}"
 
 
 def _in_order(wanted, values):

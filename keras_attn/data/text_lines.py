@@ -69,7 +69,7 @@ def read_lines(
         if fault:
             if on_bad_text == "error":
                 needed, found = fault
-                needed = f"{needed} or on_bad_text=skip"
+                needed = f"{needed}, or leave such lines out with on_bad_text=skip"
                 raise line_error(path, position, needed, encoding, f" ({found})")
             counts["lines_skipped"] += 1
             continue
@@ -170,7 +170,8 @@ def _place_to_cut(line):
 def _decode(line, encoding, longest):
     """Returns (text, None), or None and why there is no text: what is needed, what was found."""
     if line is None:
-        return None, (f"A record must have at most {longest:,} bytes; give shorter ones", "longer")
+        return None, (f"A line must have at most {longest:,} bytes; raise data.max_line "
+                      "(--max_line) for longer ones", "longer")
     wide = not has_byte_lines(encoding)
     needed = f"The text must be {encoding}; give another encoding"
     try:

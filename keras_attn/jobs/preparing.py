@@ -24,7 +24,7 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
         vocab_size: Of one that is trained.
         lowercase: Whether text is lower-cased; None: with word pieces.
         runner, beam_options: See `keras_attn.data.beam.make_pipeline`; None is this machine.
-        reading: `format`, `field`, `encoding`, `on_bad_text`.
+        reading: `format`, `field`, `encoding`, `on_bad_text`, `max_line`.
 
     Returns:
         The index of the shards.

@@ -15,7 +15,7 @@ def validation_of(data):
 def reading_of(data):
     """How to read the text, as `prepare` takes it."""
     return {"format": data.format, "encoding": data.encoding, "field": data.field,
-            "on_bad_text": data.on_bad_text}
+            "on_bad_text": data.on_bad_text, "max_line": data.max_line}
 
 
 def prepared_folder(run, split, source, tokenizer):

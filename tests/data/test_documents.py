@@ -122,7 +122,6 @@ def test_a_book_in_a_record_is_one_document(tmp_path):
 def test_a_record_that_is_too_long_is_named_or_counted_once(tmp_path, monkeypatch, end, encoding):
     monkeypatch.setattr(text_lines, "LONGEST_LINE", 50)
     monkeypatch.setattr(text_lines, "_BLOCK", 16)
-    monkeypatch.setattr(documents, "LONGEST_RECORD", 300)
     sizes = [1, 400, 30, 286, 287, 7, 1000, 290]
     lines = [json.dumps({"text": "é" + "x" * size}, ensure_ascii=False) for size in sizes]
     short = [line for line in lines if len(line.encode()) <= 300]
@@ -130,7 +129,7 @@ def test_a_record_that_is_too_long_is_named_or_counted_once(tmp_path, monkeypatc
     path = _write(tmp_path / "a", "\n".join(lines) + end, encoding)
     message = "must have at most 300 bytes.*on_bad_text=skip.*/a, line 2 .longer"
     with pytest.raises(UserError, match=message):
-        _read(path, "jsonl", encoding=encoding)
+        _read(path, "jsonl", encoding=encoding, max_line=300)
     for part_bytes in (1, 20, 100, 10_000):
         monkeypatch.setattr(documents, "PART_BYTES", part_bytes)
         counts = Counter()
@@ -138,7 +137,7 @@ def test_a_record_that_is_too_long_is_named_or_counted_once(tmp_path, monkeypatc
         found = [
             document
             for part in split_files([str(path)], [path.stat().st_size], encoding)
-            for document in read_documents(part, "jsonl", **options)
+            for document in read_documents(part, "jsonl", max_line=300, **options)
         ]
         assert found == [[json.loads(line)["text"]] for line in short]
         assert counts["lines_skipped"] == 4
@@ -182,8 +181,8 @@ def test_an_unknown_encoding_or_format_is_refused(tmp_path):
     for encoding in ("utf-9", "base64"):
         with pytest.raises(UserError, match=f"Python knows.*{encoding}"):
             _read(path, encoding=encoding)
-    with pytest.raises(UserError, match="lines, paragraphs, jsonl.*format=csv"):
-        _read(path, "csv")
+    with pytest.raises(UserError, match="lines, paragraphs, jsonl.*format=xml"):
+        _read(path, "xml")
 
 
 def _books():

@@ -103,7 +103,7 @@ def test_text_without_a_word_is_an_error(tmp_path, content):
 def test_a_wrong_option_or_a_missing_file_is_an_error_that_writes_nothing(tmp_path):
     source, _ = write_files(tmp_path / "text", files=1)
     for options, message in (
-        ({"format": "csv"}, "format=csv"),
+        ({"format": "xml"}, "format=xml"),
         ({"on_bad_text": "ignore"}, "on_bad_text=ignore"),
         ({"encoding": "utf9"}, "utf9"),
         ({"tokens_per_shard": 0}, "positive"),
