@@ -48,8 +48,9 @@ _MASKED = {
     "short_fraction": (0.1, "share of rows made shorter at random"),
     "whole_words": (False, "mask whole words"),
     "spans": (False, "mask spans of whole words (SpanBERT)"),
-    "segments": ("next_sentence", "of a row: next_sentence; sentence_order: two, half of them "
-                                  "swapped (ALBERT); full_sentences: one (RoBERTa)"),
+    "segments": (str, "of a row: next_sentence; sentence_order: two, half of them swapped "
+                      "(ALBERT); full_sentences: one (RoBERTa); unset: next_sentence, or "
+                      "full_sentences where documents have one sentence"),
 }
 _LABELLED = {
     "task": (str, "single_label, multilabel or regression; reading_comprehension: find answers in "
@@ -238,9 +239,11 @@ _LANGUAGE_MODELING = {
         **_UNLABELLED,
         "train": ("docstrings", "docstrings, files, globs, a list with commas, "
                                 "tfds:NAME[:SPLIT], or a prepared folder"),
-        "format": ("auto", "lines, paragraphs, jsonl; auto: found out"),
+        "format": ("auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet; auto: by the "
+                           "file's name, or its text"),
         "encoding": _TEXT["encoding"],
         "on_bad_text": _TEXT["on_bad_text"],
+        "max_line": _MAX_LINE,
         "vocab": (str, "folder with the tokenizer: vocab.json and merges.txt, or encoder.json and "
                        "vocab.bpe; without: that of `pretrained` or of the prepared folder "
                        "data.train, else trained on data.train"),

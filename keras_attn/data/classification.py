@@ -97,6 +97,7 @@ class ClassificationExamples:
         self.num_cut = int(np.sum(first + second > length - specials))
         self.row_lengths = self._first + self._second + np.int32(specials)
         self.buckets = _complete_buckets(buckets, length)
+        self._unknown = getattr(tokenizer, "unk_id", None)
 
     def batch(self, index):
         """Makes batch `index` (from 0, without end).
@@ -118,6 +119,13 @@ class ClassificationExamples:
         missing = self.batch_size - len(rows)
         empty = {"token_ids": self.pad_id}
         return {key: _fill_up(value, missing, empty.get(key, 0)) for key, value in batch.items()}
+
+    @property
+    def unknown_share(self):
+        """Share of the tokens of all texts that are unknown."""
+        ids = [self._ids, self._pair_ids] if self._paired else [self._ids]
+        unknown = sum(np.count_nonzero(part == self._unknown) for part in ids)
+        return unknown / max(1, sum(map(len, ids)))
 
     def _cut_windows(self, lengths, room, overlap):
         """Makes an example of each window; returns the lengths of its texts."""

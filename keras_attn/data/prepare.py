@@ -97,7 +97,8 @@ def prepare(
         index = _finish(folder, plan, tasks, started)
     log(report_line(index["report"]))
     if warning := unknown_warning(index["report"]["unknown_share"]):
-        log(warning)
+        log(warning + ("" if plan.get("format") not in ("lines", "paragraphs") else
+                       "; records are read with data.format=jsonl, csv, tsv or parquet (--format)"))
     return index
 
 
@@ -150,9 +151,8 @@ def unknown_warning(share):
     """
     if share < MUCH_UNKNOWN:
         return None
-    return (f"warning: {share:.0%} of the tokens are [UNK], which says nothing about the text: is "
-            "it in the language of the vocabulary, in the encoding that is given, and plain text? "
-            "Records are read as such with data.format=jsonl, csv, tsv or parquet (--format)")
+    return (f"warning: {share:.0%} of the tokens are unknown ([UNK]): check that the text is in a "
+            "language of the vocabulary and in data.encoding (--encoding)")
 
 
 def _check_vocabulary(folder, tokenizer):

@@ -17,6 +17,7 @@ from keras_attn.errors import UserError
 from keras_attn.families import BERT
 from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.run import Run
+from keras_attn.jobs.segments import choose_segments
 from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.jobs.unlabelled import (
     check_targets,
@@ -55,6 +56,10 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
                             f"Received: data.vocab=None, data.train={data.train}")
         tokenizer = choose_tokenizer(run, BERT)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        if choose_segments(run, _texts(data), tokenizer) and heads["next_sentence"]:
+            heads = _heads(run)
+            architecture["use_pooler"] = heads["next_sentence"]
+            new = [name for name in new if name in _names(heads)]
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
         train = _examples(run, "train", data.train, tokenizer)
@@ -89,6 +94,13 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / length()}
 
         return run.train(make_model, first_weights, batches, validation, metrics=metrics)
+
+
+def _texts(data):
+    """The splits that are text, not TFRecords, and their sources, the smaller first."""
+    sources = {"validation": validation_of(data), "train": data.train}
+    return {split: source for split, source in sources.items()
+            if source and not _is_tfrecord(data, source)}
 
 
 def _heads(run):
@@ -137,7 +149,7 @@ def _examples(run, split, source, tokenizer):
         return None
     exact = split == "validation"
     if _is_tfrecord(data, source):
-        if data.spans or data.segments != "next_sentence":
+        if data.spans or data.segments not in (None, "next_sentence"):
             raise UserError("TFRecords hold rows and masks that are made already. Received: "
                             f"data.segments={data.segments}, data.spans={data.spans}")
         if data.pack > 1:

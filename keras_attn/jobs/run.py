@@ -123,6 +123,9 @@ class Run:
             data.lowercase = _lowercase(data, self.pretrained, self.kind != XL_NET.pretraining)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
+        for name in ("segments", "header"):  # chosen by the run where they are unset
+            if self.resumed and name in data and data[name] is None:
+                data[name] = self.saved["config"]["data"].get(name)
         self.resolved = self.config.to_dict()
         self.resolved.pop("workdir")
         if self.kind == GPT_2.kind and not self._has_end_mark():

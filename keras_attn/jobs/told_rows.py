@@ -4,6 +4,7 @@ import collections
 
 import numpy as np
 
+from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.splits import differing_labels, shared_rows
 from keras_attn.data.tables import told_counts
 from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
@@ -32,9 +33,11 @@ def tell_rows(run, tables, targets, examples, validation_examples):
             (differing_labels(train, targets.encoded["train"]),
              "training texts are there with different labels"),
             (sum(map(_quoted, train.texts)), "texts are in quotes, with quotes doubled inside: "
-             "that is CSV (data.format=csv), in TSV they are part of the text")):
+             "read them with data.format=quoted_tsv; in TSV quotes are part of the text")):
         if count:
             run.say(f"warning: {count:,} {what}")
+    if warning := unknown_warning(examples.unknown_share):
+        run.say(warning)
     _warn_of_one_class(run, train, targets, "training", "there is nothing to tell apart")
     if not validation:
         run.say("no validation rows: the results will hold no metrics, and there will be no report")

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from keras_attn.data.files import file_sha256
+from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.translation import TranslationBatches
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
@@ -16,7 +17,7 @@ from keras_attn.jobs.finetuning_choices import choose_best, rows_drawn
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.translators import SUBWORDS, Translator, read_sentences
 from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
-from keras_attn.text.subwords import Subwords, train_subwords
+from keras_attn.text.subwords import UNKNOWN_ID, Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
 
 TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
@@ -141,7 +142,10 @@ def _encode(run, texts, subwords):
         longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
         run.say(f"{len(own):,} {'training' if split == 'train' else split} sentences · "
                 f"{longer:.1f} tokens on the longer side{told}")
-    used = len(np.unique(np.concatenate([row for side in ids["train"] for row in side])))
+    ids_of_all = np.concatenate([row for side in ids["train"] for row in side])
+    if warning := unknown_warning(np.mean(ids_of_all == UNKNOWN_ID)):
+        run.say(warning)
+    used = len(np.unique(ids_of_all))
     if used < USED * subwords.vocabulary_size:
         run.say(f"warning: {subwords.vocabulary_size - used:,} of {subwords.vocabulary_size:,} "
                 "subwords are in no training sentence and will not be learned; a smaller "

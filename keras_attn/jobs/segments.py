@@ -1,0 +1,51 @@
+"""What a row of BERT's pretraining holds, where the config leaves it to the text."""
+
+from keras_attn.data.shards import read_index
+from keras_attn.jobs.unlabelled import prepared_folder
+
+FEW_FOLLOW = 0.1  # share of sentences with a next one below which there is nothing to predict
+
+
+def choose_segments(run, sources, tokenizer):
+    """Sets `data.segments` where it is unset, and warns where next sentences cannot be predicted.
+
+    In documents of a single sentence nothing follows: every second segment would be a random one.
+
+    Args:
+        run: `Run`.
+        sources: Dict from splits to texts.
+        tokenizer: `WordPieceTokenizer`.
+
+    Returns:
+        Whether the run has to do without next-sentence prediction.
+    """
+    data, fallback = run.config.data, False
+    indices = {split: read_index(prepared_folder(run, split, source, tokenizer))
+               for split, source in sources.items()}
+    for split, index in reversed(indices.items()):  # training first: it decides
+        report = index["report"]
+        documents, sentences = report["documents"], report["sentences"]
+        if data.segments not in (None, "next_sentence") or documents <= (
+                1 - FEW_FOLLOW) * sentences:
+            continue
+        told = (f"warning: data.{split} has {sentences:,} sentences in {documents:,} documents, so "
+                "that hardly any has a next one: ")
+        separate = (" If blank lines do not separate documents, set data.format=paragraphs"
+                    if index["source"].get("format") == "lines" else "")
+        if split != "train":
+            run.say(f"{told}nsp_accuracy says nothing.{separate}")
+        elif data.segments is None and not run.config.model.next_sentence:
+            _set(run, "full_sentences")
+            fallback = True
+            run.say(f"{told}using data.segments=full_sentences, without next-sentence "
+                    f"prediction.{separate}")
+        else:
+            run.say(f"{told}next-sentence prediction learns nothing; use data.segments="
+                    f"full_sentences.{separate}")
+    if data.segments is None:
+        _set(run, "next_sentence")
+    return fallback
+
+
+def _set(run, segments):
+    run.config.data.segments = run.resolved["data"]["segments"] = segments

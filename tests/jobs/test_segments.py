@@ -1,0 +1,81 @@
+"""What BERT's pretraining makes of text whose documents have no next sentences."""
+
+import json
+import types
+
+import pytest
+from ml_collections import ConfigDict
+
+from keras_attn import pretrain
+from keras_attn.data.prepare import prepare
+from keras_attn.defaults import pretraining_defaults
+from keras_attn.jobs.segments import choose_segments
+from keras_attn.text.vocabulary import SPECIAL_TOKENS
+from keras_attn.text.wordpiece import WordPieceTokenizer
+
+SENTENCES = [f"the cat number {n} sat on a mat near the river" for n in range(60)]
+TOKENIZER = WordPieceTokenizer(
+    [*SPECIAL_TOKENS, "the", "cat", "number", "sat", "on", "a", "mat", "near", "river"])
+
+
+def _text(sentences_per_document):
+    return "".join(sentence + "\n" * (1 + (n % sentences_per_document == 0))
+                   for n, sentence in enumerate(SENTENCES, 1))
+
+
+def _choose(folder, train, validation, segments=None, next_sentence=None):
+    """What is chosen, whether next sentences are left out, and what is said."""
+    sources, said = {}, []
+    for split, text in (("validation", validation), ("train", train)):
+        (folder / f"{split}.txt").write_text(text)
+        sources[split] = str(folder / split)
+        prepare(str(folder / f"{split}.txt"), TOKENIZER, sources[split], format="lines",
+                log=lambda line: None)
+    config = ConfigDict({"data": {"segments": segments}, "model": {"next_sentence": next_sentence}})
+    run = types.SimpleNamespace(config=config, resolved=config.to_dict(), say=said.append,
+                                chief=True, resumed=False, meet=lambda: None)
+    fallback = choose_segments(run, sources, TOKENIZER)
+    assert run.resolved["data"]["segments"] == config.data.segments
+    return config.data.segments, fallback, said
+
+
+def test_documents_of_one_sentence_have_no_next_sentences_to_predict(tmp_path):
+    alone, several = _text(1), _text(3)
+    assert _choose(tmp_path, several, several) == ("next_sentence", False, [])
+    segments, fallback, said = _choose(tmp_path, alone, several)
+    assert (segments, fallback) == ("full_sentences", True)
+    assert "data.train has 60 sentences in 60 documents" in said[0]
+    assert "using data.segments=full_sentences" in said[0] and "data.format=paragraphs" in said[0]
+    segments, fallback, said = _choose(tmp_path, several, alone)
+    assert (segments, fallback) == ("next_sentence", False)
+    assert "data.validation has" in said[0] and "nsp_accuracy says nothing" in said[0]
+
+
+@pytest.mark.parametrize("given", [{"segments": "next_sentence"}, {"next_sentence": True}])
+def test_next_sentences_that_are_asked_for_are_kept_with_a_warning(tmp_path, given):
+    segments, fallback, said = _choose(tmp_path, _text(1), _text(3), **given)
+    assert (segments, fallback) == ("next_sentence", False)
+    assert "use data.segments=full_sentences" in said[0]
+    assert _choose(tmp_path, _text(1), _text(1), segments="sentence_order")[1:] == (False, [])
+
+
+@pytest.mark.runs
+def test_a_run_on_documents_of_one_sentence_goes_on_as_it_began(tmp_path, capsys):
+    (tmp_path / "t.txt").write_text(_text(1))
+    config = pretraining_defaults()
+    config.update_from_flattened_dict({
+        "data.train": str(tmp_path / "t.txt"), "data.validation": str(tmp_path / "t.txt"),
+        "data.vocab_size": 100, "data.length": 16, "train.steps": 2, "train.batch_size": 8,
+        "eval.batch_size": 8, "model.num_layers": 1, "model.hidden_dim": 16,
+        "model.num_heads": 2})
+    found = pretrain(config, workdir=str(tmp_path / "run"))
+    assert "nsp_accuracy" not in found and "full_sentences" in capsys.readouterr().out
+    saved = json.loads((tmp_path / "run/config.json").read_text())
+    assert saved["config"]["data"]["segments"] == "full_sentences"
+    assert saved["heads"]["next_sentence"] is False
+    config.train.steps = 4
+    assert pretrain(config, workdir=str(tmp_path / "run"))["steps"] == 4
+    # The advice that is given is true: read as paragraphs the sentences follow one another.
+    config.data.format = "paragraphs"
+    found = pretrain(config, workdir=str(tmp_path / "other"))
+    assert 0 < found["nsp_accuracy"] < 1
