@@ -1,10 +1,15 @@
 """Labels of texts -> class indices, numbers, or 0 and 1 for each class."""
 
 import json
+import math
+import re
 
 import numpy as np
 
+from keras_attn.data.record_formats import as_label
 from keras_attn.errors import UserError, nearest
+
+_WHOLE_NUMBER = re.compile(r"^(-?\d+)\.0+$")  # 1.0, which often is 1 of another file
 
 
 class LabelSet:
@@ -38,17 +43,18 @@ class LabelSet:
             positive: Of two, the one that comes last, which F1 is of; None: as sorted.
 
         Raises:
-            UserError: If only one class occurs, two differ only in case or blanks, or `positive`
-                is none of two.
+            UserError: If only one class occurs, two differ only in case, blanks or a decimal point,
+                or `positive` is none of two.
         """
         names = set(labels)
         folded = {}
         for name in sorted(names):
-            other = folded.setdefault(" ".join(name.lower().split()), name)
+            key = _WHOLE_NUMBER.sub(r"\1", " ".join(name.lower().split()))
+            other = folded.setdefault(key, name)
             if other != name:
                 raise UserError(
-                    "Labels that differ in more than case and blanks are needed; make them one. "
-                    f"Received: {other!r} and {name!r}"
+                    "Labels must differ in more than case, blanks and a decimal point; make them "
+                    f"one. Received: {other!r} and {name!r}"
                 )
         names = sorted(names)
         if all(name.removeprefix("-").isdecimal() for name in names):
@@ -150,12 +156,22 @@ def split_labels(text, separator, row, where=None):
         except (ValueError, RecursionError):  # nested too deeply
             parts = None
         if not isinstance(parts, list) or any(
-                isinstance(part, (list, dict)) or part is None for part in parts):
+                isinstance(part, (list, dict)) or part is None
+                or isinstance(part, float) and not math.isfinite(part) for part in parts):
             raise UserError('Labels with data.label_separator between them, or a JSON list such as '
                             f'["red", "blue"], are needed. Received: {text[:80]!r} at '
                             f"{_place(row, where)}")
-        parts = [part if isinstance(part, str) else json.dumps(part) for part in parts]
+        parts = map(as_label, parts)
     return [part.strip() for part in parts if part.strip()]
+
+
+def number_of(label):
+    """A label as a finite number; None if it is none."""
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def encode_scores(labels, where=None):

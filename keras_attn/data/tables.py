@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_attn.data import tfds_text
 from keras_attn.data.files import find_files
+from keras_attn.data.labels import number_of
 from keras_attn.data.record_formats import as_label, as_text, file_rows
 from keras_attn.data.table_formats import (
     EMPTY,
@@ -27,6 +28,9 @@ from keras_attn.data.table_formats import (
 )
 from keras_attn.errors import UserError
 
+MOST_WORDS_OF_A_NAME = 3  # of a column
+USUAL_NAMES = {"text", "sentence", "review", "content", "body", "document", "question", "label",
+               "labels", "class", "category", "target", "sentiment", "score", "rating", "intent"}
 MOST_PLACES = 20  # of skipped rows, that are remembered
 
 
@@ -76,6 +80,38 @@ class Table:
             column(self.texts), column(self.text_pairs), column(self.labels), self.skipped,
             self.lines[rows], [(int(first), self.files[of_row[first]][1]) for first in firsts],
         )
+
+    def find_headers(self, separator=None):
+        """Whether the first rows of the files are names of columns.
+
+        Such a row has a short text and a label that no other row has.
+
+        Args:
+            separator: Of several labels in a row; None: there is one.
+
+        Returns:
+            "yes" if one of the two is a usual name, or if all other labels are numbers; "maybe"
+            if all other labels occur several times; else "no".
+        """
+        firsts = [first for first, _ in self.files]
+        rest = np.setdiff1d(np.arange(len(self)), firsts)
+        if self.labels is None or not len(rest):
+            return "no"
+        counts = collections.Counter(
+            label for row in rest for label in self.labels[row].split(separator or "\0"))
+        found = "yes" if all(number_of(label) is not None for label in counts) else (
+            "maybe" if min(counts.values()) > 1 else "no")
+        for text, label in ((self.texts[row], self.labels[row]) for row in firsts):
+            if (label in counts or number_of(label) is not None
+                    or len(text.split()) > MOST_WORDS_OF_A_NAME):
+                return "no"
+            if {text.strip().lower(), label.strip().lower()} & USUAL_NAMES:
+                found = "yes"
+        return found
+
+    def without_first_rows(self):
+        """The table without the first row of each file."""
+        return self.take(np.setdiff1d(np.arange(len(self)), [first for first, _ in self.files]))
 
     def where(self, row):
         """Says where a row came from: `train.tsv, line 7`."""

@@ -12,6 +12,7 @@ from keras_attn.data.classification import ClassificationExamples, check_windows
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
 from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
+from keras_attn.data.table_formats import told_format
 from keras_attn.data.tables import Table, read_table
 from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
@@ -167,7 +168,8 @@ def _read(data, task, split):
 def _read_splits(run, task):
     """`Table`s of the splits, validation None if there is none, and the `_Targets` of both."""
     data = run.config.data
-    tables = {split: _read(data, task, split) for split in ("train", "validation")}
+    tables = {"train": _drop_headers(run, _read(data, task, "train")),
+              "validation": _read(data, task, "validation")}
     # Of all rows: a draw may miss a class.
     labels = _label_set(tables["train"], task, data)
     if task.kind == "single_label":
@@ -178,6 +180,27 @@ def _read_splits(run, task):
 
     tables = choose_rows(run, tables, "rows", encoded if labels else None)
     return tables, _targets(tables, task, labels, data.label_separator, run.config.eval.metric)
+
+
+def _drop_headers(run, table):
+    """Leaves out the lines of names of files whose columns are given by number."""
+    data = run.config.data
+    columns = (data.text, data.text_pair, data.label)
+    by_number = all(column is None or str(column).isdigit() for column in columns)
+    formats = {data.format or told_format(name) for _, name in table.files}
+    if (data.header is not None or data.text is None or not by_number
+            or not formats <= {"csv", "tsv", "quoted_tsv"}):
+        return table
+    found = table.find_headers(data.label_separator if data.task == "multilabel" else None)
+    if found == "maybe":
+        run.say(f"warning: {table.where(0)} may have the names of the columns: if so, set "
+                "data.header=True")
+    if found != "yes":
+        return table
+    run.config.data.header = run.resolved["data"]["header"] = True
+    run.say(f"warning: {table.where(0)} has the names of the columns: using data.header=True (set "
+            "data.header=False to read it as a row)")
+    return table.without_first_rows()
 
 
 def _glue_source(data, task, split):

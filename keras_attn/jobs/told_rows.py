@@ -4,12 +4,15 @@ import collections
 
 import numpy as np
 
+from keras_attn.data.labels import number_of
 from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.splits import differing_labels, shared_rows
 from keras_attn.data.tables import told_counts
 from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
 
 MOST_CLASSES = 30  # whose rows are told
+FEW_SCORES = 10  # whole numbers that may well be classes: grades, stars
+MISSING = ("nan", "null", "none", "n/a", "<na>")  # as tools write a missing label
 
 
 def tell_rows(run, tables, targets, examples, validation_examples):
@@ -70,6 +73,24 @@ def warn_of_rare_labels(run, labels):
         run.say(f"warning: {alone:,} of {len(labels):,} rows have a label of their own: are "
                 f"they classes (data.label={run.config.data.label}, data.format)? Numbers that "
                 "measure are for data.task=regression")
+    elif _are_scores(counts):
+        run.say(f"warning: the {len(counts):,} labels are numbers, such as {min(counts)} and "
+                f"{max(counts)}, and each is a class of its own: if they measure something, use "
+                "data.task=regression")
+    missing = sorted(label for label in counts if label.lower() in MISSING)
+    if missing:
+        run.say(f"warning: {missing[0]!r} is a class of {counts[missing[0]]:,} rows: if it stands "
+                "for a missing label, leave it empty and set data.on_bad_text=skip")
+
+
+def _are_scores(labels):
+    """Whether labels are numbers of which most cannot be the numbers of classes."""
+    numbers = [number_of(label) for label in labels]
+    if len(numbers) < 3 or None in numbers:
+        return False
+    counted = sorted(numbers) in (list(range(len(numbers))), list(range(1, len(numbers) + 1)))
+    whole = all(number.is_integer() for number in numbers)
+    return not whole or (len(numbers) > FEW_SCORES and not counted)
 
 
 def _warn_of_one_class(run, table, targets, name, then):

@@ -97,3 +97,13 @@ def test_the_positive_class_comes_last():
         LabelSet.from_labels(labels, "Fraud ")
     with pytest.raises(UserError, match="one of two"):
         LabelSet.from_labels([*labels, "other"], "fraud")
+
+
+def test_a_number_with_a_decimal_point_and_without_is_no_two_classes():
+    for labels in (["1", "1.0", "0"], ["-2.00", "-2"]):
+        with pytest.raises(UserError, match="make them one.*'-?[12]' and '-?[12]."):
+            LabelSet.from_labels(labels)
+    assert LabelSet.from_labels(["1.0", "1.1", "10"]).names == ("1.0", "1.1", "10")
+    assert split_labels("[1.0, 2, \"2\", 1, 2.5]", ",", 0) == ["1", "2", "2", "1", "2.5"]
+    with pytest.raises(UserError, match=r"Received: '\[1, NaN\]'"):
+        split_labels("[1, NaN]", ",", 0)
