@@ -71,6 +71,15 @@ def check_run_name(name, path):
         raise UserError(f"{path} must name its runs, folders beside it. Received: {name!r}")
 
 
+def began_as_released(saved):
+    """Whether the weights of a run began as those of a released model.
+
+    Args:
+        saved: Its config.json. Version 0.1 wrote whether it began from another model at all.
+    """
+    return bool(saved.get("released", saved.get("converted") or saved["config"].get("pretrained")))
+
+
 class Workdir:
     """Paths and small files of a run's folder.
 
@@ -171,7 +180,7 @@ class Workdir:
                             f"Received: workdir={self.path}")
         return found
 
-    def start(self, kind, config, architecture, hashes, heads, converted=False):
+    def start(self, kind, config, architecture, hashes, heads, converted=False, released=False):
         """Writes config.json: the folder now belongs to this run.
 
         Args:
@@ -181,11 +190,12 @@ class Workdir:
             hashes: SHA-256 of the data files, by name.
             heads: Further arguments of the task model.
             converted: Whether no run of ours made it, so that none can go on with it.
+            released: Whether its weights began as those of a released model.
         """
         self.write_json("config.json", {
             "kind": kind, "config": config, "architecture": architecture, "heads": heads,
-            "converted": converted, "data_sha256": hashes, "command": sys.argv,
-            "versions": versions(),
+            "converted": converted, "released": converted or released,
+            "data_sha256": hashes, "command": sys.argv, "versions": versions(),
         })
 
     def remove_if_unused(self):

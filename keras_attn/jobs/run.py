@@ -11,7 +11,7 @@ import keras
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
-from keras_attn.defaults import ENDS
+from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
@@ -24,7 +24,7 @@ from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import agree, devices, is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
-from keras_attn.workdir import Workdir, check_same, versions
+from keras_attn.workdir import Workdir, began_as_released, check_same, flatten, versions
 
 
 class Run:
@@ -36,7 +36,7 @@ class Run:
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
-            neither steps, epochs nor minutes are given.
+            neither steps, epochs nor minutes are given; {}: chosen later, by `set_field`.
         dry_run: Only measure what the run will cost.
         strategy, virtual_devices, tpu: See `make_strategy`.
     """
@@ -128,10 +128,31 @@ class Run:
         if self.kind == GPT_2.kind and not self._has_end_mark():
             self.resolved["data"]["end_mark"] = False  # as the head that it may start from
         if self.resumed:
+            self._keep_chosen_fields()
             check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
             if self.kind == "pretraining":  # tells how it began, older runs without saying so
                 began = self.saved["config"]["model"].get("initial_embeddings", "random")
                 self.resolved["model"]["initial_embeddings"] = began
+
+    def _keep_chosen_fields(self):
+        """Sets what the run that is resumed has chosen for fields that are unset."""
+        saved = flatten(self.saved["config"])
+        for path, value in flatten(self.resolved).items():
+            ends = path.removeprefix("train.") in ENDS
+            if ends and any(self.config.train[name] is not None for name in ENDS):
+                continue  # another number of steps, say
+            if path in CHOSEN and value is None and saved.get(path) is not None:
+                self.set_field(path, saved[path])
+
+    def set_field(self, path, value):
+        """Sets a field of the config and of the resolved config that config.json holds.
+
+        Args:
+            path: Dotted name, such as "train.learning_rate".
+            value: JSON-able.
+        """
+        group, name = path.split(".")
+        self.config[group][name] = self.resolved[group][name] = value
 
     def _has_end_mark(self):
         """Whether texts of a GPT-2 end in a mark: those of transformers' classifiers do not."""
@@ -151,9 +172,11 @@ class Run:
             UserError: If the run goes on and its data have changed, or this worker's differ.
         """
         if self.resumed:
-            kept = self.saved["data_sha256"].get("pretrained")
+            kept, released = self.saved["data_sha256"].get("pretrained"), \
+                began_as_released(self.saved)
         else:
             kept = self.pretrained and self.pretrained.sha256
+            released = bool(self.pretrained) and self.pretrained.released
         if kept:
             hashes = {**hashes, "pretrained": kept}
         self.hashes = hashes
@@ -168,7 +191,8 @@ class Run:
                 raise UserError("A resumed run must keep its data; choose another --workdir, or "
                                 f"the old data. Received: {changed[0]}, which has changed")
         if self.chief and not self.dry_run:
-            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads)
+            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads,
+                               released=released)
 
     def match_heads(self, wanted, anew=()):
         """The heads that start at random, of those wanted; says which, and which are left out.
