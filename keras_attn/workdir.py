@@ -29,7 +29,7 @@ import tempfile
 import tensorflow as tf
 
 import keras_attn
-from keras_attn.defaults import ENDS
+from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, read_json, write_json
 from keras_attn.lock_file import lock_file
@@ -247,6 +247,23 @@ def check_same(old, new, defaults):
                 f"{', and no other end of the run' if ends else ''}. "
                 f"Received: {name}={new.get(name)}, was {old.get(name)}"
             )
+
+
+def fields_to_keep(old, new):
+    """Values of a run that is resumed for fields that are unset now, of those in `CHOSEN`.
+
+    Args:
+        old, new: Nested dicts of the run and of what resumes it.
+
+    Returns:
+        Dict from dotted names to values.
+    """
+    old, new = flatten(old), flatten(new)
+    ends = [f"train.{name}" for name in ENDS]
+    given = any(new.get(name) is not None for name in ends)  # another number of steps, say
+    return {name: old[name] for name in CHOSEN
+            if new.get(name) is None and old.get(name) is not None
+            and not (given and name in ends)}
 
 
 def flatten(tree, prefix=""):

@@ -21,7 +21,11 @@ from keras_attn.jobs.finetuning_choices import (
     told_lengths,
 )
 from keras_attn.jobs.finetuning_defaults import FinetuningDefaults
-from keras_attn.jobs.reading_report import write_reading_report
+from keras_attn.jobs.reading_report import (
+    reading_baselines,
+    report_reading_baselines,
+    write_reading_report,
+)
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.models import BertQuestionAnswerer
@@ -95,8 +99,13 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
         threshold = results.get("threshold", threshold)
         _write_threshold(run, threshold)
-        if config.eval.report and newest:  # not of a dry run, nor without validation questions
-            write_reading_report(run, results, questions, newest["answers"], threshold)
+        if newest:  # not of a dry run, nor without validation questions
+            baselines = run.chief and reading_baselines(questions["validation"])
+            if config.eval.report:
+                write_reading_report(run, results, baselines, questions, newest["answers"],
+                                     threshold)
+            if baselines:
+                report_reading_baselines(run, results, baselines)
         return results
 
 

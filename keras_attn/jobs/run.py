@@ -11,7 +11,7 @@ import keras
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
-from keras_attn.defaults import CHOSEN, ENDS
+from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
@@ -24,7 +24,7 @@ from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import agree, devices, is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
-from keras_attn.workdir import Workdir, began_as_released, check_same, flatten, versions
+from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
 
 
 class Run:
@@ -128,21 +128,12 @@ class Run:
         if self.kind == GPT_2.kind and not self._has_end_mark():
             self.resolved["data"]["end_mark"] = False  # as the head that it may start from
         if self.resumed:
-            self._keep_chosen_fields()
+            for path, value in fields_to_keep(self.saved["config"], self.resolved).items():
+                self.set_field(path, value)
             check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
             if self.kind == "pretraining":  # tells how it began, older runs without saying so
                 began = self.saved["config"]["model"].get("initial_embeddings", "random")
                 self.resolved["model"]["initial_embeddings"] = began
-
-    def _keep_chosen_fields(self):
-        """Sets what the run that is resumed has chosen for fields that are unset."""
-        saved = flatten(self.saved["config"])
-        for path, value in flatten(self.resolved).items():
-            ends = path.removeprefix("train.") in ENDS
-            if ends and any(self.config.train[name] is not None for name in ENDS):
-                continue  # another number of steps, say
-            if path in CHOSEN and value is None and saved.get(path) is not None:
-                self.set_field(path, saved[path])
 
     def set_field(self, path, value):
         """Sets a field of the config and of the resolved config that config.json holds.
