@@ -277,10 +277,12 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
 
 
 def check_windows(windows, length, text_pairs):
-    """Raises UserError for `windows` that rows of `length` tokens, or pairs, cannot have."""
-    room = length - 2  # tokens of a text, beside [CLS] and [SEP]
+    """Raises UserError for `windows` that pairs, or rows of `length` tokens, cannot have."""
     if text_pairs is not None:
         raise UserError("data.windows takes single texts. Received: pairs")
+    if length is None:
+        return
+    room = length - 2  # tokens of a text, beside [CLS] and [SEP]
     if not 0 <= windows < room:
         raise UserError(f"data.windows must be in [0, {room}), the tokens of a row. "
                         f"Received: data.windows={windows}")

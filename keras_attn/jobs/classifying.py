@@ -136,6 +136,8 @@ class _Targets:
 
 
 def _task(data):
+    if data.windows is not None:
+        check_windows(data.windows, data.length, data.text_pair)
     known = glue.task_of(data.task)
     if known:
         return _Task(known, "regression" if known.regression else "single_label", known.metrics)

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.splits import shared_rows
+from keras_attn.jobs import baseline
 from keras_attn.jobs import report_sections as sections
-from keras_attn.jobs.baseline import MOST_BASELINE_ROWS
 from keras_attn.jobs.fields import DEFAULTS
 from keras_attn.jobs.report_numbers import decisions, one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
@@ -164,8 +164,8 @@ def _notes(run, tables):
     if config.eval.metric or config.eval.patience:
         notes.append("The validation rows also chose the weights (eval.metric, eval.patience), "
                      "which flatters: give finetune.evaluate other rows.")
-    if len(tables["train"]) > MOST_BASELINE_ROWS:
-        notes.append(f"The bag of bigrams learns from {MOST_BASELINE_ROWS:,} of the "
+    if len(tables["train"]) > baseline.MOST_BASELINE_ROWS:
+        notes.append(f"The bag of bigrams learns from {baseline.MOST_BASELINE_ROWS:,} of the "
                      f"{len(tables['train']):,} training rows, spread evenly.")
     return [tag("p", note, class_="faint") for note in notes]
 
