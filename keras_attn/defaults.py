@@ -109,7 +109,7 @@ _CLASSIFIER = {
     "size": (str, "without `pretrained`: tiny, mini, small, medium, base or large; tiny"),
     "dropout": (0.1, "share of values set to 0 in training"),
     "pooling": (str, "cls: the first token (GPT-2 and XLNet: the last), or mean: of all tokens; "
-                     "if unset, that of a classifier that `pretrained` holds, else mean"),
+                     "if unset, as the pretrained classifier; cls for released models; else mean"),
     "new_heads": (False, "start the pooler at random where `pretrained` lacks it"),
 }
 _TRAINING = {

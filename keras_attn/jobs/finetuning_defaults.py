@@ -7,6 +7,7 @@ the rules. `config.json` holds what was chosen, and a resumed run keeps it.
 import numpy as np
 
 from keras_attn.defaults import ENDS
+from keras_attn.errors import UserError
 from keras_attn.workdir import began_as_released
 
 # What weights start from.
@@ -58,8 +59,10 @@ class FinetuningDefaults:
             own = pretrained.heads.get("pooling", family.classifier.OWN)
             pooling = "cls" if own == family.classifier.OWN else "mean"
             self._choose("model.pooling", pooling, "as the pretrained classifier")
+        elif pretrained and pretrained.released and _has_pooler(pretrained, family):
+            self._choose("model.pooling", "cls", "as released models are finetuned")
         else:
-            self._choose("model.pooling", "mean", "no pretrained classifier")
+            self._choose("model.pooling", "mean", "better after short pretraining")
 
     def choose_length(self, row_lengths, positions, paired):
         """Sets `data.length`, and `data.windows` where many texts exceed the model's positions.
@@ -147,6 +150,15 @@ class FinetuningDefaults:
         rates = ",".join(f"{_two_digits(factor * self._rate):g}" for factor in (0.3, 1, 3))
         return (f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
                 "epochs, or start from a model that was pretrained longer.")
+
+
+def _has_pooler(pretrained, family):
+    """Whether the model has the weights that its own pooling needs."""
+    try:
+        pretrained.match_heads(family.poolers, False)
+    except UserError:
+        return False
+    return True
 
 
 def learning_rate(hidden_dim, origin):

@@ -8,6 +8,7 @@ import pytest
 
 from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2
 from keras_attn.jobs.baseline import compute_baselines
 from keras_attn.jobs.finetuning_defaults import (
@@ -36,8 +37,14 @@ class _Run(types.SimpleNamespace):
         self.lines.append(str(line))
 
 
-def _pretrained(kind="pretraining", released=False, **heads):
-    return types.SimpleNamespace(kind=kind, heads=heads, released=released)
+def _pretrained(kind="pretraining", released=False, pooler=True, **heads):
+    def match_heads(wanted, new):
+        if wanted and not pooler and not new:
+            raise UserError("no pooler")
+        return [], []
+
+    return types.SimpleNamespace(kind=kind, heads=heads, released=released,
+                                 match_heads=match_heads)
 
 
 def _trained(run, hidden_dim=256, num_examples=5000):
@@ -107,12 +114,15 @@ def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_doe
 
 @pytest.mark.parametrize(("family", "pretrained", "pooling"), [
     (BERT, None, "mean"),
-    (BERT, _pretrained(released=True), "mean"),
+    (BERT, _pretrained(), "mean"),
+    (BERT, _pretrained(released=True), "cls"),
+    (BERT, _pretrained(released=True, pooler=False), "mean"),
+    (GPT_2, _pretrained(released=True, pooler=False), "cls"),  # needs no pooler
     (BERT, _pretrained("finetuning"), "cls"),  # of another library: it does not name its pooling
     (BERT, _pretrained("finetuning", pooling="mean"), "mean"),
     (GPT_2, _pretrained("finetuning", pooling="last"), "cls"),
 ])
-def test_a_classifier_keeps_its_pooling_and_others_take_the_mean(family, pretrained, pooling):
+def test_classifiers_and_released_models_keep_their_pooling(family, pretrained, pooling):
     run = _Run(pretrained)
     FinetuningDefaults(run).choose_pooling(family)
     assert run.config.model.pooling == pooling

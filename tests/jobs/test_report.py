@@ -137,8 +137,8 @@ def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
 def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
     # A rate that wrecks the model: the first evaluation is the best, the last one another.
     run, results = finetuned(tmp_path, **{
-        "data.text_pair": "pair", "model.pooling": "cls", "train.steps": 6, "eval.every": 1, "eval.metric": "loss",
-        "train.learning_rate": 3.0, "train.schedule": "constant"})
+        "data.text_pair": "pair", "model.pooling": "cls", "train.steps": 6, "eval.every": 1,
+        "eval.metric": "loss", "train.learning_rate": 3.0, "train.schedule": "constant"})
     read = _read(run)
     assert results["best_step"] < 6
     predicted = load(str(run)).predict(
