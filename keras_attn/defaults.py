@@ -4,9 +4,11 @@ import ml_collections
 from ml_collections.config_dict import placeholder
 
 ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
+# Fields of finetuning that are chosen from the model and the data where they are unset.
+CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes", "data.length",
+          "data.windows", "model.pooling")
 # If none of them is given.
 PRETRAINING_MINUTES = 5.0
-FINETUNING_EPOCHS = 3.0
 
 
 def _run(source):
@@ -75,11 +77,14 @@ _LABELLED = {
     "header": (bool, "whether the first line names the columns; without: if columns are named"),
     "limit": (int, "train on that many rows, drawn by data.seed"),
     "seed": (int, "of the rows drawn and held out; without: train.seed, the first of several"),
-    "windows": (int, "read longer texts in windows of data.length tokens that share so many, and "
-                     "average their probabilities; without: the rest is cut"),
+    "windows": (int, "read longer texts in windows of data.length tokens that share this many, "
+                     "and average their probabilities; if unset, used where more than "
+                     "5 % of the texts exceed the model's positions"),
     "by_length": (bool, "batches of texts of similar length, for less padding; of all lengths they "
                         "learn sooner; without: True unless packed"),
     **_TEXT,
+    "length": (int, "tokens of a row at most; if unset, the longest text, up to the model's "
+                    "positions (reading_comprehension: 384)"),
     "max_question": (64, "tokens of a question at most, in reading_comprehension"),
     "stride": (int, "tokens from one window of a long passage to the next, in "
                     "reading_comprehension; without: 128, or half a window if that is less"),
@@ -109,8 +114,8 @@ _BERT = {
 _CLASSIFIER = {
     "size": (str, "without `pretrained`: tiny, mini, small, medium, base or large; tiny"),
     "dropout": (0.1, "share of values set to 0 in training"),
-    "pooling": ("cls", "cls, the token of the whole text (of GPT-2 and XLNet the last one), or "
-                       "mean: of all tokens, better after short pretraining"),
+    "pooling": (str, "cls: the first token (GPT-2 and XLNet: the last), or mean: of all tokens; "
+                     "if unset, as the pretrained classifier; cls for released models; else mean"),
     "new_heads": (False, "start the pooler at random where `pretrained` lacks it"),
 }
 _TRAINING = {
@@ -132,6 +137,10 @@ _TRAINING = {
     "jit": (False, "whether XLA compiles the step"),
 }
 _GENTLE = {
+    "epochs": (float, "passes over data.train; if neither steps, epochs nor minutes are set, "
+                      "chosen from the number of rows"),
+    "learning_rate": (float, "peak; if unset, chosen from the size of the model and what "
+                             "pretrained it"),
     "seeds": (1, "number of runs, with seeds from train.seed on; the results are their mean, "
                  "deviation and 95 % interval"),
     "class_weights": (False, "let each class weigh the same in loss and metrics of training"),
@@ -319,7 +328,6 @@ def permutation_modeling_defaults():
 def finetuning_defaults():
     """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
     config = _config(_FINETUNING)
-    config.train.learning_rate = 1e-4  # BERT-base: 2e-5 to 5e-5
     config.eval.every = 500
     return config
 

@@ -9,7 +9,7 @@ from keras_attn.training.checkpoints import (
     digest,
     variables_by_path,
 )
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, began_as_released
 
 
 class SavedRun:
@@ -41,6 +41,11 @@ class SavedRun:
         self.checkpoints = Checkpoints(
             workdir / "checkpoints", regular=self.config["checkpoint"]["every"]
             if self.average > 1 else 1)
+
+    @property
+    def released(self):
+        """Whether the weights began as those of a released model."""
+        return began_as_released(self.saved)
 
     @property
     def average(self):

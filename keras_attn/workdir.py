@@ -29,7 +29,7 @@ import tempfile
 import tensorflow as tf
 
 import keras_attn
-from keras_attn.defaults import ENDS
+from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, read_json, write_json
 from keras_attn.lock_file import lock_file
@@ -69,6 +69,15 @@ def check_run_name(name, path):
     """Raises UserError unless a name in a results.json is that of a folder beside it."""
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
         raise UserError(f"{path} must name its runs, folders beside it. Received: {name!r}")
+
+
+def began_as_released(saved):
+    """Whether the weights of a run began as those of a released model.
+
+    Args:
+        saved: Its config.json. Version 0.1 wrote whether it began from another model at all.
+    """
+    return bool(saved.get("released", saved.get("converted") or saved["config"].get("pretrained")))
 
 
 class Workdir:
@@ -171,7 +180,7 @@ class Workdir:
                             f"Received: workdir={self.path}")
         return found
 
-    def start(self, kind, config, architecture, hashes, heads, converted=False):
+    def start(self, kind, config, architecture, hashes, heads, converted=False, released=False):
         """Writes config.json: the folder now belongs to this run.
 
         Args:
@@ -181,11 +190,12 @@ class Workdir:
             hashes: SHA-256 of the data files, by name.
             heads: Further arguments of the task model.
             converted: Whether no run of ours made it, so that none can go on with it.
+            released: Whether its weights began as those of a released model.
         """
         self.write_json("config.json", {
             "kind": kind, "config": config, "architecture": architecture, "heads": heads,
-            "converted": converted, "data_sha256": hashes, "command": sys.argv,
-            "versions": versions(),
+            "converted": converted, "released": converted or released,
+            "data_sha256": hashes, "command": sys.argv, "versions": versions(),
         })
 
     def remove_if_unused(self):
@@ -237,6 +247,23 @@ def check_same(old, new, defaults):
                 f"{', and no other end of the run' if ends else ''}. "
                 f"Received: {name}={new.get(name)}, was {old.get(name)}"
             )
+
+
+def fields_to_keep(old, new):
+    """Values of a run that is resumed for fields that are unset now, of those in `CHOSEN`.
+
+    Args:
+        old, new: Nested dicts of the run and of what resumes it.
+
+    Returns:
+        Dict from dotted names to values.
+    """
+    old, new = flatten(old), flatten(new)
+    ends = [f"train.{name}" for name in ENDS]
+    given = any(new.get(name) is not None for name in ends)  # another number of steps, say
+    return {name: old[name] for name in CHOSEN
+            if new.get(name) is None and old.get(name) is not None
+            and not (given and name in ends)}
 
 
 def flatten(tree, prefix=""):

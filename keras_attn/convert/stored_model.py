@@ -23,6 +23,7 @@ class StoredModel:
         labels: Names of the classes; [] for regression, None without a classifier.
         pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
         config: Of the run, if there was one.
+        released: Whether the weights are, or began as, those of a released model.
     """
 
     family: Family
@@ -35,6 +36,7 @@ class StoredModel:
     labels: list | None = None
     pairs: bool | None = None
     config: dict | None = None
+    released: bool = True
 
     @property
     def is_classifier(self):

@@ -11,7 +11,7 @@ from keras_attn.errors import UserError
 from keras_attn.families import family_of_kind
 from keras_attn.saved_run import SavedRun
 from keras_attn.training.checkpoints import Checkpoints
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, began_as_released
 
 _LENGTH = 512  # tokens of a text for an XLNet that says none: those of its authors
 
@@ -55,7 +55,8 @@ def read(folder):
             raise UserError("The tokenizer must be the one that the run was made with. "
                             f"Received: {workdir / name}, which has changed")
     return StoredModel(family, kind, architecture, heads, tokenizer, _Weights(run), lowercase,
-                       labels["names"], labels["pairs"], saved["config"])
+                       labels["names"], labels["pairs"], saved["config"],
+                       began_as_released(saved))
 
 
 def write(folder, stored):

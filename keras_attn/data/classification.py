@@ -1,10 +1,43 @@
 """Labelled texts -> batches, as a pure function of seed and index."""
 
+import dataclasses
+
 import numpy as np
 
 from keras_attn.errors import UserError
 
 WINDOW = 64  # batches whose rows are sorted by length together
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedTexts:
+    """Token ids of texts, or of pairs of texts.
+
+    Attributes:
+        ids, pair_ids: Flat arrays of token ids; `pair_ids` is `ids` without pairs.
+        starts, pair_starts: Where each text begins in them, int64 `(N,)`.
+        lengths, pair_lengths: Tokens of each text, int32 `(N,)`; `pair_lengths` is 0 without pairs.
+        row_lengths: Tokens of each row if nothing is cut, with special tokens, int32 `(N,)`.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    pair_ids: np.ndarray
+    pair_starts: np.ndarray
+    pair_lengths: np.ndarray
+    row_lengths: np.ndarray
+
+
+def tokenize_texts(texts, text_pairs, tokenizer):
+    """Tokenizes texts, or pairs of texts if `text_pairs` is not None, into `TokenizedTexts`."""
+    ids, starts, lengths = _tokenize(texts, tokenizer)
+    if text_pairs is None:
+        pair = ids, np.zeros(len(texts), np.int64), np.zeros_like(lengths)
+    else:
+        pair = _tokenize(text_pairs, tokenizer)
+    specials = np.int32(tokenizer.row_layout.count(text_pairs is not None))
+    return TokenizedTexts(ids, starts, lengths, *pair, lengths + pair[2] + specials)
 
 
 class ClassificationExamples:
@@ -37,6 +70,7 @@ class ClassificationExamples:
         windows: None: what does not fit is cut. Else a longer text becomes several examples,
             whose weights share that of the text: windows that have at least that many tokens in
             common with the next; the last one ends with the text.
+        tokens: `tokenize_texts(texts, text_pairs, tokenizer)`, if that is known already.
 
     Attributes:
         batch_size, length: As given.
@@ -68,19 +102,18 @@ class ClassificationExamples:
         by_length=True,
         weights=None,
         windows=None,
+        tokens=None,
     ):
         self._layout = tokenizer.row_layout
         specials = self._layout.count(text_pairs is not None)
         _check_sizes(texts, text_pairs, labels, length, batch_size, specials)
         self.pad_id = self._layout.pad_id
-        self._ids, self._starts, first = _tokenize(texts, tokenizer)
-        if text_pairs is None:
-            self._pair_ids, self._pair_starts = self._ids, np.zeros(len(texts), np.int64)
-            second = np.zeros_like(first)
-        else:
-            self._pair_ids, self._pair_starts, second = _tokenize(text_pairs, tokenizer)
+        tokens = tokens or tokenize_texts(texts, text_pairs, tokenizer)
+        self._ids, self._starts, first = tokens.ids, tokens.starts, tokens.lengths
+        self._pair_ids, self._pair_starts = tokens.pair_ids, tokens.pair_starts
+        second = tokens.pair_lengths
         self.num_texts, self.owners = len(texts), np.arange(len(texts))
-        self.text_lengths = first + second + np.int32(specials)
+        self.text_lengths = tokens.row_lengths
         self._labels = None if labels is None else np.asarray(labels)
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
@@ -252,10 +285,12 @@ def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
 
 
 def check_windows(windows, length, text_pairs):
-    """Raises UserError for `windows` that rows of `length` tokens, or pairs, cannot have."""
-    room = length - 2  # tokens of a text, beside [CLS] and [SEP]
+    """Raises UserError for `windows` that pairs, or rows of `length` tokens, cannot have."""
     if text_pairs is not None:
         raise UserError("data.windows takes single texts. Received: pairs")
+    if length is None:
+        return
+    room = length - 2  # tokens of a text, beside [CLS] and [SEP]
     if not 0 <= windows < room:
         raise UserError(f"data.windows must be in [0, {room}), the tokens of a row. "
                         f"Received: data.windows={windows}")

@@ -56,7 +56,7 @@ def choose_architecture(run, use_pooler=True):
         BertEncoder(vocabulary_size=1, **architecture)
     except ValueError as error:
         raise UserError(f"model.* must describe a BERT. {error}") from error
-    if length > architecture["max_length"]:
+    if length is not None and length > architecture["max_length"]:
         raise UserError(
             "data.length must not exceed the position table of the model, or model.max_length "
             "must make it longer. Received: "

@@ -8,14 +8,18 @@ import tensorflow as tf
 
 from keras_attn.data import glue
 from keras_attn.data.batches import TableBatches
-from keras_attn.data.classification import ClassificationExamples, check_windows
+from keras_attn.data.classification import (
+    ClassificationExamples,
+    check_windows,
+    tokenize_texts,
+)
 from keras_attn.data.docstrings import labelled_docstrings
 from keras_attn.data.files import file_sha256
 from keras_attn.data.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.data.table_formats import told_format
 from keras_attn.data.tables import Table, read_table
-from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
+from keras_attn.jobs.baseline import compute_baselines
 from keras_attn.jobs.families import choose_architecture, family_of
 from keras_attn.jobs.finetuning_choices import (
     ROW_COUNTS,
@@ -25,6 +29,7 @@ from keras_attn.jobs.finetuning_choices import (
     choose_buckets,
     choose_rows,
 )
+from keras_attn.jobs.finetuning_defaults import FinetuningDefaults
 from keras_attn.jobs.report import write_report
 from keras_attn.jobs.report_numbers import details
 from keras_attn.jobs.run import Run
@@ -47,9 +52,10 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
     """
     family = family_of(workdir or config.workdir, pretrained or config.pretrained)
     run = Run(family.kind, config, {"workdir": workdir, "pretrained": pretrained},
-              {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
+              {}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
-        config, task = run.config, _task(run.config.data)
+        config, task, defaults = run.config, _task(run.config.data), FinetuningDefaults(run)
+        defaults.choose_pooling(family)
         architecture = choose_architecture(run, family)
         new = run.match_heads(["pooler"] if config.model.pooling in family.poolers else [])
         check_training(run, architecture["num_layers"], task.kind)
@@ -58,11 +64,16 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         tokenizer = choose_tokenizer(
             run, family, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        train, validation = (
-            tables[split] and _examples(run, tables[split], targets.encoded[split], tokenizer,
-                                        shuffle=split == "train")
-            for split in ("train", "validation")
-        )
+        paired = tables["train"].text_pairs is not None
+        tokens = tokenize_texts(tables["train"].texts, tables["train"].text_pairs, tokenizer)
+        defaults.choose_length(tokens.row_lengths, architecture.get("max_length"), paired)
+        if config.data.windows is not None:
+            check_windows(config.data.windows, config.data.length, tables["train"].text_pairs)
+        train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
+        validation = tables["validation"] and _examples(
+            run, tables["validation"], targets.encoded["validation"], tokenizer)
+        defaults.choose_training(train.num_examples, architecture["hidden_dim"])
+        defaults.report()
         tell_rows(run, tables, targets, train, validation)
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
@@ -94,10 +105,16 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
                          counts=ROW_COUNTS if config.train.jit else None),
             validation and TableBatches(validation), "logits", metrics, best, of_classes,
         )
-        if config.eval.report and newest:  # not of a dry run, nor without validation rows
-            results["to_beat"] = write_report(run, results, tables, targets.names, targets.encoded,
-                                              newest["shares"], task.kind)
-            run.write_results(results)
+        if newest:  # not of a dry run, nor without validation rows
+            found = targets.names, targets.encoded, newest["shares"], task.kind
+            baselines = run.chief and compute_baselines(tables, *found)
+            if baselines:
+                results["to_beat"] = baselines.to_beat
+                run.write_results(results)
+            if config.eval.report:
+                write_report(run, results, baselines, tables, *found)
+            if baselines:
+                defaults.report_baselines(baselines)
         return results
 
 
@@ -240,15 +257,16 @@ def _targets(tables, task, labels, separator, chosen):
     return _Targets(labels.names if labels else (), metrics, encoded)
 
 
-def _examples(run, table, labels, tokenizer, shuffle):
-    config, by_length = run.config, run.config.data.by_length
+def _examples(run, table, labels, tokenizer, tokens=None):
+    """`ClassificationExamples` of training rows, with their `tokens`, or of validation rows."""
+    config, by_length, shuffle = run.config, run.config.data.by_length, tokens is not None
     return ClassificationExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
         buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
         by_length=config.data.pack == 1 if by_length is None else by_length,
         weights=balanced_weights(labels) if shuffle and config.train.class_weights else None,
-        windows=config.data.windows,
+        windows=config.data.windows, tokens=tokens,
     )
 
 

@@ -33,10 +33,10 @@ def choose_architecture(run, family):
                     "attention_dropout": None}  # the same
     if family.poolers:
         architecture.update(use_pooler=pooled, memory_length=0)
-    most = architecture.get("max_length", run.config.data.length)
-    if run.config.data.length > most:
+    length, positions = run.config.data.length, architecture.get("max_length")
+    if None not in (length, positions) and length > positions:
         raise UserError("data.length must not exceed the position table of the model. Received: "
-                        f"data.length={run.config.data.length}, max_length={most}")
+                        f"data.length={length}, max_length={positions}")
     return architecture
 
 

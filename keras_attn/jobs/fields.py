@@ -75,7 +75,7 @@ def check_fields(kind, config):
         if given.get(path) is None and known[path] is not None:
             raise UserError(f"{path} must have a value. Received: {path}=None")
     ends = [name for name in ENDS if config.train[name] is not None]
-    if len(ends) != 1:
+    if len(ends) > 1 or not (ends or DEFAULTS[kind] is finetuning_defaults):
         raise UserError("One of train.steps, train.epochs and train.minutes must be set, and the "
                         f"others None. Received: {' and '.join(ends) or 'none'}")
     for path, choices in CHOICES.items():

@@ -7,7 +7,6 @@ from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK, cut_windows, read_questions, window_examples
-from keras_attn.defaults import FINETUNING_EPOCHS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT
 from keras_attn.jobs.answering import limit, metrics_of
@@ -21,7 +20,12 @@ from keras_attn.jobs.finetuning_choices import (
     tell_few_rows,
     told_lengths,
 )
-from keras_attn.jobs.reading_report import write_reading_report
+from keras_attn.jobs.finetuning_defaults import FinetuningDefaults
+from keras_attn.jobs.reading_report import (
+    reading_baselines,
+    report_reading_baselines,
+    write_reading_report,
+)
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.models import BertQuestionAnswerer
@@ -43,7 +47,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         Dict, as `finetune`; the metrics are those of `reading_metrics`, with the best threshold.
     """
     run = Run("reading", config, {"workdir": workdir, "pretrained": pretrained},
-              {"epochs": FINETUNING_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
+              {}, dry_run, strategy, virtual_devices, tpu)
     with run.locked():
         config, data = run.config, run.config.data
         _check(data)
@@ -54,6 +58,8 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         tokenizer = choose_tokenizer(run, BERT, lambda: [
             *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        defaults = FinetuningDefaults(run)
+        defaults.choose_reading_length(architecture["max_length"])
         windows = {split: own and cut_windows(own, tokenizer, length=data.length,
                                               max_question=data.max_question, stride=data.stride)
                    for split, own in questions.items()}
@@ -62,6 +68,8 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             raise UserError("At least one training question must have an answer where "
                             "answer_start says, or be impossible. "
                             f"Received: data.train={data.train}")
+        defaults.choose_training(len(windows["train"]), architecture["hidden_dim"])
+        defaults.report()
         # BERT's own, as long as no validation tells a better one.
         threshold = 0.0 if questions["train"].unanswerable else None
         # First: `start` makes the folder that of a run, which answers by it.
@@ -92,8 +100,13 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
         threshold = results.get("threshold", threshold)
         _write_threshold(run, threshold)
-        if config.eval.report and newest:  # not of a dry run, nor without validation questions
-            write_reading_report(run, results, questions, newest["answers"], threshold)
+        if newest:  # not of a dry run, nor without validation questions
+            baselines = run.chief and reading_baselines(questions["validation"])
+            if config.eval.report:
+                write_reading_report(run, results, baselines, questions, newest["answers"],
+                                     threshold)
+            if baselines:
+                report_reading_baselines(run, results, baselines)
         return results
 
 

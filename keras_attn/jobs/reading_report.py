@@ -12,12 +12,47 @@ ASKED = ("what", "who", "whom", "whose", "when", "where", "which", "why", "how")
 AROUND = 120  # characters shown on each side of an answer
 
 
-def write_reading_report(run, results, questions, answers, threshold):
+def reading_baselines(questions):
+    """Mean scores of the baselines of reading comprehension.
+
+    Args:
+        questions: Validation `Questions`.
+
+    Returns:
+        Dict from the name of a baseline to a dict of metrics.
+    """
+    answers = {"the sentence with the most words of the question": [
+        nearest_sentence(*pair) for pair in zip(questions.questions, questions.texts, strict=True)]}
+    if questions.unanswerable:
+        answers["always no answer"] = [""] * len(questions)
+    return {name: {metric: float(np.mean(scores)) for metric, scores in
+                   question_scores(questions.answers, own).items()}
+            for name, own in answers.items()}
+
+
+def report_reading_baselines(run, results, baselines):
+    """Prints the F1 of a model beside its baselines, and warns if they are not beaten.
+
+    Args:
+        run: `Run`.
+        results: As in results.json.
+        baselines: As `reading_baselines` returns them.
+    """
+    metric = METRICS[0]
+    run.say(" · ".join([f"{metric} {results[metric]:.3f}", *(
+        f"{name} {scores[metric]:.3f}" for name, scores in baselines.items())]))
+    if results[metric] <= max(scores[metric] for scores in baselines.values()):
+        run.say("warning: the model is not better than its baselines. Train for more epochs, on "
+                "more questions, or start from a model that was pretrained longer.")
+
+
+def write_reading_report(run, results, baselines, questions, answers, threshold):
     """Writes the report of a finished run (the chief does), and says where it is.
 
     Args:
         run: `Run`.
         results: As in results.json.
+        baselines: As `reading_baselines` returns them, on the chief.
         questions: `Questions` of each split, `train` and `validation`.
         answers: `Answer` for each validation question.
         threshold: Of `no_answer`, above which there is none; None: there always is one.
@@ -45,7 +80,7 @@ def write_reading_report(run, results, questions, answers, threshold):
             run.workdir,
             f"{len(rows):,} validation questions · {rows.unanswerable:,} without answer",
             section("Results", sections.numbers({name: results[name] for name in METRICS}),
-                    _lines_to_beat(rows, scores), notes if chose else []),
+                    _lines_to_beat(scores, baselines), notes if chose else []),
             _kinds(rows, given, scores),
             sections.curves(records(run.workdir), METRICS[0]),
             _errors(rows, answers, given, scores["exact"], sure),
@@ -61,15 +96,11 @@ def nearest_sentence(question, passage):
                key=lambda sentence: len(words.intersection(normalized(sentence).split())))
 
 
-def _lines_to_beat(rows, scores):
-    guesses = [("the sentence with the most words of the question",
-                [nearest_sentence(*pair) for pair in zip(rows.questions, rows.texts, strict=True)])]
-    if rows.unanswerable:
-        guesses.append(("always no answer", [""] * len(rows)))
-    lines = [("this model", scores)]
-    lines += [(name, question_scores(rows.answers, guess)) for name, guess in guesses]
-    cells = [[name, *(sections.figure(np.mean(found[metric])) for metric in METRICS)]
-             for name, found in lines]
+def _lines_to_beat(scores, baselines):
+    lines = {"this model": {metric: np.mean(found) for metric, found in scores.items()},
+             **baselines}
+    cells = [[name, *(sections.figure(found[metric]) for metric in METRICS)]
+             for name, found in lines.items()]
     return table("What it has to beat", ["model", *METRICS], cells)
 
 

@@ -12,7 +12,7 @@ from keras_attn.jobs.report import NAME, write_runs_report
 from keras_attn.jobs.report_numbers import mean_scores
 from keras_attn.training.best import score
 from keras_attn.training.metrics import metrics_among, over_seeds, told_over_seeds
-from keras_attn.workdir import Workdir, check_run_name, check_same, run_folder
+from keras_attn.workdir import Workdir, check_run_name, check_same, fields_to_keep, run_folder
 
 
 def is_repeated(config):
@@ -48,23 +48,24 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
         if config.train[name] is None or config.train[name] < least:
             raise UserError(f"train.{name} must be at least {least}. "
                             f"Received: train.{name}={config.train[name]}")
-    rates = _numbers(config, "learning_rates", float) or [config.train.learning_rate]
+    rates = _numbers(config, "learning_rates", float)
     sizes = _numbers(config, "batch_sizes", int) or [config.train.batch_size]
     first = config.train.seed
     seeds = range(first, first + config.train.seeds)
     runs = _Runs(run_once, config, workdir, pretrained, strategy, virtual_devices)
     if dry_run:
-        several = len(rates) * len(sizes) + len(seeds) - 1
+        several = max(1, len(rates)) * len(sizes) + len(seeds) - 1
         print(f"one of {several} runs:", flush=True)
         runs.config.train.batch_size = max(sizes)
         return run_once(runs.config, workdir, pretrained, True, strategy=strategy,
                         virtual_devices=virtual_devices, tpu=None)
     runs.start()
-    tried = [runs.run(rate, size, first) for rate, size in itertools.product(rates, sizes)]
-    best = max(tried, key=runs.score)
-    repeated = tried
-    if len(tried) == 1 or "diverged" not in best:
-        repeated = [runs.run(best["learning_rate"], best["batch_size"], seed) for seed in seeds]
+    rates = rates or [runs.config.train.learning_rate]  # None: each run chooses the default
+    tried = {setting: runs.run(*setting, first) for setting in itertools.product(rates, sizes)}
+    best = max(tried, key=lambda setting: runs.score(tried[setting]))
+    repeated = list(tried.values())
+    if len(tried) == 1 or "diverged" not in tried[best]:
+        repeated = [runs.run(*best, seed) for seed in seeds]
     if all("diverged" in run for run in repeated):
         raise UserError("All runs have diverged; lower search.learning_rates or "
                         f"train.learning_rate. Received: {', '.join(map(str, rates))}")
@@ -90,14 +91,17 @@ class _Runs:
         if self.workdir.read_json("config.json") is not None:
             raise UserError("Several runs need a folder without a run of its own. "
                             f"Received: workdir={self.folder}")
-        self.settings = _settings(self.config, self.pretrained)
         before = self.workdir.read_json("settings.json")
+        if before is not None:
+            self.config.update_from_flattened_dict(
+                fields_to_keep(before, self.config.to_dict()))
+        self.settings = _settings(self.config, self.pretrained)
         if before is not None:  # else one table would stand in place of another's
             check_same(before, self.settings, _settings(finetuning_defaults()))
 
     def run(self, rate, size, seed):
         """Runs one, or returns what it found before: its settings, folder and results."""
-        name = f"rate-{rate!r}-batch-{size}-seed-{seed}"
+        name = f"rate-{'default' if rate is None else repr(rate)}-batch-{size}-seed-{seed}"
         if name not in self.found:
             print(f"\n{name}", flush=True)
             self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
@@ -113,9 +117,15 @@ class _Runs:
                 metrics = {}
             self.workdir.write_json("settings.json", self.settings)
             gc.collect()  # a step and its functions refer to each other, and to the weights
-            self.found[name] = {"run": name, "learning_rate": rate, "batch_size": size,
+            self.found[name] = {"run": name, "learning_rate": self._rate_of(name, rate),
+                                "batch_size": size,
                                 "seed": seed, **metrics, **({} if metrics else {"diverged": True})}
         return self.found[name]
+
+    def _rate_of(self, name, rate):
+        """The learning rate of a run, which may have chosen it."""
+        saved = Workdir(self.workdir / name).read_config() if rate is None else None
+        return saved["config"]["train"]["learning_rate"] if saved else rate
 
     @property
     def metric(self):

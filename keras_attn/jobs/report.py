@@ -3,15 +3,13 @@
 import json
 import posixpath
 import urllib.parse
-import warnings
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.splits import shared_rows
-from keras_attn.errors import first_line
+from keras_attn.jobs import baseline
 from keras_attn.jobs import report_sections as sections
-from keras_attn.jobs.baseline import bag_of_bigrams
 from keras_attn.jobs.fields import DEFAULTS
 from keras_attn.jobs.report_numbers import decisions, one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
@@ -20,37 +18,31 @@ from keras_attn.whole_files import write_whole
 from keras_attn.workdir import flatten
 
 NAME = "report.html"
-MOST_BASELINE_ROWS = 50_000
 
 
-def write_report(run, results, tables, names, encoded, shares, kind):
+def write_report(run, results, baselines, tables, names, encoded, shares, kind):
     """Writes the report of a finished run (the chief does), and says where it is.
 
     Args:
         run: `Run`.
         results: As in results.json.
+        baselines: `Baselines`, on the chief.
         tables: `Table` of each split, `train` and `validation`.
         names: Of the classes; none for regression.
         encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
         shares, kind: Of the validation rows, see `probabilities`.
 
-    Returns:
-        Dict of what is to be beaten, as results.json has it: accuracy of `bag_of_bigrams` and
-        `most_frequent`, or mean squared error of `bag_of_bigrams` and `mean`; where there is none,
-        why. Of the chief alone, else empty.
-
     Raises:
         UserError: If it cannot be written.
     """
-    to_beat = {}
     if run.chief:
         labels, rows, found = encoded["validation"], tables["validation"], metrics_among(results)
         if kind == "regression":
-            (beat, to_beat), parts = _of_numbers(tables, encoded, shares[:, 0]), []
+            beat, parts = _of_numbers(baselines), []
             errors = sections.regression(labels, shares[:, 0], rows)
             subtitle = f"{len(rows):,} validation rows · regression"
         else:
-            beat, to_beat, parts, errors = _of_classes(tables, names, encoded, shares, kind)
+            beat, parts, errors = _of_classes(baselines, tables, names, encoded, shares, kind)
             subtitle = f"{len(rows):,} validation rows · {len(names)} " + (
                 "labels, any number a row" if kind == "multilabel" else "classes")
         write_page(
@@ -63,41 +55,30 @@ def write_report(run, results, tables, names, encoded, shares, kind):
                 "rows left out": f"{sum(tables['train'].skipped.values()):,}"}))
         run.say(run.workdir / NAME)
     run.meet()  # a worker that ended before would look lost to the chief
-    return to_beat
 
 
-def _of_numbers(tables, encoded, predicted):
+def _of_numbers(baselines):
     """What a regression has to beat."""
-    labels, bigrams = encoded["validation"], _baseline(tables, encoded, "regression")
-    guesses = [predicted, bigrams, np.mean(encoded["train"])]
-    errors = [found if isinstance(found, str) else float(np.mean(np.square(found - labels)))
-              for found in guesses]
-    names = ["this model", "bag of bigrams, ridge regression", "always the mean of training"]
-    return (sections.errors_to_beat(list(zip(names, errors, strict=True))),
-            {"bag_of_bigrams": errors[1], "mean": errors[2]})
+    return sections.errors_to_beat([
+        ("this model", baselines.model),
+        ("bag of bigrams, ridge regression", baselines.bag_of_bigrams),
+        ("always the mean of training", baselines.constant)])
 
 
-def _of_classes(tables, names, encoded, shares, kind):
-    """What is to be beaten, as a table and a dict, the sections on classes, and that on errors."""
+def _of_classes(baselines, tables, names, encoded, shares, kind):
+    """What is to be beaten as a table, the sections on classes, and that on errors."""
     rows, several = tables["validation"], kind == "multilabel"
     actual, predicted, sure, right = decisions(encoded["validation"], shares, kind)
-    baseline = _baseline(tables, encoded, kind)
     if several:
         training, confused = encoded["train"] > 0, ""
     else:
         training = one_hot(encoded["train"], len(names))
         confused = sections.confusion(names, encoded["validation"], shares.argmax(axis=1))
-    if not isinstance(baseline, str):
-        same = baseline == encoded["validation"]
-        baseline = float(np.mean(same.all(axis=1) if several else same))
-    sets, counts = np.unique(training, axis=0, return_counts=True)
-    usual = sets[counts.argmax()]
-    said = ", ".join(names[c] for c in np.flatnonzero(usual)) or "no label"
-    always = float(np.mean((actual == usual).all(axis=1)))
     beat = sections.lines_to_beat([
-        ("this model", np.mean(right.all(axis=1))),
-        ("bag of bigrams, logistic regression", baseline),
-        (join("always ", isolated(said), ", most frequent in training"), always),
+        ("this model", baselines.model),
+        ("bag of bigrams, logistic regression", baselines.bag_of_bigrams),
+        (join("always ", isolated(baselines.constant_class), ", most frequent in training"),
+         baselines.constant),
     ], len(rows))
     parts = [
         columns(sections.classes(names, actual, predicted, training.sum(axis=0), every=several),
@@ -106,7 +87,7 @@ def _of_classes(tables, names, encoded, shares, kind):
     ]
     errors = sections.errors(names, actual, predicted, shares,
                              np.where(right, 0, sure).max(axis=1), rows)
-    return beat, {"bag_of_bigrams": baseline, "most_frequent": always}, parts, errors
+    return beat, parts, errors
 
 
 def write_runs_report(workdir, results, names, repeated):
@@ -173,20 +154,6 @@ def records(workdir):
         return [json.loads(line) for line in file.read().splitlines()]
 
 
-def _baseline(tables, encoded, kind):
-    """What the bag of bigrams predicts, or why it does not."""
-    texts = {split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
-             if rows.text_pairs else rows.texts for split, rows in tables.items()}
-    train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
-    try:
-        with warnings.catch_warnings():  # of few rows for many classes: the accuracy tells
-            warnings.simplefilter("ignore")
-            return bag_of_bigrams([texts["train"][row] for row in train], encoded["train"][train],
-                                  texts["validation"], kind)
-    except (ValueError, MemoryError) as error:  # no scikit-learn, one class, no word
-        return first_line(error)
-
-
 def _notes(run, tables):
     """What makes the numbers better than they are."""
     config, notes = run.config, []
@@ -197,8 +164,8 @@ def _notes(run, tables):
     if config.eval.metric or config.eval.patience:
         notes.append("The validation rows also chose the weights (eval.metric, eval.patience), "
                      "which flatters: give finetune.evaluate other rows.")
-    if len(tables["train"]) > MOST_BASELINE_ROWS:
-        notes.append(f"The bag of bigrams learns from {MOST_BASELINE_ROWS:,} of the "
+    if len(tables["train"]) > baseline.MOST_BASELINE_ROWS:
+        notes.append(f"The bag of bigrams learns from {baseline.MOST_BASELINE_ROWS:,} of the "
                      f"{len(tables['train']):,} training rows, spread evenly.")
     return [tag("p", note, class_="faint") for note in notes]
 

@@ -24,7 +24,7 @@ from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
 from keras_attn.training.strategies import agree, devices, is_chief, make_strategy, meet
 from keras_attn.training.trainer import Trainer, check_batch_size
-from keras_attn.workdir import Workdir, check_same, versions
+from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
 
 
 class Run:
@@ -36,7 +36,7 @@ class Run:
         config: ConfigDict; it is copied.
         overrides: `workdir`, `pretrained`: replace these fields if not None.
         default_end: `{name: value}` of `config.train` that ends the run where
-            neither steps, epochs nor minutes are given.
+            neither steps, epochs nor minutes are given; {}: chosen later, by `set_field`.
         dry_run: Only measure what the run will cost.
         strategy, virtual_devices, tpu: See `make_strategy`.
     """
@@ -131,10 +131,22 @@ class Run:
         if self.kind == GPT_2.kind and not self._has_end_mark():
             self.resolved["data"]["end_mark"] = False  # as the head that it may start from
         if self.resumed:
+            for path, value in fields_to_keep(self.saved["config"], self.resolved).items():
+                self.set_field(path, value)
             check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
             if self.kind == "pretraining":  # tells how it began, older runs without saying so
                 began = self.saved["config"]["model"].get("initial_embeddings", "random")
                 self.resolved["model"]["initial_embeddings"] = began
+
+    def set_field(self, path, value):
+        """Sets a field of the config and of the resolved config that config.json holds.
+
+        Args:
+            path: Dotted name, such as "train.learning_rate".
+            value: JSON-able.
+        """
+        group, name = path.split(".")
+        self.config[group][name] = self.resolved[group][name] = value
 
     def _has_end_mark(self):
         """Whether texts of a GPT-2 end in a mark: those of transformers' classifiers do not."""
@@ -154,9 +166,11 @@ class Run:
             UserError: If the run goes on and its data have changed, or this worker's differ.
         """
         if self.resumed:
-            kept = self.saved["data_sha256"].get("pretrained")
+            kept, released = self.saved["data_sha256"].get("pretrained"), \
+                began_as_released(self.saved)
         else:
             kept = self.pretrained and self.pretrained.sha256
+            released = bool(self.pretrained) and self.pretrained.released
         if kept:
             hashes = {**hashes, "pretrained": kept}
         self.hashes = hashes
@@ -171,7 +185,8 @@ class Run:
                 raise UserError("A resumed run must keep its data; choose another --workdir, or "
                                 f"the old data. Received: {changed[0]}, which has changed")
         if self.chief and not self.dry_run:
-            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads)
+            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads,
+                               released=released)
 
     def match_heads(self, wanted, anew=()):
         """The heads that start at random, of those wanted; says which, and which are left out.

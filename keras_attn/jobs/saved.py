@@ -44,7 +44,7 @@ class Saved:
         self.kind, self.config = stored.kind, config_of(stored)
         self.architecture, self.heads = stored.architecture, stored.heads
         self.labels, self.pairs, self.weights = stored.labels, stored.pairs, stored.weights
-        self.threshold = stored.threshold
+        self.threshold, self.released = stored.threshold, stored.released
         self._vocabulary, self.lowercase = stored.vocabulary, stored.lowercase
 
     @functools.cached_property

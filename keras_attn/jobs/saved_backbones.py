@@ -45,7 +45,7 @@ class SavedBackbone:
         self.architecture, self.heads = stored.architecture, stored.heads
         self.labels, self.pairs = stored.labels, stored.pairs
         self.lowercase, self.tokenizer = stored.lowercase, stored.tokenizer
-        self.weights = stored.weights
+        self.weights, self.released = stored.weights, stored.released
 
     @property
     def sha256(self):

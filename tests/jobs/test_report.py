@@ -11,7 +11,7 @@ from small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 from keras_attn import finetune, load
 from keras_attn.data.labels import LabelSet
 from keras_attn.errors import UserError
-from keras_attn.jobs import report
+from keras_attn.jobs import baseline
 from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.report import write_runs_report
 from keras_attn.jobs.report_numbers import mean_scores
@@ -92,7 +92,7 @@ def test_a_finished_run_writes_the_same_page_again(single, capsys):
     (run / "report.html").write_text("old")
     finetune(config_of(run.parent), workdir=str(run))
     assert (run / "report.html").read_bytes() == page
-    assert capsys.readouterr().out.splitlines()[-1] == str(run / "report.html")
+    assert str(run / "report.html") in capsys.readouterr().out.splitlines()
     assert not list(run.glob("report.html*.tmp"))
 
 
@@ -121,14 +121,14 @@ def test_a_baseline_that_takes_too_much_memory_costs_its_row_alone(single, monke
         raise MemoryError
 
     run, _ = single
-    monkeypatch.setattr(report, "bag_of_bigrams", fail)
+    monkeypatch.setattr(baseline, "bag_of_bigrams", fail)
     finetune(config_of(run.parent), workdir=str(run))
     assert "MemoryError" in _read(run).tables["Accuracy and what it has to beat"][2][1]
 
 
 def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
     run, _ = single
-    monkeypatch.setattr(report, "MOST_BASELINE_ROWS", 10)
+    monkeypatch.setattr(baseline, "MOST_BASELINE_ROWS", 10)
     finetune(config_of(run.parent), workdir=str(run))
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "The bag of bigrams learns from 10 of the 60 training rows" in page
@@ -137,8 +137,8 @@ def test_a_baseline_of_fewer_rows_says_so(single, monkeypatch):
 def test_pairs_show_both_texts_and_the_page_is_of_the_best_weights(tmp_path):
     # A rate that wrecks the model: the first evaluation is the best, the last one another.
     run, results = finetuned(tmp_path, **{
-        "data.text_pair": "pair", "train.steps": 6, "eval.every": 1, "eval.metric": "loss",
-        "train.learning_rate": 3.0, "train.schedule": "constant"})
+        "data.text_pair": "pair", "model.pooling": "cls", "train.steps": 6, "eval.every": 1,
+        "eval.metric": "loss", "train.learning_rate": 3.0, "train.schedule": "constant"})
     read = _read(run)
     assert results["best_step"] < 6
     predicted = load(str(run)).predict(

@@ -24,6 +24,7 @@ class StoredBert:
         config: Of the run, if there was one.
         threshold: Of a model that reads: above which `Answer.no_answer` there is no answer; None
             if there always is one.
+        released: Whether the weights are, or began as, those of a released model.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class StoredBert:
     pairs: bool | None = None
     config: dict | None = None
     threshold: float | None = None
+    released: bool = True
 
 
 def with_text(stored, lowercase, source, name="lowercase"):

@@ -17,7 +17,7 @@ from keras_attn.models import (
 )
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 from keras_attn.training.checkpoints import Checkpoints
-from keras_attn.workdir import Workdir
+from keras_attn.workdir import Workdir, began_as_released
 
 # Names of the task models, with which the paths in a checkpoint begin.
 MODELS = {"pretraining": "bert_pretrainer", "finetuning": "bert_classifier",
@@ -85,7 +85,7 @@ def read(folder, log=warn):
     weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind,
                        shapes(architecture, kind, heads), log)
     return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights, pairs,
-                      config, threshold)
+                      config, threshold, began_as_released(saved))
 
 
 def write(folder, stored):

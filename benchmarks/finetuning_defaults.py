@@ -1,0 +1,135 @@
+"""How far finetuning without any flag is from the best of a sweep.
+
+    python -m benchmarks.finetuning_defaults --data=DATA --output=runs/defaults \
+        --models='mini, 10 minutes=runs/mini10;random mini=size:mini'
+
+DATA is a folder with `glue/SST-2`, `glue/CoLA`, `glue/RTE` and `sentences` (TREC, SUBJ, MR). Each
+cell is a set, a number of training rows and a model. The default run sets nothing but the data,
+the model and the seed; the sweep multiplies the default learning rate by each of --rates and the
+default number of epochs by each of --epochs. The best of the sweep is chosen by the mean over seeds
+of the same validation rows that it is measured on, which favors the sweep. Results in --output are
+not computed again.
+"""
+
+import contextlib
+import io
+import itertools
+import os
+import shutil
+
+from absl import flags
+
+from benchmarks.kept import kept
+from keras_attn.jobs.command_line import run_command
+
+SETS = {
+    "SST-2": {"task": "sst2", "train": "glue/SST-2/train.tsv", "validation": "glue/SST-2/dev.tsv"},
+    "CoLA": {"task": "cola", "train": "glue/CoLA/train.tsv", "validation": "glue/CoLA/dev.tsv"},
+    "RTE": {"task": "rte", "train": "glue/RTE/train.tsv", "validation": "glue/RTE/dev.tsv"},
+    "TREC": {"train": "sentences/TREC.train.all", "validation": "sentences/TREC.test.all"},
+    "SUBJ": {"train": "sentences/subj.all"},
+    "MR": {"train": "sentences/rt-polarity.all"},
+}
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("data", None, "Folder with glue/ and sentences/.", required=True)
+flags.DEFINE_string("output", None, "Folder of all runs.", required=True)
+flags.DEFINE_string("models", None, "NAME=WORKDIR;NAME=size:SIZE;…: pretrained, or random weights.",
+                    required=True)
+flags.DEFINE_list("sets", list(SETS), "Of these.")
+flags.DEFINE_list("rows", ["200", "1000", "5000", "all"], "Training rows.")
+flags.DEFINE_integer("seeds", 2, "Runs of each setting.", lower_bound=1)
+flags.DEFINE_list("rates", ["0.3", "1", "3"], "Factors of the default learning rate.")
+flags.DEFINE_list("epochs", ["1", "3"], "Factors of the default number of epochs.")
+flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Of all runs.")
+
+
+def main():
+    print("accuracy in %: default, best of the sweep, its factors of rate and epochs\n")
+    print("| model | set | rows | bag of bigrams | default | best of the sweep | rate | epochs | "
+          "default − best |\n|---|---|---|---|---|---|---|---|---|")
+    models = [pair.split("=", 1) for pair in FLAGS.models.split(";")]
+    for (model, source), name, rows in itertools.product(models, FLAGS.sets, FLAGS.rows):
+        cell(model, source, name, rows)
+
+
+def cell(model, source, name, rows):
+    """Prints the row of a cell, if the set has as many training rows."""
+    def mean(rate, epochs):
+        runs = [run(model, source, name, rows, seed, rate, epochs) for seed in range(FLAGS.seeds)]
+        return sum(found["accuracy"] for found in runs) / len(runs), runs[0]
+
+    default, first = mean(1.0, 1.0)
+    if first["count"] is None:
+        return
+    settings = [tuple(map(float, pair)) for pair in itertools.product(FLAGS.rates, FLAGS.epochs)]
+    sweep = {setting: mean(*setting)[0] for setting in settings}
+    best = max(sweep, key=sweep.get)
+    print(f"| {model} | {name} | {first['count']:,} | {100 * first['bag_of_bigrams']:.1f} | "
+          f"{100 * default:.1f} | {100 * sweep[best]:.1f} | {best[0]:g} | {best[1]:g} | "
+          f"{100 * (default - sweep[best]):+.1f} |", flush=True)
+
+
+def run(model, source, name, rows, seed, rate, epochs):
+    """Results of one run; `count` is None where the set has fewer rows."""
+    folder = os.path.join(FLAGS.output, model, name, rows, f"rate-{rate:g}-epochs-{epochs:g}")
+    settings = {"source": source, "precision": FLAGS.precision}
+    return kept(os.path.join(folder, f"seed-{seed}", "result.json"), settings,
+                lambda: finetuned(f"{folder}/seed-{seed}/run", source, name, rows, seed, rate,
+                                  epochs))
+
+
+def finetuned(workdir, source, name, rows, seed, rate, epochs):
+    from keras_attn import finetune
+    from keras_attn.json_files import read_json
+
+    config, count = config_of(name, rows, seed, source)
+    if count is None:
+        return {"count": None, "accuracy": 0.0}
+    pretrained = None if source.startswith("size:") else source
+    config.train.precision = FLAGS.precision
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        if (rate, epochs) != (1.0, 1.0):  # factors of what the default run has chosen
+            chosen = finetune_default(name, rows, seed, source)
+            config.train.learning_rate = rate * chosen["learning_rate"]
+            config.train.epochs = epochs * chosen["epochs"]
+        results = finetune(config, workdir, pretrained)
+    train = read_json(f"{workdir}/config.json")["config"]["train"]
+    shutil.rmtree(workdir)  # thousands of runs would fill a disk
+    return {"count": count, "accuracy": results["micro"]["f1"], "seconds": results["seconds"],
+            "bag_of_bigrams": results["to_beat"]["bag_of_bigrams"],
+            "learning_rate": train["learning_rate"], "epochs": train["epochs"]}
+
+
+def finetune_default(name, rows, seed, source):
+    model = next(pair.split("=", 1)[0] for pair in FLAGS.models.split(";")
+                 if pair.split("=", 1)[1] == source)
+    return run(model, source, name, rows, seed, 1.0, 1.0)
+
+
+def config_of(name, rows, seed, source):
+    """Config with the data, the model and the seed alone; number of training rows or None."""
+    from keras_attn.defaults import finetuning_defaults
+
+    config = finetuning_defaults()
+    data = {key: value if key == "task" else os.path.join(FLAGS.data, value)
+            for key, value in SETS[name].items()}
+    if "task" not in data:
+        data.update(format="label_text", encoding="latin-1")
+    config.data.update(data)
+    with open(data["train"], encoding="latin-1") as file:
+        most = sum(1 for _ in file) - (name in ("SST-2", "RTE"))
+    if "validation" not in data:
+        most -= round(config.data.holdout * most)
+    count = most if rows == "all" else int(rows)
+    if rows != "all":
+        config.data.limit = count
+    config.train.seed = seed
+    config.eval.report = False
+    if source.startswith("size:"):
+        config.model.size = source.removeprefix("size:")
+    return config, count if count <= most else None
+
+
+if __name__ == "__main__":
+    run_command(main, __doc__)

@@ -1,0 +1,181 @@
+"""Defaults of finetuning that depend on the model and on the data.
+
+A field of the config that is unset is chosen here; docs/finetuning.md has the measurements behind
+the rules. `config.json` holds what was chosen, and a resumed run keeps it.
+"""
+
+import numpy as np
+
+from keras_attn.defaults import ENDS
+from keras_attn.errors import UserError
+from keras_attn.workdir import began_as_released
+
+# What weights start from.
+RANDOM, PRETRAINED, RELEASED = "random weights", "pretrained with keras-attn", "a released model"
+
+# Peak learning rates are in inverse proportion to the hidden size. A model that was pretrained for
+# long (a released one) needs to change less than one that was pretrained here for minutes or hours.
+RATE_TIMES_HIDDEN_DIM = 0.256
+RATE_TIMES_HIDDEN_DIM_RELEASED = 0.04
+
+EPOCHS = 3.0
+MAX_EPOCHS = 50.0
+MIN_EXAMPLES_SEEN = 10_000
+
+MAX_POSITIONS = 512  # of a model without a position table
+READING_LENGTH = 384  # Devlin et al. (2018) for SQuAD
+LENGTH_MULTIPLE = 8
+# Where more of the texts than this exceed the model's positions, they are read in windows.
+MAX_CUT_FRACTION = 0.05
+
+
+class FinetuningDefaults:
+    """Chooses the unset fields of a finetuning run, in the order in which what they need is known.
+
+    Args:
+        run: `Run`, whose config and resolved config are set.
+    """
+
+    def __init__(self, run):
+        self._run = run
+        self._reasons = []
+        self._rate = None
+
+    def _choose(self, path, value, reason):
+        self._run.set_field(path, value)
+        shown = f"{value:.2g}" if isinstance(value, float) else value
+        self._reasons.append(f"{path}={shown} ({reason})")
+
+    def choose_pooling(self, family):
+        """Sets `model.pooling`.
+
+        Args:
+            family: `Family`.
+        """
+        if self._run.config.model.pooling is not None:
+            return
+        pretrained = None if self._run.resumed else self._run.pretrained
+        if pretrained and pretrained.kind == "finetuning":
+            own = pretrained.heads.get("pooling", family.classifier.OWN)
+            pooling = "cls" if own == family.classifier.OWN else "mean"
+            self._choose("model.pooling", pooling, "as the pretrained classifier")
+        elif pretrained and pretrained.released and _has_pooler(pretrained, family):
+            self._choose("model.pooling", "cls", "as released models are finetuned")
+        else:
+            self._choose("model.pooling", "mean", "better after short pretraining")
+
+    def choose_length(self, row_lengths, positions, paired):
+        """Sets `data.length`, and `data.windows` where many texts exceed the model's positions.
+
+        Args:
+            row_lengths: Tokens of each training row, with special tokens, `(N,)`.
+            positions: Longest row that the model takes; None if it has no position table.
+            paired: Whether rows are pairs of texts.
+        """
+        data, positions = self._run.config.data, positions or MAX_POSITIONS
+        longest = int(np.max(row_lengths))
+        needed = min(positions, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+        chosen = data.length is None
+        if chosen:
+            self._choose("data.length", needed, f"longest text: {longest:,} tokens")
+        cut = float(np.mean(row_lengths > data.length))
+        if data.windows is not None or cut <= MAX_CUT_FRACTION:
+            return
+        if chosen and not paired:
+            self._choose("data.windows", data.length // 4,
+                         f"{100 * cut:.0f} % of the texts exceed the model's positions")
+            return
+        advice = f"--config.data.length={needed} reads more." if data.length < needed else \
+            "The model has no more positions."
+        self._run.say(f"warning: {100 * cut:.0f} % of the training rows are longer than "
+                      f"data.length={data.length} tokens and are cut. {advice}")
+
+    def choose_reading_length(self, positions):
+        """Sets `data.length` of reading comprehension."""
+        if self._run.config.data.length is None:
+            self._choose("data.length", min(positions, READING_LENGTH), "SQuAD's usual length")
+
+    def choose_training(self, num_examples, hidden_dim):
+        """Sets `train.learning_rate`, and `train.epochs` unless the length of the run is given.
+
+        Args:
+            num_examples: Training examples of an epoch.
+            hidden_dim: Hidden size of the model.
+        """
+        train, origin = self._run.config.train, self._origin()
+        self._rate = learning_rate(hidden_dim, origin)
+        if train.learning_rate is None:
+            self._choose("train.learning_rate", self._rate,
+                         f"hidden size {hidden_dim:,}, {origin}")
+        if all(train[name] is None for name in ENDS):
+            self._choose("train.epochs", epochs(num_examples), f"{num_examples:,} examples")
+
+    def _origin(self):
+        """What the weights of the run start from."""
+        run = self._run
+        if run.resumed:
+            pretrained = "pretrained" in run.saved["data_sha256"]
+            released = began_as_released(run.saved)
+        else:
+            pretrained = bool(run.pretrained)
+            released = pretrained and run.pretrained.released
+        return (RELEASED if released else PRETRAINED) if pretrained else RANDOM
+
+    def report(self):
+        """Prints what was chosen and why, in one line."""
+        if self._reasons:
+            self._run.say(f"chosen: {' · '.join(self._reasons)}")
+
+    def report_baselines(self, baselines):
+        """Prints the metric of the model beside its baselines, and warns if they are not beaten.
+
+        Args:
+            baselines: `Baselines`.
+        """
+        say = self._run.say
+        say(baselines)
+        if baselines.predicted_class is not None:
+            say(f"warning: the model predicts {baselines.predicted_class!r} for every validation "
+                f"row. {self._advice()}")
+        elif not baselines.beaten:
+            say(f"warning: the model is not better than its baselines. {self._advice()}")
+
+    def _advice(self):
+        train = self._run.config.train
+        if train.learning_rate != self._rate:
+            return (f"Leave train.learning_rate unset: it is {train.learning_rate:g}, the default "
+                    f"for this model is {self._rate:g}.")
+        if self._origin() == RANDOM:
+            return "Start from a pretrained model: --pretrained."
+        rates = ",".join(f"{_two_digits(factor * self._rate):g}" for factor in (0.3, 1, 3))
+        return (f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
+                "epochs, or start from a model that was pretrained longer.")
+
+
+def _has_pooler(pretrained, family):
+    """Whether the model has the weights that its own pooling needs."""
+    try:
+        pretrained.match_heads(family.poolers, False)
+    except UserError:
+        return False
+    return True
+
+
+def learning_rate(hidden_dim, origin):
+    """Default peak learning rate.
+
+    Args:
+        hidden_dim: Hidden size of the model.
+        origin: What its weights start from: `RANDOM`, `PRETRAINED` or `RELEASED`.
+    """
+    scale = RATE_TIMES_HIDDEN_DIM_RELEASED if origin == RELEASED else RATE_TIMES_HIDDEN_DIM
+    return _two_digits(scale / hidden_dim)
+
+
+def epochs(num_examples):
+    """Default passes over the training data: `EPOCHS`, and more where there are few examples."""
+    return float(np.clip(_two_digits(MIN_EXAMPLES_SEEN / num_examples), EPOCHS, MAX_EPOCHS))
+
+
+def _two_digits(value):
+    return float(f"{value:.2g}")
