@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -90,7 +91,7 @@ class ABCNN1Attention(keras.layers.Layer):
             raise ValueError(f"Sequences must not be longer than max_length={self.max_length}. "
                              f"Received: {length} steps")
         # (B, T, S) x (S, D) -> (B, T, D)
-        channel = ops.matmul(ops.cast(matches, x.dtype), kernel[:length])
+        channel = linear(ops.cast(matches, x.dtype), kernel[:length])
         joined = ops.concatenate([x, channel], axis=-1)
         mask = as_mask(mask)
         return joined if mask is None else ops.where(mask[..., None], joined, 0)

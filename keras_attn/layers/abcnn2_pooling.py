@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix, window_sums
 
@@ -89,9 +90,7 @@ class ABCNN2Pooling(keras.layers.Layer):
             (batch, None if length is None else length - self.width + 1, depth)
             for batch, length, depth in (first_shape, second_shape))
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {**super().get_config(), "width": self.width, "normalize": self.normalize}

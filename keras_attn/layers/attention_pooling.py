@@ -4,10 +4,11 @@ import keras
 from keras import ops
 
 from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.masks import row_mask
-from keras_attn.ops.products import widened
+from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 SCORES = "context", "linear", "query"
@@ -119,14 +120,14 @@ class AttentionPooling(keras.layers.Layer):
 
     def _logits(self, inputs, query):
         # (B, T, D) x (D, U) -> (B, T, U) -> (B, T)
-        hidden = ops.matmul(*widened(inputs, self.kernel))
+        hidden = linear(*widened(inputs, self.kernel))
         if self.bias is not None:
             hidden = hidden + ops.cast(self.bias, hidden.dtype)
         hidden = self.activation(hidden)
         if self.score == "linear":
             return hidden[..., 0]
-        query = self.context if query is None else query[..., None]
-        return ops.matmul(hidden, ops.cast(query, hidden.dtype))[..., 0]
+        product, query = (linear, self.context) if query is None else (ops.matmul, query[..., None])
+        return product(hidden, ops.cast(query, hidden.dtype))[..., 0]
 
     def compute_mask(self, inputs, previous_mask):
         return None
@@ -134,9 +135,7 @@ class AttentionPooling(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape[0], input_shape[-1]
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

@@ -4,10 +4,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import widened
+from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
@@ -102,8 +103,8 @@ class AttentionalInteraction(keras.layers.Layer):
         # (B, P, D) x (D, A) -> (B, P, A) -> (B, P)
         kernel, bias, vector = (
             ops.cast(x, products.dtype) for x in (self.kernel, self.bias, self.vector))
-        hidden = ops.relu(ops.matmul(products, kernel) + bias)
-        weights = masked_softmax(ops.matmul(hidden, vector)[..., 0], mask)
+        hidden = ops.relu(linear(products, kernel, bias))
+        weights = masked_softmax(linear(hidden, vector)[..., 0], mask)
         output = weighted_average(weights[:, None], products, self.dropout if training else 0.0,
                                   self.seed_generator)[:, 0]
         output = ops.cast(output, inputs.dtype)
@@ -115,9 +116,7 @@ class AttentionalInteraction(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape[0], input_shape[-1]
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

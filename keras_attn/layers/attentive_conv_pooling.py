@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
@@ -104,9 +105,7 @@ class AttentiveConvPooling(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape[0], self.filters + 2 * self.lstm_units
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
+
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class CopyDistribution(keras.layers.Layer):
@@ -52,6 +54,10 @@ class CopyDistribution(keras.layers.Layer):
             raise ValueError(f"num_oov must not be negative. Received: num_oov={num_oov}")
         self.num_oov = num_oov
 
+    def build(self, vocabulary_probabilities_shape, attention_shape, source_ids_shape,
+              generation_probability_shape):
+        self.built = True
+
     def call(self, vocabulary_probabilities, attention, source_ids, generation_probability):
         generate = ops.cast(generation_probability, "float32")
         generated = generate * ops.cast(vocabulary_probabilities, "float32")
@@ -64,9 +70,7 @@ class CopyDistribution(keras.layers.Layer):
         *outer, size = vocabulary_probabilities_shape
         return (*outer, size + self.num_oov)
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: else Keras takes the dtype of the policy for that of the output.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {**super().get_config(), "num_oov": self.num_oov}

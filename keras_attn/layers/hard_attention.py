@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
@@ -191,9 +192,7 @@ class HardAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], value_shape[-1])
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

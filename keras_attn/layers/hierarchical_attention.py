@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.shapes import require_axes
@@ -109,9 +110,7 @@ class HierarchicalAttention(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape[0], 2 * self.sentence_units
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

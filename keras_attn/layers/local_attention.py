@@ -7,11 +7,13 @@ import keras
 from keras import ops
 
 from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.masks import as_mask, combine_masks
+from keras_attn.ops.products import linear
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 
 ALIGNMENTS = "monotonic", "predictive"
@@ -157,7 +159,7 @@ class LocalAttention(keras.layers.Layer):
     def _predicted(self, query, last):
         query, kernel, vector = (ops.cast(x, "float32") for x in (
             query, self.position_kernel, self.position_vector))
-        share = ops.sigmoid(ops.matmul(ops.tanh(ops.matmul(query, kernel)), vector))
+        share = ops.sigmoid(linear(ops.tanh(linear(query, kernel)), vector))
         return ops.minimum((last + 1.0) * share, last)
 
     def _gaussian(self, logits, mask, distances):
@@ -172,9 +174,7 @@ class LocalAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], value_shape[-1])
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

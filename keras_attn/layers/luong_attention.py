@@ -5,8 +5,10 @@ from keras import ops
 
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.cache import keep_value_mask
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -113,14 +115,12 @@ class LuongAttention(keras.layers.Layer):
     def join(self, context, query):
         """The output from what attention found."""
         joined = ops.concatenate([context, ops.cast(query, context.dtype)], axis=-1)
-        return self.activation(ops.matmul(joined, ops.cast(self.kernel, joined.dtype)))
+        return self.activation(linear(joined, ops.cast(self.kernel, joined.dtype)))
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], self.units)
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         own = self._makes_attention

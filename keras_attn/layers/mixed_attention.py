@@ -7,10 +7,11 @@ from keras import ops
 
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
-from keras_attn.ops.products import widened
+from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.ops.windows import window_mask
 
@@ -159,7 +160,7 @@ class MixedAttention(keras.layers.Layer):
             return ops.where(near, everywhere, 0.0)
         gate = ops.cast(self.gate_bias, "float32")[:, None, None]  # (H or 1, 1, 1)
         if self.gate_kernel is not None:
-            gates = ops.matmul(ops.cast(x, "float32"), ops.cast(self.gate_kernel, "float32"))
+            gates = linear(ops.cast(x, "float32"), ops.cast(self.gate_kernel, "float32"))
             gate = gate + ops.transpose(gates, (0, 2, 1))[..., None]  # (B, H, T, 1)
         gate = ops.sigmoid(gate)
         return gate * everywhere + (1.0 - gate) * masked_softmax(logits, combine_masks(mask, near))
@@ -167,9 +168,7 @@ class MixedAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
         return query_shape
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         config = self.heads.self_attention_config()

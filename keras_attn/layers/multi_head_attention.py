@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
@@ -265,9 +266,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.masks import MASKED
@@ -73,9 +74,7 @@ class PointerAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape):
         return (*query_shape[:-1], value_shape[-2])
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         score = self.score.get_config()

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
@@ -182,9 +183,7 @@ class RelativeAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
         return query_shape
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         config = self.heads.self_attention_config()

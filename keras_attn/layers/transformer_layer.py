@@ -3,6 +3,7 @@
 import keras
 
 from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.activations import get_activation, serialize_activation
 
 
@@ -70,9 +71,7 @@ class TransformerLayer(keras.layers.Layer):
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
         )
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.heads import Heads
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear, widened
@@ -193,9 +194,7 @@ class TwoStreamAttention(keras.layers.Layer):
         output = self.heads.output(weighted_average(dropped, heads["value"]))
         return output, ops.cast(weights, output.dtype)
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         config = self.heads.self_attention_config()

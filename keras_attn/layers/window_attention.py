@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.heads import Heads
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import require_axes
 from keras_attn.layers.windows import attend_in_window
@@ -156,9 +157,7 @@ class WindowAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
         return query_shape
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         config = self.heads.self_attention_config()

@@ -31,8 +31,10 @@ def by_rows(function, x):
 def linear(x, kernel, bias=None):
     """`x @ kernel + bias`, by rows.
 
-    TensorFlow writes past the end of `(B, 1, T, E)` where it multiplies `(B, 1, T, D)` by one
-    matrix (2.19 and 2.21, oneDNN), so a product of four axes must not be one by `ops.matmul`.
+    `ops.matmul` must not be used for this product where x has more than two axes. Of three, Keras
+    makes a `tf.tensordot`, whose gradient XLA does not compile inside a loop where the batch size
+    is unknown; of four, TensorFlow writes past the end of `(B, 1, T, E)` where it multiplies
+    `(B, 1, T, D)` by one matrix (2.19 and 2.21, oneDNN).
 
     Args:
         x: `(..., D)`.

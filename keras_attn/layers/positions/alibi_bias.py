@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
 
 
@@ -60,6 +61,8 @@ class AlibiBias(keras.layers.Layer):
     def compute_output_shape(self, query_shape, key_shape=None):
         key_shape = query_shape if key_shape is None else key_shape
         return self.num_heads, query_shape[-2], key_shape[-2]
+
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {**super().get_config(), "num_heads": self.num_heads}

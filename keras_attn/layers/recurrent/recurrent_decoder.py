@@ -5,6 +5,7 @@ import contextlib
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import word_table
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
@@ -237,11 +238,7 @@ class RecurrentDecoder(keras.layers.Layer):
         return ((*target_ids_shape, self.vocabulary_size),
                 (*target_ids_shape, memory_shape[1]))
 
-    def compute_output_spec(self, *args, **kwargs):
-        if kwargs.get("cache") is None:
-            return super().compute_output_spec(*args, **kwargs)
-        # By tracing: there is one output more.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         ratio = self.teacher_forcing_ratio

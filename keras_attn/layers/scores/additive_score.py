@@ -83,12 +83,11 @@ class AdditiveScore(keras.layers.Layer):
 
     def project_query(self, query):
         """`W q (+ b)`, `(B, T, units)`."""
-        projected = ops.matmul(query, self.query_kernel)
-        return projected if self.bias is None else projected + self.bias
+        return linear(query, self.query_kernel, self.bias)
 
     def project_key(self, key):
         """`U k`, `(B, S, units)`: once for keys that many queries meet."""
-        return ops.matmul(key, self.key_kernel)
+        return linear(key, self.key_kernel)
 
     def from_projected(self, query, key):
         """The scores, from what `project_query` and `project_key` gave."""

@@ -3,7 +3,9 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import seeded_initializer
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -52,11 +54,13 @@ class BilinearScore(keras.layers.Layer):
 
     def call(self, query, key):
         # (B, T, Q) x (Q, K) x (B, S, K) -> (B, T, S)
-        projected = ops.cast(ops.matmul(query, self.kernel), "float32")
+        projected = ops.cast(linear(query, self.kernel), "float32")
         return ops.matmul(projected, ops.swapaxes(ops.cast(key, "float32"), -1, -2))
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])
+
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {**super().get_config(), "seed": self.seed,

@@ -70,8 +70,8 @@ class ConcatScore(keras.layers.Layer):
         # W [q; k] = W_q q + W_k k, without a copy of each query for each key.
         kernel = ops.cast(self.kernel, query.dtype)
         depth = query.shape[-1]
-        query = ops.matmul(query, kernel[:depth])[:, :, None, :]
-        hidden = ops.tanh(query + ops.matmul(key, kernel[depth:])[:, None, :, :])
+        query = linear(query, kernel[:depth])[:, :, None, :]
+        hidden = ops.tanh(query + linear(key, kernel[depth:])[:, None, :, :])
         return linear(hidden, self.vector)[..., 0]
 
     def compute_output_shape(self, query_shape, key_shape):

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.depths import require_one_depth
 
 
@@ -79,6 +80,8 @@ class CosineScore(keras.layers.Layer):
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])
+
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {**super().get_config(), "beta": self.beta, "learn_beta": self.learn_beta,

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.depths import require_one_depth
 
 
@@ -57,6 +58,8 @@ class DotScore(keras.layers.Layer):
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])
+
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {**super().get_config(), "scale": self.scale}

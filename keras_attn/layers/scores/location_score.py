@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer
+from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -64,7 +65,7 @@ class LocationScore(keras.layers.Layer):
         if known and length > self.max_length:
             raise ValueError(f"Keys must not be more than max_length={self.max_length}. "
                              f"Received: key.shape={tuple(key.shape)}")
-        scores = ops.matmul(query, self.kernel)
+        scores = linear(query, self.kernel)
         if known or ops.is_tensor(length):
             # More keys than places, of a number unknown until now, have no such shape.
             return ops.reshape(scores[..., :length], (*ops.shape(scores)[:-1], length))

@@ -3,6 +3,7 @@
 import keras
 
 from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.two_stream_attention import TwoStreamAttention
@@ -80,9 +81,7 @@ class XLNetLayer(keras.layers.Layer):
         y = self.feed_forward(x, training=training)
         return by_rows(self.feed_forward_norm, x + drop(y, self.dropout, generators[1], training))
 
-    def compute_output_spec(self, *args, **kwargs):
-        # By tracing: the number of outputs depends on the arguments.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    compute_output_spec = traced_output_spec
 
     def get_config(self):
         return {
