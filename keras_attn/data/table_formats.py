@@ -329,10 +329,12 @@ def _check_header(names, path):
     """Raises UserError if a header is of another encoding or has other separators."""
     line = "".join(names)
     if not is_text(line) or "\0" in line:
-        raise UserError("Text in the encoding that is given is needed; look for data.encoding. "
-                        f"Received: another in the header of {path}")
-    other = {";": "a semicolon", "\t": "a tab", ",": "a comma"}
-    found = [name for sign, name in other.items() if len(names) == 1 and sign in line]
-    if found:
-        raise UserError("Fields must be apart by commas in CSV, by tabs in TSV (data.format, or "
-                        f"--format). Received: {found[0]} between those of the header of {path}")
+        raise UserError("Text in the encoding that is given is needed; set data.encoding "
+                        f"(--encoding). Received: another in the header of {path}")
+    other = {"\t": ("tabs", "read it with data.format=quoted_tsv (--format)"),
+             ";": ("semicolons", "write it with commas"),
+             ",": ("commas", "read it with data.format=csv (--format)")}
+    for sign, (found, advice) in other.items():
+        if len(names) == 1 and sign in line:
+            raise UserError(f"Fields must be separated by commas in CSV, by tabs in TSV; {advice}. "
+                            f"Received: {found} in the header of {path}")
