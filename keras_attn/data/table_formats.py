@@ -27,6 +27,7 @@ FORMATS = {
     "lines": (".txt",),  # one text a line; the column is called text
     "label_text": (),  # a label, a blank, the text; columns label and text
 }
+_QUOTED = "read TSV with quotes with data.format=quoted_tsv (--format)"
 _PIECE = 1 << 20  # characters of a line that are read at once
 _DELIMITERS = {"csv": ",", "quoted_tsv": "\t"}
 _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
@@ -279,18 +280,20 @@ def delimited_rows(lines, format, columns, header, path):
         _column_index(column, number, names, path)
         for column, number in zip(columns, numbers, strict=True)
     ]
-    least = max(indices) + 1
+    least, need = max(indices) + 1, None
     for number, fields in rows:
         if isinstance(fields, BadRow):
             yield number, fields
-        elif len(fields) < least:
+            continue
+        if len(fields) < least:
             need = f"A row with at least {least} fields is needed, it has {len(fields)}"
-            yield number, BadRow("fields", need)
         elif names is not None and any(fields[len(names) :]):
             need = f"A row with the {len(names)} fields of the header is needed, it has more"
-            yield number, BadRow("fields", need)
         else:
             yield number, [fields[index] for index in indices]
+            continue
+        quoted = format == "tsv" and any(field.startswith('"') for field in fields)
+        yield number, BadRow("fields", need + (f"; {_QUOTED}" if quoted else ""))
 
 
 def header_names(path, format, encoding, max_line=None):
@@ -331,6 +334,9 @@ def _check_header(names, path):
     if not is_text(line) or "\0" in line:
         raise UserError("Text in the encoding that is given is needed; set data.encoding "
                         f"(--encoding). Received: another in the header of {path}")
+    if names and all(name[:1] == '"' == name[-1:] for name in names):
+        raise UserError(f"A header of names without quotes is needed; {_QUOTED}. Received: quotes "
+                        f"in the header of {path}")
     other = {"\t": ("tabs", "read it with data.format=quoted_tsv (--format)"),
              ";": ("semicolons", "write it with commas"),
              ",": ("commas", "read it with data.format=csv (--format)")}

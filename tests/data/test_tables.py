@@ -69,6 +69,16 @@ def test_quoted_tsv_holds_what_pythons_csv_module_wrote(tmp_path):
                                                                             "other"]
 
 
+def test_quotes_in_tsv_that_break_its_rows_are_named_with_what_reads_them(tmp_path):
+    for content, message in (('text\tlabel\n"a\nb"\tx\n', "at least 2 fields.*quoted_tsv"),
+                             ('"text"\t"label"\n"a\nb"\t"x"\n', "without quotes.*quoted_tsv"),
+                             ('text\tlabel\n"a\tb"\tx\n', "2 fields of the header.*quoted_tsv")):
+        path = _write(tmp_path / "t.tsv", content)
+        refused(message, path, label="label")
+        table = read_table(path, text="text", label="label", format="quoted_tsv")
+        assert (table.texts[0][::2], table.labels) == ("ab", ["x"])
+
+
 def test_jsonl_values_become_strings(tmp_path):
     records = [
         {"text": 'tab\tquote" é', "label": "x"},
