@@ -37,7 +37,8 @@ def choose_architecture(run, use_pooler=True):
                 architecture[name] = value
             if architecture[name] != value:
                 raise UserError(
-                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    "The architecture must be that of the pretrained model; leave its fields out; "
+                    "model.size=None unsets that of a config file. "
                     f"Received: {name}={value}, {run.pretrained.path} has {architecture[name]}"
                 )
     else:
