@@ -131,6 +131,7 @@ class Lines:
         self.path, self.count = path, 0
         self.encoding = codecs.lookup(encoding).name
         self.max_line = max_line or MAX_LINE
+        self._end = "\n"  # only this ends a line: texts may hold \r, \x0b or U+2028
 
     def __iter__(self):
         return self.join(self.pieces())
@@ -142,9 +143,8 @@ class Lines:
                 stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
                 if is_gzip(self.path):
                     stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
-                # Only \n ends a line: texts may hold \r, \x0b or U+2028.
                 text = stack.enter_context(io.TextIOWrapper(
-                    stream, self.encoding, errors=UNDECODABLE, newline="\n"))
+                    stream, self.encoding, errors=UNDECODABLE, newline=self._end))
                 yield text.readline(_PIECE).removeprefix("\ufeff")
                 while piece := text.readline(_PIECE):
                     yield piece
@@ -162,7 +162,7 @@ class Lines:
         """Yields the lines that pieces make up."""
         line, skipping = "", False
         for piece in pieces:
-            ended = piece[-1:] == "\n"
+            ended = piece[-1:] == self._end
             if not skipping:
                 line = line + piece if line else piece
                 skipping = 4 * len(line) > self.max_line and exceeds(

@@ -102,3 +102,4 @@ def test_lines_to_translate_are_bounded_in_files_and_streams(tmp_path):
     lines = [line for chunk in _chunks_as_they_come(stream, 1000) for line in chunk]
     assert [isinstance(line, BadRow) for line in lines] == [False, True, True, False]
     assert (lines[0], lines[3]) == ("eins", "drei")
+    assert list(_chunks_as_they_come(io.BytesIO(b"eins\rzwei\r"), 1000)) == [["eins", "zwei"]]
