@@ -3,6 +3,7 @@
 import os
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.paths import check_scheme
 
 PREFIX = "hf:"
 # What is read; no pickle is even downloaded.
@@ -21,6 +22,7 @@ def local_folder(source):
         raise UserError("A folder with a model is needed: --workdir. Received: none")
     source = os.fspath(source)
     if not source.startswith(PREFIX):
+        check_scheme(source)
         return source
     try:
         import huggingface_hub

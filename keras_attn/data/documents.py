@@ -313,7 +313,7 @@ def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad
         if isinstance(values, BadRow):
             need = values.need
         elif isinstance(values[0], str) and format != "jsonl" and not is_text(values[0]):
-            need = f"The text must be {encoding}; give another encoding"
+            need = f"The text must be {encoding}; set data.encoding (--encoding)"
         else:
             need = f"A record must have text in its field {field!r}"
             document = _document_of_value(values[0], verbatim)

@@ -1,5 +1,6 @@
 """Which files a source names, and what they hold."""
 
+import collections
 import fnmatch
 import hashlib
 import os
@@ -60,8 +61,9 @@ def _exists(path):
 def _matches(pattern):
     exists = _exists(pattern)
     if tf.io.gfile.isdir(pattern):
-        raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, '*.txt')}, or "
-                        f"{tf.io.gfile.join(pattern, '**/*.txt')} for those in its subfolders, "
+        example = "*" + _usual_ending(pattern)
+        raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, example)}, or "
+                        f"{tf.io.gfile.join(pattern, '**', example)} for those in its subfolders, "
                         f"too. Received: {pattern}, which is a folder")
     if exists:
         return [pattern]
@@ -72,6 +74,16 @@ def _matches(pattern):
     if not found:
         raise UserError(f"A pattern that matches a file is needed. Received: {pattern}")
     return found
+
+
+def _usual_ending(folder):
+    """The ending of most files of a folder, such as `.csv.gz`; `.txt` if they have none."""
+    endings = collections.Counter()
+    for name in tf.io.gfile.listdir(folder):
+        stem = name.removesuffix(".gz")
+        if ending := os.path.splitext(stem)[1]:
+            endings[ending + name[len(stem):]] += 1
+    return max(endings, key=endings.get, default=".txt")
 
 
 def _glob_recursive(pattern):

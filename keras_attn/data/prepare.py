@@ -152,7 +152,7 @@ def unknown_warning(share):
     if share < MUCH_UNKNOWN:
         return None
     return (f"warning: {share:.0%} of the tokens are unknown ([UNK]): check that the text is in a "
-            "language of the vocabulary and in data.encoding (--encoding)")
+            "language of the vocabulary and in data.encoding (--encoding), or train a larger one")
 
 
 def _check_vocabulary(folder, tokenizer):

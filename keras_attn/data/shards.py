@@ -19,6 +19,8 @@ from keras_attn.whole_files import write_whole
 
 FORMAT = 2
 INDEX = "index.json"
+# A folder that is prepared is not read through when the same text is prepared again.
+_AGAIN = "remove the folder and prepare the text again"
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def read_arrays(path, *names):
         return [arrays[name] for name in names]
     except tf.errors.NotFoundError as error:
         raise UserError(
-            f"The shard must exist; prepare the text again. Received: {path}"
+            f"The shard must exist; {_AGAIN}. Received: {path}"
         ) from error
     except ValueError as error:
         raise _damaged(path) from error
@@ -117,7 +119,7 @@ def read_index(folder):
         )
     if index.get("format") != FORMAT:
         raise UserError(
-            f"The folder must have shards of format {FORMAT}; prepare the text again. "
+            f"The folder must have shards of format {FORMAT}; {_AGAIN}. "
             f"Received: {folder} of format {index.get('format')}"
         )
     return index
@@ -133,4 +135,4 @@ def _smallest(ends):
 
 
 def _damaged(path):
-    return UserError(f"The shard must be whole; prepare the text again. Received: {path}, damaged")
+    return UserError(f"The shard must be whole; {_AGAIN}. Received: {path}, damaged")

@@ -27,6 +27,7 @@ FORMATS = {
     "lines": (".txt",),  # one text a line; the column is called text
     "label_text": (),  # a label, a blank, the text; columns label and text
 }
+_QUOTED = "read TSV with quotes with data.format=quoted_tsv (--format)"
 _PIECE = 1 << 20  # characters of a line that are read at once
 _DELIMITERS = {"csv": ",", "quoted_tsv": "\t"}
 _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
@@ -130,6 +131,7 @@ class Lines:
         self.path, self.count = path, 0
         self.encoding = codecs.lookup(encoding).name
         self.max_line = max_line or MAX_LINE
+        self._end = "\n"  # only this ends a line: texts may hold \r, \x0b or U+2028
 
     def __iter__(self):
         return self.join(self.pieces())
@@ -141,9 +143,8 @@ class Lines:
                 stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
                 if is_gzip(self.path):
                     stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
-                # Only \n ends a line: texts may hold \r, \x0b or U+2028.
                 text = stack.enter_context(io.TextIOWrapper(
-                    stream, self.encoding, errors=UNDECODABLE, newline="\n"))
+                    stream, self.encoding, errors=UNDECODABLE, newline=self._end))
                 yield text.readline(_PIECE).removeprefix("\ufeff")
                 while piece := text.readline(_PIECE):
                     yield piece
@@ -161,7 +162,7 @@ class Lines:
         """Yields the lines that pieces make up."""
         line, skipping = "", False
         for piece in pieces:
-            ended = piece[-1:] == "\n"
+            ended = piece[-1:] == self._end
             if not skipping:
                 line = line + piece if line else piece
                 skipping = 4 * len(line) > self.max_line and exceeds(
@@ -279,18 +280,20 @@ def delimited_rows(lines, format, columns, header, path):
         _column_index(column, number, names, path)
         for column, number in zip(columns, numbers, strict=True)
     ]
-    least = max(indices) + 1
+    least, need = max(indices) + 1, None
     for number, fields in rows:
         if isinstance(fields, BadRow):
             yield number, fields
-        elif len(fields) < least:
+            continue
+        if len(fields) < least:
             need = f"A row with at least {least} fields is needed, it has {len(fields)}"
-            yield number, BadRow("fields", need)
         elif names is not None and any(fields[len(names) :]):
             need = f"A row with the {len(names)} fields of the header is needed, it has more"
-            yield number, BadRow("fields", need)
         else:
             yield number, [fields[index] for index in indices]
+            continue
+        quoted = format == "tsv" and any(field.startswith('"') for field in fields)
+        yield number, BadRow("fields", need + (f"; {_QUOTED}" if quoted else ""))
 
 
 def header_names(path, format, encoding, max_line=None):
@@ -329,10 +332,15 @@ def _check_header(names, path):
     """Raises UserError if a header is of another encoding or has other separators."""
     line = "".join(names)
     if not is_text(line) or "\0" in line:
-        raise UserError("Text in the encoding that is given is needed; look for data.encoding. "
-                        f"Received: another in the header of {path}")
-    other = {";": "a semicolon", "\t": "a tab", ",": "a comma"}
-    found = [name for sign, name in other.items() if len(names) == 1 and sign in line]
-    if found:
-        raise UserError("Fields must be apart by commas in CSV, by tabs in TSV (data.format, or "
-                        f"--format). Received: {found[0]} between those of the header of {path}")
+        raise UserError("Text in the encoding that is given is needed; set data.encoding "
+                        f"(--encoding). Received: another in the header of {path}")
+    if names and all(name[:1] == '"' == name[-1:] for name in names):
+        raise UserError(f"A header of names without quotes is needed; {_QUOTED}. Received: quotes "
+                        f"in the header of {path}")
+    other = {"\t": ("tabs", "read it with data.format=quoted_tsv (--format)"),
+             ";": ("semicolons", "write it with commas"),
+             ",": ("commas", "read it with data.format=csv (--format)")}
+    for sign, (found, advice) in other.items():
+        if len(names) == 1 and sign in line:
+            raise UserError(f"Fields must be separated by commas in CSV, by tabs in TSV; {advice}. "
+                            f"Received: {found} in the header of {path}")

@@ -265,7 +265,7 @@ class iterate_rows:
                     texts[-1] = as_label(values[-1])
                 values = texts
                 if not all(map(is_text, texts)):
-                    need = f"Text in {self._encoding} is needed (or another encoding)"
+                    need = f"Text in {self._encoding} is needed; set data.encoding (--encoding)"
                     values = BadRow("encoding", need)
             yield line, values
 

@@ -173,7 +173,7 @@ def _decode(line, encoding, longest):
         return None, (f"A line must have at most {longest:,} bytes; raise data.max_line "
                       "(--max_line) for longer ones", "longer")
     wide = not has_byte_lines(encoding)
-    needed = f"The text must be {encoding}; give another encoding"
+    needed = f"The text must be {encoding}; set data.encoding (--encoding)"
     try:
         text = line.decode("utf-8" if wide else encoding)
     except UnicodeDecodeError as error:

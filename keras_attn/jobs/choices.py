@@ -37,7 +37,8 @@ def choose_architecture(run, use_pooler=True):
                 architecture[name] = value
             if architecture[name] != value:
                 raise UserError(
-                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    "The architecture must be that of the pretrained model; leave its fields out; "
+                    "model.size=None unsets that of a config file. "
                     f"Received: {name}={value}, {run.pretrained.path} has {architecture[name]}"
                 )
     else:
@@ -58,9 +59,10 @@ def choose_architecture(run, use_pooler=True):
         raise UserError(f"model.* must describe a BERT. {error}") from error
     if length is not None and length > architecture["max_length"]:
         raise UserError(
-            "data.length must not exceed the position table of the model, or model.max_length "
-            "must make it longer. Received: "
-            f"data.length={length}, max_length={architecture['max_length']}"
+            f"data.length={length} exceeds the position table of the model, which has "
+            f"{architecture['max_length']} positions. Lower data.length, or "
+            + (f"set model.max_length={length}" if "max_length" in fields else
+               f"pretrain the model further with model.max_length={length}")
         )
     return architecture
 

@@ -92,7 +92,8 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
             shares = probabilities(logits[:validation.num_examples], task.kind)
             shares = mean_by_text(shares, validation.owners, validation.num_texts)
             newest["shares"] = shares
-            return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics)
+            return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics,
+                                heads.get("label_deviation", 1.0))
 
         def of_classes():
             return details(targets.names, targets.encoded["validation"], newest["shares"],

@@ -79,7 +79,7 @@ def _evaluate(workdir, data, batch_size, reading):
     labels, shares = np.concatenate(labels), np.concatenate(shares)
     names = metric_names(predictor.kind, len(predictor.labels), task and task.metrics,
                          predictor.config.get("eval", {}).get("metric"))
-    return {**task_metrics(labels, shares, predictor.kind, names),
+    return {**task_metrics(labels, shares, predictor.kind, names, predictor.label_deviation),
             "examples": len(labels), "skipped": sum(sum(t.skipped.values()) for t in tables),
             **details(predictor.labels, labels, shares, predictor.kind)}
 

@@ -34,7 +34,8 @@ def choose_architecture(run, kind, sizes, usual, free=()):
         for name, value in given.items():
             if architecture.get(name) != value:
                 raise UserError(
-                    "The architecture must be that of the pretrained model; leave its fields out. "
+                    "The architecture must be that of the pretrained model; leave its fields out; "
+                    "model.size=None unsets that of a config file. "
                     f"Received: {name}={value}, it has {architecture.get(name)}")
     else:
         tiny = dict(zip(_SHAPE, sizes["tiny"], strict=True))

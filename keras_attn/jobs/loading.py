@@ -210,6 +210,7 @@ class Predictor(Embedder):
         pairs: Whether it takes pairs of texts; None if both will do.
         kind: "single_label", "multilabel" or "regression".
         label_separator: Of several labels in a table.
+        label_deviation: Of a regression: the unit of the errors in its loss.
     """
 
     def __init__(self, saved):
@@ -218,6 +219,7 @@ class Predictor(Embedder):
         self.pairs = saved.pairs
         self.kind = "regression" if not self.labels else (
             "multilabel" if saved.heads.get("multilabel") else "single_label")
+        self.label_deviation = saved.heads.get("label_deviation", 1.0)
         self.label_separator = self.config["data"].get("label_separator", ",")
 
     def predict(self, texts, text_pairs=None, batch_size=64):

@@ -30,7 +30,8 @@ def choose_segments(run, sources, tokenizer):
             continue
         told = (f"warning: data.{split} has {sentences:,} sentences in {documents:,} documents, so "
                 "that hardly any has a next one: ")
-        separate = (" If blank lines do not separate documents, set data.format=paragraphs"
+        separate = (" If blank lines do not separate documents, set data.format=paragraphs "
+                    "(--format of pretrain.prepare)"
                     if index["source"].get("format") == "lines" else "")
         if split != "train":
             run.say(f"{told}nsp_accuracy says nothing.{separate}")
@@ -41,7 +42,7 @@ def choose_segments(run, sources, tokenizer):
                     f"prediction.{separate}")
         else:
             run.say(f"{told}next-sentence prediction learns nothing; use data.segments="
-                    f"full_sentences.{separate}")
+                    f"full_sentences without model.next_sentence=True.{separate}")
     if data.segments is None:
         _set(run, "next_sentence")
     return fallback

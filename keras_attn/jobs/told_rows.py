@@ -7,6 +7,7 @@ import numpy as np
 from keras_attn.data.labels import number_of
 from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.splits import differing_labels, shared_rows
+from keras_attn.data.table_formats import told_format
 from keras_attn.data.tables import told_counts
 from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
 
@@ -31,12 +32,13 @@ def tell_rows(run, tables, targets, examples, validation_examples):
                if run.config.data.windows is None else
                f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
     tell_few_rows(run, examples.num_examples, "rows")
+    tsv = "tsv" in {run.config.data.format or told_format(name) for _, name in train.files}
     for count, what in (
             (sum(not text.strip() for text in train.texts), "training rows have no text"),
             (differing_labels(train, targets.encoded["train"]),
              "training texts are there with different labels"),
-            (sum(map(_quoted, train.texts)), "texts are in quotes, with quotes doubled inside: "
-             "read them with data.format=quoted_tsv; in TSV quotes are part of the text")):
+            (tsv and _count_quoted(train.texts), "texts are in quotes: read them with "
+             "data.format=quoted_tsv; in TSV quotes are part of the text")):
         if count:
             run.say(f"warning: {count:,} {what}")
     if warning := unknown_warning(examples.unknown_share):
@@ -60,9 +62,10 @@ def tell_rows(run, tables, targets, examples, validation_examples):
                 "say nothing about new texts")
 
 
-def _quoted(text):
-    """Whether a text looks like a field of CSV that holds quotes."""
-    return text.startswith('"') and text.endswith('"') and '""' in text[1:-1]
+def _count_quoted(texts):
+    """How many texts look like quoted fields of CSV: they hold quotes, or all are in quotes."""
+    quoted = [text[1:-1] for text in texts if len(text) > 1 and text[0] == '"' == text[-1]]
+    return len(quoted) if len(quoted) == len(texts) else sum('""' in text for text in quoted)
 
 
 def warn_of_rare_labels(run, labels):

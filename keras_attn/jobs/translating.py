@@ -199,14 +199,16 @@ def _architecture(run, vocabulary_size):
         for name, value in {**given, **shape}.items():
             if known[name] != value:
                 raise UserError("The architecture must be that of the pretrained model; leave its "
-                                f"fields out. Received: {name}={value}, it has {known[name]}")
+                                "fields out; model.size=None unsets that of a config file. "
+                                f"Received: {name}={value}, it has {known[name]}")
         free = ("dropout", "attention_dropout", "label_smoothing")
         usual = translation_defaults().model
         for name in set(fields).difference(free):
             if fields[name] not in (known[name], usual[name]):
                 raise UserError(
-                    "The architecture must be that of the pretrained model; leave its fields out. "
-                    f"Received: {name}={fields[name]}, it has {known[name]}")
+                    "The architecture must be that of the pretrained model; leave its fields out, "
+                    f"or give them its values. Received: {name}={fields[name]}, "
+                    f"it has {known[name]}")
         if known["positions"] == "learned" and run.config.data.length > known["max_length"]:
             raise UserError("data.length must be at most the positions of the pretrained model. "
                             f"Received: data.length={run.config.data.length}, it has "

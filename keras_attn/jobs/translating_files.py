@@ -94,7 +94,10 @@ def _chunks_as_they_come(stream, max_line):
         if lines:
             yield lines
     if size:
-        yield [line()]
+        last = line()
+        # Carriage returns end the lines of a text without line feeds.
+        alone = encoding == "utf-8" or isinstance(last, BadRow)
+        yield [last] if alone else last.split("\r")
 
 
 def _fault(translator, line, row):

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +56,10 @@ def training_error(error, vocabulary_size):
     if "sentences_.empty" in said or "all_chars_count" in said:
         return UserError("Training subwords needs text. Received: no words")
     said = said.rpartition("] ")[2]  # without the line of C++ that failed
+    few = re.search(r"required_chars\. \d+ vs (\d+)", said)
+    if few:
+        return UserError(f"vocab_size={vocabulary_size} is too small for the characters of the "
+                         f"text. Set vocab_size={few[1]} or more")
     return UserError("vocab_size must suit the text. "
                      f"Received: vocab_size={vocabulary_size} ({said})")
 

@@ -194,13 +194,14 @@ def metrics_among(results):
             if name in (*METRICS, *MULTILABEL_METRICS, *reading_metrics.METRICS, "loss")}
 
 
-def task_metrics(labels, shares, kind, names=None):
+def task_metrics(labels, shares, kind, names=None, deviation=1.0):
     """Metrics of a task and its loss.
 
     Args:
         labels: Class indices or numbers `(N,)`; of several labels `(N, C)`.
         shares, kind: See `probabilities`.
         names: Of `METRICS`; None: those that tell most.
+        deviation: See `mean_loss`.
 
     Returns:
         Dict from name to float, `loss` the last.
@@ -209,7 +210,7 @@ def task_metrics(labels, shares, kind, names=None):
         named = multilabel_metrics(labels, shares > 0.5)
     else:
         named = classification_metrics(labels, shares, names, regression=kind == "regression")
-    return {**named, "loss": mean_loss(labels, shares, kind)}
+    return {**named, "loss": mean_loss(labels, shares, kind, deviation)}
 
 
 def mean_interval(values, confidence=0.95):

@@ -44,16 +44,17 @@ def mean_by_text(values, owners, count):
     return np.add.reduceat(values, starts) / np.bincount(owners, minlength=count)[:, None]
 
 
-def mean_loss(labels, shares, kind):
-    """Mean cross-entropy, or squared error of a regression.
+def mean_loss(labels, shares, kind, deviation=1.0):
+    """Mean cross-entropy, or squared error of a regression, as the loss of training is.
 
     Args:
         labels: Class indices or numbers `(N,)`; of several labels 0 and 1, `(N, C)`.
         shares: As `probabilities` gives them.
         kind: As there.
+        deviation: `label_deviation` of a regression's model, the unit of the errors.
     """
     if kind == "regression":
-        return float(np.mean((shares[:, 0] - labels) ** 2))
+        return float(np.mean(((shares[:, 0] - labels) / deviation) ** 2))
     if kind == "multilabel":
         own = np.where(labels > 0, shares, np.maximum(1.0 - shares, _ROUNDING))
     else:

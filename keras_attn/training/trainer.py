@@ -159,7 +159,8 @@ class Trainer:
         kept = self.checkpoints.steps()
         raise DivergedError(
             "Training needs finite losses and gradients; a lower train.learning_rate or a longer "
-            f"train.warmup_fraction may help. Received: step={self.step + len(rows)}, "
+            "train.warmup_fraction may help, in another --workdir. Received: "
+            f"step={self.step + len(rows)}, "
             f"loss={last['loss']}, gradient_norm={last['gradient_norm']}. "
             f"Last good checkpoint: {f'step {kept[-1]}' if kept else 'none yet'}"
         )

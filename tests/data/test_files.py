@@ -60,3 +60,10 @@ def test_a_source_without_files_is_refused(tmp_path, source, message):
     source = str(tmp_path / source) if isinstance(source, str) else source
     with pytest.raises(UserError, match=message):
         find_files(source)
+
+
+def test_the_files_of_a_folder_are_named_by_what_is_there(tmp_path):
+    for name in ("a.v1.csv.gz", "b.csv.gz", "c.csv", "notes.md", ".hidden", "README"):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(UserError, match="for example .*/\\*.csv.gz, or .*/\\*\\*/\\*.csv.gz for"):
+        find_files(tmp_path)

@@ -56,6 +56,29 @@ def test_tsv_equals_the_csv_module_without_quoting(tmp_path, end):
     assert [list(row) for row in found] == expected == rows
 
 
+def test_quoted_tsv_holds_what_pythons_csv_module_wrote(tmp_path):
+    rows = _nasty_fields(3, 300, ['"', ",", "\t", "a", "é", " ", "\u2028", "\n", "😀"])
+    with open(tmp_path / "t.tsv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")  # as pandas' to_csv
+        writer.writerows([["label", "text", "other"], *rows])
+    table = read_table(str(tmp_path / "t.tsv"), text="text", text_pair="other", label="label",
+                       unlabelled=True, format="quoted_tsv")
+    found = zip(table.labels, table.texts, table.text_pairs, strict=True)
+    assert [list(row) for row in found] == rows
+    assert header_names(str(tmp_path / "t.tsv"), "quoted_tsv", "utf-8") == ["label", "text",
+                                                                            "other"]
+
+
+def test_quotes_in_tsv_that_break_its_rows_are_named_with_what_reads_them(tmp_path):
+    for content, message in (('text\tlabel\n"a\nb"\tx\n', "at least 2 fields.*quoted_tsv"),
+                             ('"text"\t"label"\n"a\nb"\t"x"\n', "without quotes.*quoted_tsv"),
+                             ('text\tlabel\n"a\tb"\tx\n', "2 fields of the header.*quoted_tsv")):
+        path = _write(tmp_path / "t.tsv", content)
+        refused(message, path, label="label")
+        table = read_table(path, text="text", label="label", format="quoted_tsv")
+        assert (table.texts[0][::2], table.labels) == ("ab", ["x"])
+
+
 def test_jsonl_values_become_strings(tmp_path):
     records = [
         {"text": 'tab\tquote" é', "label": "x"},
@@ -337,15 +360,21 @@ def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
     assert table.skipped == {"without label": 2}
 
 
-@pytest.mark.parametrize("name, data, message", [
-    ("a.csv", b"text;label\na;x\n", "commas in CSV.*a semicolon between those of"),
-    ("a.csv", b"text\tlabel\na\tx\n", "a tab between"),
-    ("a.tsv", b"text,label\na,x\n", "a comma between"),
-    ("a.csv", "text,label\na,x\n".encode("utf-16"), "data.encoding. Received: another in.*a.csv"),
-    ("a.csv", "text,label\na,x\n".encode("utf-16-le"), "data.encoding. Received: another in"),
+@pytest.mark.parametrize("name, data, message, advice", [
+    ("a.csv", b"text;label\na;x\n", "write it with commas.*semicolons in the header of", None),
+    ("a.csv", b"text\tlabel\na\tx\n", "data.format=quoted_tsv.*tabs in the header",
+     {"format": "quoted_tsv"}),
+    ("a.tsv", b"text,label\na,x\n", "data.format=csv.*commas in the header", {"format": "csv"}),
+    ("a.csv", "text,label\na,x\n".encode("utf-16"), "set data.encoding.*another in.*a.csv",
+     {"encoding": "utf-16"}),
+    ("a.csv", "text,label\na,x\n".encode("utf-16-le"), "set data.encoding.*another in",
+     {"encoding": "utf-16-le"}),
 ])
-def test_another_separator_or_encoding_is_no_wrong_column(tmp_path, name, data, message):
+def test_another_separator_or_encoding_is_no_wrong_column(tmp_path, name, data, message, advice):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(UserError, match=message) as error:
         read_table(str(tmp_path / name), text="text", label="label")
     str(error.value).encode()  # can be printed
+    if advice:
+        table = read_table(str(tmp_path / name), text="text", label="label", **advice)
+        assert (table.texts, table.labels) == (["a"], ["x"])

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from keras_attn.data.tables import read_table
 from keras_attn.jobs.classifying import _drop_headers
-from keras_attn.jobs.told_rows import warn_of_rare_labels
+from keras_attn.jobs.told_rows import _count_quoted, warn_of_rare_labels
 
 
 def _run(**data):
@@ -51,3 +51,9 @@ def test_lines_of_names_are_left_out_where_columns_are_numbers(tmp_path):
                   {"text": None, "label": None}, {"text": "text"}):
         run = _run(**given)
         assert _drop_headers(run, table) is table and not run.said
+
+
+def test_texts_in_quotes_are_counted_where_they_are_fields_of_csv():
+    assert _count_quoted(['"a ""b"" c"', "d", '"e"']) == 1
+    assert _count_quoted(['"a"', '"b c"']) == 2
+    assert _count_quoted(['"a" and "b"', "c", '"']) == 0

@@ -99,6 +99,21 @@ def test_metrics_of_several_labels_are_those_of_scikit_learn(folder):
     assert results["loss"] == pytest.approx(np.mean(losses), abs=1e-6)
 
 
+def test_the_losses_of_a_regression_are_in_one_unit(folder):
+    run = folder / "regression"
+    deviation = json.loads((run / "config.json").read_text())["heads"]["label_deviation"]
+    results = json.loads((run / "results.json").read_text())
+    rows = _valid(folder)
+    values = load(str(run)).probabilities([row["text"] for row in rows])[:, 0]
+    errors = np.mean((values - [row["score"] for row in rows]) ** 2)
+    assert abs(deviation - 1) > 0.3
+    assert results["mean_squared_error"] == pytest.approx(errors, abs=1e-6)
+    # That of training is the squared error over the variance of the labels: see `Classifier`.
+    assert results["loss"] == pytest.approx(errors / deviation**2, abs=1e-6)
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["validation_loss"] == pytest.approx(results["loss"], abs=1e-6)
+
+
 @pytest.mark.parametrize("run, overlap", [("multilabel", 3), ("single_label", 0)])
 def test_a_long_text_has_the_mean_of_its_windows(folder, run, overlap):
     predictor = load(str(folder / run))

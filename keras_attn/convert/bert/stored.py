@@ -58,7 +58,8 @@ def with_text(stored, lowercase, source, name="lowercase"):
                         f"Received: {name}={lowercase}, {source} has {stored.lowercase}")
     if lowercase is None and stored.lowercase is None:
         raise UserError(f"Whether text is lower-cased must be said, by {name}=True or False: the "
-                        f"folder does not. Received: {source}")
+                        "folder does not. Commands without --lowercase take the folder that "
+                        f"python -m keras_attn.convert --lowercase writes. Received: {source}")
     if stored.lowercase is not None:
         return stored
     return dataclasses.replace(stored, lowercase=lowercase)

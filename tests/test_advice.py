@@ -1,0 +1,57 @@
+"""Every field, flag and package extra that a message names is one that can be given."""
+
+import ast
+import pathlib
+import re
+import tomllib
+
+from keras_attn.defaults import fields
+from keras_attn.jobs.fields import DEFAULTS
+
+ROOT = pathlib.Path(__file__).parents[1]
+MESSAGES = "UserError|DivergedError|say|warn|log|BadRow|line_error|_fail|print"
+FILES = [path for folder in ("keras_attn", "pretrain", "finetune")
+         for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def _strings(node):
+    return " ".join(part.value for part in ast.walk(node)
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str))
+
+
+def _calls(pattern):
+    """Yields (place, call) of the functions whose names match."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                function = node.func
+                name = getattr(function, "id", None) or getattr(function, "attr", "")
+                if re.fullmatch(pattern, name):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_messages_name_fields_and_flags_that_exist():
+    known = {name for defaults in DEFAULTS.values() for name, _ in fields(defaults())}
+    groups = {name.split(".")[0] for name in known if "." in name}
+    flags = {node.args[0].value for _, node in _calls("DEFINE_.*")
+             if node.args and isinstance(node.args[0], ast.Constant)} | {"config"}
+    outside = {"direct_running_mode", "direct_num_workers"}  # options of Apache Beam
+    wrong, seen = [], 0
+    for place, node in _calls(MESSAGES):
+        text = _strings(node)
+        pattern = rf"(?<![\w./-])(?:config\.)?((?:{'|'.join(groups)})\.[a-z_]+)"
+        named = {name for name in re.findall(pattern, text)
+                 if not name.endswith((".source", ".target", ".keras"))}
+        asked = set(re.findall(r"(?<![\w-])--([a-z_]+)", text))
+        wrong += [(place, name) for name in named - known]
+        wrong += [(place, f"--{name}") for name in asked - flags - outside]
+        seen += len(named) + len(asked)
+    assert not wrong and seen > 150
+
+
+def test_messages_name_extras_that_can_be_installed():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"]
+    named = {extra for path in FILES for extra in re.findall(r"keras-attn\[(\w+)\]",
+                                                            path.read_text())}
+    assert named and named <= extras.keys()
