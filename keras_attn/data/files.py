@@ -5,6 +5,7 @@ import os
 
 import tensorflow as tf
 
+from keras_attn.data.streams import is_stream, local_copy
 from keras_attn.errors import UserError
 
 
@@ -12,7 +13,9 @@ def find_files(source, tfds=False):
     """Returns the files of a source.
 
     Args:
-        source: A path, a glob, several with commas between them, or a sequence of those.
+        source: A path, a glob, several with commas between them, or a sequence of those. `-` is
+            standard input; of it and of other streams, such as named pipes, the path is that of a
+            copy: see `streams.local_copy`.
         tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
 
     Returns:
@@ -43,6 +46,8 @@ def file_sha256(path):
 
 
 def _matches(pattern):
+    if is_stream(pattern):
+        return [local_copy(pattern)]
     if tf.io.gfile.isdir(pattern):
         raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, '*.txt')}. "
                         f"Received: {pattern}, which is a folder")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_attn.data.streams import shown
 from keras_attn.data.text_lines import is_gzip
 from keras_attn.errors import UserError, first_line, nearest
 
@@ -60,7 +61,7 @@ def format_of(name):
     if format is None:
         raise UserError(
             "A file name that ends in .tsv, .csv, .jsonl, .parquet or .txt is needed, "
-            f"or format={'|'.join(FORMATS)}. Received: {name!r}"
+            f"or format={'|'.join(FORMATS)}. Received: {shown(name)!r}"
         )
     return format
 

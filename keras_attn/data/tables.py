@@ -27,6 +27,7 @@ from keras_attn.data.table_formats import (
     json_rows,
     parquet_rows,
 )
+from keras_attn.data.streams import shown
 from keras_attn.errors import UserError
 
 MOST_PLACES = 20  # of skipped rows, that are remembered
@@ -245,7 +246,7 @@ def place(source, line):
     if source.startswith("tfds:"):
         return f"{source}, example {line}"
     rows = source.lower().removesuffix(".gz").endswith((".parquet", ".json"))
-    return f"{source}, {'row' if rows else 'line'} {line}"
+    return f"{shown(source)}, {'row' if rows else 'line'} {line}"
 
 
 def _in_order(wanted, values):

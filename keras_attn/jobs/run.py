@@ -11,6 +11,7 @@ import keras
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
+from keras_attn.data.streams import shown
 from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
@@ -156,7 +157,8 @@ class Run:
             kept = self.pretrained and self.pretrained.sha256
         if kept:
             hashes = {**hashes, "pretrained": kept}
-        self.hashes = hashes
+        # Copies of standard input and of pipes have another path in every process.
+        self.hashes = hashes = {shown(name): sha256 for name, sha256 in hashes.items()}
         own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
         if agree(self.strategy, [own])[0] != own:  # 48 bits: a float64 holds them
             raise UserError("Every worker must have the same data. Received: data.train, "

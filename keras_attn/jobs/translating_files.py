@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 
+from keras_attn.data.streams import is_stream, open_stream
 from keras_attn.data.table_formats import Lines, is_text
 from keras_attn.errors import UserError
 from keras_attn.jobs.outputs import opened
@@ -19,7 +20,8 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
 
     Args:
         workdir: Of a translator.
-        source: Text file; `-` for standard input, whose lines are answered as they come.
+        source: Text file; `-` for standard input. Lines of standard input and of pipes are
+            translated as they come.
         output: File that ends in .txt or .jsonl; `-` for standard output.
         beam, length_penalty, batch_size: See `Translator.translate`.
         nbest: Translations of each line; None: the best.
@@ -32,7 +34,7 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
         UserError: For such a line, with its number.
     """
     saved = SavedTranslator(workdir)  # before the output is opened
-    with opened(output, (".txt", ".jsonl")) as file:
+    with opened(output, (".txt", ".jsonl"), inputs=(source,), workdir=workdir) as file:
         translator = Translator.load(saved, precision)
         del saved  # its weights are in the model now
         translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
@@ -61,8 +63,8 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
 
 def _chunks(source):
     """Lists of lines."""
-    if source == "-":
-        yield from _chunks_as_they_come(sys.stdin.buffer)
+    if is_stream(source):
+        yield from _chunks_as_they_come(open_stream(source))
         return
     lines = (line.rstrip("\r\n") for line in Lines(source, "utf-8"))
     while chunk := list(itertools.islice(lines, CHUNK)):
