@@ -34,7 +34,7 @@ def _run(module, *arguments):
         (["--wrkdir=x"], ["wrkdir", "workdir"]),
         (["--config.train.stpes=3"], ["--config.train.stpes", "--config.train.steps?"]),
         (["--config.trian.steps", "3"], ["--config.trian.steps", "--config.train.steps?"]),
-        (["--config=bert_mni"], ["bert_mni", "did you mean bert_mini?"]),
+        (["--config=bert_mni"], ["bert_mni", "Did you mean bert_mini?"]),
         (["--config=nowhere/mine.py"], ["nowhere/mine.py"]),
         (["--config"], ["--config must be a .py file"]),
         (["--config.train.steps=many"], ["train.steps", "many"]),

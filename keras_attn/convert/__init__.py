@@ -9,8 +9,8 @@ import shutil
 import sys
 import types
 
-from keras_attn.convert.hub import local_folder
-from keras_attn.errors import UserError
+from keras_attn.convert.hub import local_folder, what_is_meant
+from keras_attn.errors import UserError, nearest
 
 # Formats of each family; those of a family have a module each in the package of its name.
 FAMILIES = {
@@ -69,7 +69,7 @@ def detect(folder):
         raise refused_pickle(folder)
     raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
                     f"{' or '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
-                    f"KerasHub with its config.json. Received: {folder}")
+                    f"KerasHub with its config.json. Received: {folder}{what_is_meant(folder)}")
 
 
 def _known(field, found, names, path):
@@ -167,7 +167,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     format = format or ("workdir" if found != "workdir" else None)
     if format not in FAMILIES[family]:
         raise UserError(f"format must be one of {', '.join(FAMILIES[family])} of {family}. "
-                        f"Received: format={format}")
+                        f"Received: format={format}{nearest(format, FAMILIES[family])}")
     _check_empty(target)  # before the source is read
     stored, new = _chosen(family, source, task, new_heads, lowercase)
     if format != "workdir":

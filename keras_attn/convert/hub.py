@@ -1,10 +1,13 @@
 """Folders of the Hugging Face Hub, downloaded when there is a network."""
 
+import difflib
 import os
+import re
 
 from keras_attn.errors import UserError, first_line
 
 PREFIX = "hf:"
+_HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w-]*/)?[A-Za-z0-9][\w.-]*")  # [OWNER/]MODEL
 # What is read; no pickle is even downloaded.
 _FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "vocab.txt", "vocab.json",
           "merges.txt", "spiece.model", "tokenizer.json", "tokenizer_config.json",
@@ -36,3 +39,24 @@ def local_folder(source):
         reason = first_line(error)[:200]
         raise UserError("hf:NAME must be a model of the Hugging Face Hub that can be reached or is "
                         f"in the cache. Received: {source} ({reason})") from error
+
+
+def what_is_meant(folder):
+    """What to append to an error about a folder that does not exist; "" if it does.
+
+    Args:
+        folder: What was given: a misspelt folder, or a name of the hub without `hf:`.
+    """
+    folder = folder.rstrip("/")
+    if "://" in folder or os.path.exists(folder):
+        return ""
+    parent, name = os.path.split(folder)
+    beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
+    close = difflib.get_close_matches(name, beside, 1, cutoff=0.8)
+    if close:
+        meant = f". Did you mean {os.path.join(parent, close[0])}?"
+    elif _HUB_NAME.fullmatch(folder) and not os.path.isdir(parent):
+        meant = f". Did you mean {PREFIX}{folder}, the model of the Hugging Face Hub?"
+    else:
+        meant = ""
+    return f", which does not exist{meant}"

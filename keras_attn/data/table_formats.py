@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from keras_attn.data.streams import shown
 from keras_attn.data.text_lines import is_gzip
-from keras_attn.errors import UserError, first_line, nearest
+from keras_attn.errors import UserError, first_line, nearest, shortened
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
@@ -122,9 +122,9 @@ class Lines:
                 stream = stack.enter_context(io.BufferedReader(_RawFile(self.path), 1 << 20))
                 if is_gzip(self.path):
                     stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
-                # Only \n ends a line: texts may hold \r, \x0b or U+2028.
                 text = io.TextIOWrapper(
-                    stream, self.encoding, errors="keras_attn.undecodable", newline="\n"
+                    stream, self.encoding, errors="keras_attn.undecodable",
+                    newline=_line_end(stream, self.encoding),
                 )
                 for line in stack.enter_context(text):
                     self.count += 1
@@ -138,6 +138,15 @@ class Lines:
                             f"Received: {self.path} ({error})") from None
         except (OSError, tf.errors.OpError) as error:
             raise UserError(f"A readable file is needed. Received: {self.path} ({error})") from None
+
+
+def _line_end(stream, encoding):
+    """What ends the lines of a stream: a line feed, or a carriage return where there is none.
+
+    Where lines end with a line feed, texts may hold a carriage return, \x0b or U+2028.
+    """
+    start = stream.peek(1 << 16)[:1 << 16].decode(encoding, "replace")
+    return "\r" if "\r" in start and "\n" not in start else "\n"
 
 
 def _without_end(line):
@@ -248,7 +257,7 @@ def refuse_column(column, names, path):
             f"Columns are numbers in a file without a header. Received: {column!r} for {path}"
         )
     raise UserError(
-        f"A column of {path} is needed: {', '.join(names)}. "
+        f"A column of {path} is needed: {shortened(', '.join(names), 500)}. "
         f"Received: {column!r}{nearest(column, names)}"
     )
 

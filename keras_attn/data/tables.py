@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_attn.data import tfds_text
 from keras_attn.data.files import find_files
+from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import (
     EMPTY,
     FORMATS,
@@ -27,8 +28,7 @@ from keras_attn.data.table_formats import (
     json_rows,
     parquet_rows,
 )
-from keras_attn.data.streams import shown
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice
 
 MOST_PLACES = 20  # of skipped rows, that are remembered
 
@@ -165,8 +165,8 @@ class iterate_rows:
             raise UserError("The name of the text column is needed. Received: text=None")
         if on_bad_text not in ("error", "skip"):
             raise UserError(f'on_bad_text must be "error" or "skip". Received: {on_bad_text!r}')
-        if format is not None and format not in FORMATS:
-            raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: {format!r}")
+        if format is not None:
+            check_choice("format", format, FORMATS)
         try:
             self._encoding = codecs.lookup(encoding).name
             "".encode(encoding)

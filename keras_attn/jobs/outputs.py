@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 import uuid
 
 import tensorflow as tf
@@ -10,6 +9,7 @@ import tensorflow as tf
 from keras_attn.data.files import find_files
 from keras_attn.data.streams import is_stream
 from keras_attn.errors import UserError
+from keras_attn.jobs.terminal import standard_output
 from keras_attn.whole_files import whole
 
 # Files that a model is read from, in a workdir or in a folder of another library.
@@ -43,7 +43,10 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
             model, or it cannot be written.
     """
     if output == "-":
-        yield _standard_output(flag)
+        stream = standard_output()
+        if stream is None:
+            raise UserError(f"Standard output is closed. Give {flag} a file. Received: {flag}=-")
+        yield stream
         return
     streamed = is_stream(output)
     if not (streamed or output.endswith(endings)) or tf.io.gfile.isdir(output):
@@ -93,11 +96,3 @@ def _same(first, second):
         return os.path.samefile(first, second)
     except (OSError, ValueError):  # one does not exist, or is on another filesystem
         return first == second
-
-
-def _standard_output(flag):
-    if sys.stdout is None or sys.__stdout__ is None:
-        raise UserError(f"{flag}=- needs standard output, which is closed. Give a file.")
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", errors="strict")
-    return sys.stdout

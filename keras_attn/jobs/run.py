@@ -16,10 +16,11 @@ from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
-from keras_attn.jobs.fields import DEFAULTS, check_fields
+from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import SavedTranslator
+from keras_attn.saved_config import DEFAULTS, add_missing
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
@@ -48,6 +49,7 @@ class Run:
         for name, value in overrides.items():
             if value is not None:
                 config[name] = os.fspath(value)
+        add_missing(config, DEFAULTS[kind]())
         if all(config.train[name] is None for name in ENDS):
             config.train.update(default_end)
         check_fields(kind, config)

@@ -73,16 +73,19 @@ def _chunks(source):
 
 def _chunks_as_they_come(stream):
     """Lists of the whole lines that are there: whoever writes one may wait for its answer."""
-    encoding, rest = "utf-8-sig", []
+    encoding, rest, ended = "utf-8-sig", [], False
     while block := stream.read1(2**16):
         if b"\n" not in block:
             rest.append(block)
             continue
         *lines, begun = b"".join([*rest, block]).split(b"\n")
         yield [_decode(line, "utf-8" if number else encoding) for number, line in enumerate(lines)]
-        encoding, rest = "utf-8", [begun] if begun else []
+        encoding, rest, ended = "utf-8", [begun] if begun else [], True
     if rest:
-        yield [_decode(b"".join(rest), encoding)]
+        lines = [b"".join(rest)]
+        if not ended:  # carriage returns end the lines of a text without line feeds
+            lines = lines[0].removesuffix(b"\r").split(b"\r")
+        yield [_decode(line, "utf-8" if number else encoding) for number, line in enumerate(lines)]
 
 
 def _decode(line, encoding):
