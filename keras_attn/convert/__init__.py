@@ -67,9 +67,12 @@ def detect(folder):
             return found
     if os.path.isfile(folder) and folder.endswith(PICKLES):
         raise refused_pickle(folder)
+    if not tf.io.gfile.exists(folder):
+        raise UserError("A folder with a model is needed. Received: "
+                        f"{folder}, which does not exist{what_is_meant(folder)}")
     raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
                     f"{' or '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
-                    f"KerasHub with its config.json. Received: {folder}{what_is_meant(folder)}")
+                    f"KerasHub with its config.json. Received: {folder}")
 
 
 def _known(field, found, names, path):

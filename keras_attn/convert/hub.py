@@ -42,21 +42,18 @@ def local_folder(source):
 
 
 def what_is_meant(folder):
-    """What to append to an error about a folder that does not exist; "" if it does.
+    """Suggests what was probably meant by a path where nothing is.
 
     Args:
-        folder: What was given: a misspelt folder, or a name of the hub without `hf:`.
+        folder: A misspelt folder, or a name of the hub without `hf:`.
+
+    Returns:
+        A sentence to append to an error, or "".
     """
-    folder = folder.rstrip("/")
-    if "://" in folder or os.path.exists(folder):
-        return ""
-    parent, name = os.path.split(folder)
+    parent, name = os.path.split(folder.rstrip("/"))
     beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
-    close = difflib.get_close_matches(name, beside, 1, cutoff=0.8)
-    if close:
-        meant = f". Did you mean {os.path.join(parent, close[0])}?"
-    elif _HUB_NAME.fullmatch(folder) and not os.path.isdir(parent):
-        meant = f". Did you mean {PREFIX}{folder}, the model of the Hugging Face Hub?"
-    else:
-        meant = ""
-    return f", which does not exist{meant}"
+    if close := difflib.get_close_matches(name, beside, 1, cutoff=0.8):
+        return f". Did you mean {os.path.join(parent, close[0])}?"
+    if _HUB_NAME.fullmatch(folder) and not os.path.isdir(parent):
+        return f". Did you mean {PREFIX}{folder}, the model of the Hugging Face Hub?"
+    return ""

@@ -124,10 +124,10 @@ def _of_flags(error):
 
 def _nearest_flag(name):
     """The flag, or the field of the config, that was probably meant."""
-    values = flags.FLAGS
-    known = [flag.name for flag in _own_flags() if not flag.name.startswith("config.")]
-    names = [f"config.{field}" for field, _ in fields(values.config)] if "config" in values else []
-    return nearest(name, [*known, *names], prefix="--")
+    names = [flag.name for flag in _own_flags() if not flag.name.startswith("config.")]
+    if "config" in flags.FLAGS:
+        names += (f"config.{field}" for field, _ in fields(flags.FLAGS["config"].value))
+    return nearest(name, names, prefix="--")
 
 
 def _own_flags():
