@@ -57,8 +57,9 @@ def _commands(translator):
     }
 
 
-@pytest.mark.parametrize("name", ["predict", "embed", "generate", "translate"])
-@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("name", "ends"), [
+    ("predict", "\n"), ("predict", "\r\n"), ("predict", "\r"), ("embed", "\r"),
+    ("generate", "\r"), ("translate", "\r")])
 def test_a_pipe_gives_what_the_file_does(name, ends, translator, tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "_copies", {})
     run = _commands(translator)[name]
