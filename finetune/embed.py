@@ -3,6 +3,7 @@
     python -m finetune.embed --workdir=runs/mini --text='a gripping film'
     python -m finetune.embed --workdir=runs/mini --input=reviews.tsv --text_column=review \\
         --output=vectors.npy
+    zcat texts.txt.gz | python -m finetune.embed --workdir=runs/mini --input=- --format=lines
 
 The output has one row for each text, in order: an array of float32 in a .npy file, or a list of
 numbers a line in a .jsonl file and on the terminal.
@@ -17,14 +18,15 @@ from keras_attn.jobs.command_line import define_max_line, run_command
 def define_flags():
     flags.DEFINE_string("workdir", None, "A workdir, or a folder of another library.")
     flags.DEFINE_multi_string("text", None, "A text; may be given several times.")
-    flags.DEFINE_string("input", None, "TSV, CSV, JSONL or text file, or a glob.")
+    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, a glob, or - for "
+                        "standard input.")
     flags.DEFINE_string("output", "-", "File to write (.npy, .jsonl), or - for the terminal.")
     flags.DEFINE_string("text_column", "text", "Column of the text.")
     flags.DEFINE_enum("format", None, ["tsv", "csv", "jsonl", "parquet", "lines", "quoted_tsv"],
                       "Of the file; default: as its name ends.")
-    flags.DEFINE_string("encoding", "utf-8", "Of the file.")
+    flags.DEFINE_string("encoding", "utf-8", "Encoding of the file.")
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],
-                      "What to do with rows that cannot be read.")
+                      "What to do with rows that cannot be read; skip leaves them out.")
     define_max_line()
     flags.DEFINE_enum("pooling", "mean", ["mean", "cls"],
                       "mean of the vectors of all tokens, or that of the first.")

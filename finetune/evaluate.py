@@ -39,7 +39,8 @@ def main():
     from keras_attn.jobs.outputs import opened
 
     values = flags.FLAGS
-    output = opened(values.output, (".json",)) if values.output else contextlib.nullcontext()
+    output = opened(values.output, (".json",), workdir=values.workdir, inputs=(
+        values.data, values.source, values.target)) if values.output else contextlib.nullcontext()
     with output as file:
         found = _evaluate(values)
         if file:

@@ -36,8 +36,8 @@ def define_flags():
                               "several times.")
     flags.DEFINE_multi_string("text_pair", None, "Its second text, for a model of pairs, or its "
                               "passage.")
-    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, SQuAD's JSON, or "
-                        "a glob.")
+    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, SQuAD's JSON, a "
+                        "glob, or - for standard input, with --format.")
     flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl; answers: .json, "
                         ".jsonl), or - for the terminal.")
     flags.DEFINE_string("attention", None, "HTML file to write: what the tokens of one --text "
@@ -64,6 +64,7 @@ def main():
 
 
 def show_attention(values):
+    from keras_attn.jobs.cut_texts import warn_of_cut_texts
     from keras_attn.jobs.loading import load_predictor
     from keras_attn.jobs.outputs import opened
     from keras_attn.visualize import attention_of_text
@@ -71,10 +72,12 @@ def show_attention(values):
     if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:
         raise UserError("--attention shows one --text. "
                         f"Received: {len(values.text or [])} texts")
-    with opened(values.attention, (".html",), flag="--attention") as file:
+    with opened(values.attention, (".html",), flag="--attention",
+                workdir=values.workdir) as file:
         model = load_predictor(values.workdir, answers=True)
         pair = values.text_pair[0] if values.text_pair else None
         file.write(attention_of_text(model, values.text[0], pair).html)
+    warn_of_cut_texts(model)
 
 
 def command():

@@ -2,6 +2,8 @@
 
 import functools
 
+import tensorflow as tf
+
 from keras_attn.errors import UserError
 from keras_attn.training.checkpoints import (
     Checkpoints,
@@ -34,7 +36,8 @@ class SavedRun:
         workdir = Workdir(path)
         saved = workdir.read_config()
         if saved is None or saved["kind"] not in kinds:
-            held = "without config.json" if saved is None else f"of {saved['kind']}"
+            held = f"of {saved['kind']}" if saved else (
+                "without config.json" if tf.io.gfile.exists(path) else "which does not exist")
             raise UserError(f"A workdir of {name} is needed. Received: {path}, {held}")
         self.saved = saved
         self.config, self.architecture = saved["config"], saved["architecture"]

@@ -33,14 +33,15 @@ from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, read_json, write_json
 from keras_attn.lock_file import lock_file
+from keras_attn.saved_config import complete
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import whole
 
 # What a resumed run may change, besides strategy and devices: the number of its steps, if it ends
-# by that, and what only watches it.
-CHANGEABLE = ("train.steps", "eval.every", "eval.batch_size", "eval.limit", "eval.patience",
-              "eval.report", "eval.beam", "eval.length_penalty", "eval.lowercase", "eval.tokenize",
-              "model.initial_embeddings", "checkpoint.")
+# by that, the parts of a step, and what only watches it.
+CHANGEABLE = ("train.steps", "train.accumulate", "eval.every", "eval.batch_size", "eval.limit",
+              "eval.patience", "eval.report", "eval.beam", "eval.length_penalty",
+              "eval.lowercase", "eval.tokenize", "model.initial_embeddings", "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
 
@@ -129,13 +130,19 @@ class Workdir:
         return read_json(self / name) if tf.io.gfile.exists(self / name) else None
 
     def read_config(self):
-        """Reads config.json, checked to be what `start` wrote; None if there is none."""
+        """Reads config.json, checked to be what `start` wrote; None if there is none.
+
+        Fields that the config lacks, of an older version, have their defaults.
+        """
         found = self.read_json("config.json")
         names = ("kind", "config", "architecture", "data_sha256")
-        if found is not None and not (isinstance(found, dict) and all(n in found for n in names)):
+        if found is None:
+            return None
+        if not (isinstance(found, dict) and all(name in found for name in names)
+                and isinstance(found["kind"], str) and isinstance(found["config"], dict)):
             raise UserError(f"{self / 'config.json'} must be that of a run, with "
                             f"{', '.join(names)}. Received: something else")
-        return found
+        return {**found, "config": complete(found["config"], found["kind"])}
 
     def read_labels(self):
         """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not."""

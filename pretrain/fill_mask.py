@@ -18,6 +18,7 @@ def define_flags():
 
 def main():
     from keras_attn.jobs.loading import MaskFiller, load
+    from keras_attn.jobs.outputs import opened
 
     values = flags.FLAGS
     if not values.text:
@@ -26,10 +27,12 @@ def main():
     if not isinstance(model, MaskFiller):
         raise UserError("A pretrained model is needed to fill masks. "
                         f"Received: {values.workdir}, without a masked-LM head")
-    for guesses in model.fill_mask(values.text, values.top):
-        for of_mask in guesses if isinstance(guesses[0], list) else [guesses]:
-            for guess in of_mask:
-                print(f"{guess['probability']:.4f}\t{guess['token']}\t{guess['text']}")
+    with opened("-", ()) as file:
+        for guesses in model.fill_mask(values.text, values.top):
+            for of_mask in guesses if isinstance(guesses[0], list) else [guesses]:
+                for guess in of_mask:
+                    print(f"{guess['probability']:.4f}\t{guess['token']}\t{guess['text']}",
+                          file=file)
 
 
 def command():

@@ -24,7 +24,8 @@ def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of the run of a language model.", required=True)
     flags.DEFINE_multi_string("prompt", None, "How a text begins; may be given several times. "
                               "Without: a new text.")
-    flags.DEFINE_string("input", None, "Text file of a prompt a line, in place of --prompt.")
+    flags.DEFINE_string("input", None, "Text file of a prompt a line, or - for standard input, in "
+                        "place of --prompt.")
     flags.DEFINE_string("output", "-", "File to write (.jsonl), or - for standard output.")
     flags.DEFINE_integer("max_tokens", None, "Tokens to add at most; default: 64, or as many as "
                          "the positions of the model leave.", lower_bound=1)

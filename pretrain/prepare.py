@@ -18,7 +18,8 @@ from keras_attn.jobs.command_line import define_max_line, run_command
 
 
 def define_flags():
-    flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, tfds:NAME.")
+    flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, tfds:NAME, "
+                        "or - for standard input.")
     flags.DEFINE_string("output", None, "Folder for the shards.")
     flags.DEFINE_enum("tokenizer", "word_pieces", ["word_pieces", "byte_pairs", "sentence_pieces"],
                       "word_pieces: of BERT, the default; byte_pairs: of GPT-2; sentence_pieces: "

@@ -1,6 +1,8 @@
 """Flags and fields of the commands: mistakes cost one line and status 2."""
 
+import errno
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -34,7 +36,7 @@ def _run(module, *arguments):
         (["--wrkdir=x"], ["wrkdir", "workdir"]),
         (["--config.train.stpes=3"], ["--config.train.stpes", "--config.train.steps?"]),
         (["--config.trian.steps", "3"], ["--config.trian.steps", "--config.train.steps?"]),
-        (["--config=bert_mni"], ["bert_mni", "did you mean bert_mini?"]),
+        (["--config=bert_mni"], ["bert_mni", "Did you mean bert_mini?"]),
         (["--config=nowhere/mine.py"], ["nowhere/mine.py"]),
         (["--config"], ["--config must be a .py file"]),
         (["--config.train.steps=many"], ["train.steps", "many"]),
@@ -42,10 +44,16 @@ def _run(module, *arguments):
         (["--config.train.batch_size=None"], ["train.batch_size must have a value"]),
         (["--config.train.jit=maybe"], ["train.jit", "maybe"]),
         (["--config.train.steps"], ["train.steps"]),
-        (["--strategy=mirored"], ["strategy", "mirored", "mirrored"]),
+        (["--strategy=mirored"], ["strategy", "mirored", "Did you mean mirrored?"]),
         (["--virtual_devices=-1"], ["virtual_devices", "-1"]),
         (["--virtual_devices=two"], ["virtual_devices", "two"]),
-        (["train.steps=3"], ["Only flags are taken", "train.steps=3"]),
+        (["train.steps=3"], ["Only flags are taken", "train.steps=3. Did you mean "
+                             "--config.train.steps?"]),
+        (["--learning_rate=3e-5"], ["Unknown flag --learning_rate. Did you mean "
+                                    "--config.train.learning_rate?"]),
+        (["--lr", "3e-5"], ["Unknown flag --lr. Did you mean --config.train.learning_rate?"]),
+        (["--batch_size=8"], ["--config.eval.batch_size or --config.train.batch_size?"]),
+        (["--stratgy=tpu"], ["Unknown flag --stratgy. Did you mean --strategy?"]),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else str(value),
 )
@@ -200,7 +208,13 @@ def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negate
     ("content", "message"),
     [
         ("def get_config(:", "SyntaxError"),
-        ("x = 3", "KeyError"),
+        ("x = 3", "without it"),
+        ("x = 3\nraise ValueError('so\\nlong')", "mine.py, line 2: ValueError: so"),
+        ("def get_config(): return {}['a']", "mine.py, line 1: KeyError: 'a'"),
+        ("import sys; sys.exit('no')", "mine.py, line 1: SystemExit: no"),
+        ("\0", "SyntaxError"),
+        ("from ml_collections import ConfigDict\n"
+         "def get_config(): return ConfigDict({'data': {}})", "without workdir"),
         ("def get_config(): return {'a': 1}", "ConfigDict"),
         ("import nothing_of_this_name", "nothing_of_this_name"),
     ],
@@ -234,9 +248,9 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
 
 @pytest.mark.parametrize(("error", "config", "fields"), [
     ("MemoryError()", "bert_mini",
-     ["train.accumulate", "train.batch_size", "eval.batch_size", "data.length"]),
+     ["train.accumulate", "eval.batch_size", "train.batch_size", "data.length"]),
     (f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})", "multi30k",
-     ["train.accumulate", "train.batch_tokens", "eval.batch_size", "data.length"]),
+     ["train.accumulate", "eval.batch_size", "train.batch_tokens", "data.length"]),
     ("MemoryError()", None, []),
 ])
 def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
@@ -257,4 +271,65 @@ def test_too_little_memory_for_a_prediction_names_its_flag():
             "def main():\n    raise MemoryError\n"
             "command_line.run_command(main, 'usage')\n")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
-    assert done.returncode == 2 and "or a smaller --batch_size" in done.stderr
+    assert done.returncode == 2 and "Lower --batch_size." in done.stderr
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO])
+def test_a_fault_of_the_filesystem_is_one_line(number, monkeypatch, capsys):
+    def fail():
+        raise OSError(number, os.strerror(number), "runs/mini/lock")
+
+    for name in ("_parse", "keep_freed_memory", "import_quietly", "prepare_streams"):
+        monkeypatch.setattr(command_line, name, lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        command_line.run_command(fail, "usage")
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.count("\n") == 1
+    assert os.strerror(number) in said and "runs/mini/lock" in said
+
+
+def test_python_without_docstrings_is_named():
+    done = subprocess.run([sys.executable, "-OO", "-m", "pretrain", "--help"], cwd=ROOT, text=True,
+                          capture_output=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "Set PYTHONOPTIMIZE to 1" in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_messages_are_printed_in_any_encoding(encoding):
+    code = ("from keras_attn.jobs.terminal import prepare_streams\n"
+            "import sys; prepare_streams()\n"
+            "print('loss 1.0 · … 語'); print('→ \\udcff', file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True,
+                          env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.returncode == 0, done.stderr
+    dot = "·" if encoding != "ascii" else "-"
+    dots = "…" if encoding == "cp1252" else "..."
+    assert done.stdout.decode(encoding) == f"loss 1.0 {dot} {dots} \\u8a9e\n"
+    assert done.stderr.decode(encoding) == "\\u2192 \\udcff\n"
+
+
+def test_closed_streams_are_opened_before_a_file_takes_their_place(tmp_path):
+    code = ("from keras_attn.jobs.terminal import prepare_streams, standard_output\n"
+            "import os, sys; prepare_streams(); print('lost'); print('lost', file=sys.stderr)\n"
+            f"with open({str(tmp_path / 'a')!r}, 'w') as file:\n"
+            "    os.write(1, b'stray'); os.write(2, b'stray')\n"
+            "    file.write(f'{file.fileno() > 2} {standard_output()}')\n")
+
+    def close():
+        for number in range(3):
+            os.close(number)
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, preexec_fn=close)
+    assert done.returncode == 0 and (tmp_path / "a").read_text() == "True None"
+
+
+def test_what_was_printed_last_is_not_lost_in_silence():
+    code = ("from keras_attn.jobs import command_line as c\n"
+            "c._parse = c.import_quietly = lambda *_: None\n"
+            "c.run_command(lambda: print('x'), 'usage')")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, stdout=full,
+                              stderr=subprocess.PIPE)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "No space left" in done.stderr

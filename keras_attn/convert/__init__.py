@@ -1,5 +1,6 @@
 """Checkpoints of BERT, GPT-2 and XLNet of other libraries: read, written, converted."""
 
+import contextlib
 import dataclasses
 import importlib
 import os
@@ -8,8 +9,8 @@ import shutil
 import sys
 import types
 
-from keras_attn.convert.hub import local_folder
-from keras_attn.errors import UserError
+from keras_attn.convert.hub import local_folder, what_is_meant
+from keras_attn.errors import UserError, nearest
 
 # Formats of each family; those of a family have a module each in the package of its name.
 FAMILIES = {
@@ -21,6 +22,7 @@ FORMATS = tuple(dict.fromkeys(name for formats in FAMILIES.values() for name in 
 # Files that tell what a folder of TensorFlow 1 holds.
 _CONFIGS = {"bert_config.json": ("bert", "google"), "hparams.json": ("gpt2", "openai"),
             "xlnet_config.json": ("xlnet", "google")}
+_LOCK = "lock"
 _BACKBONES = {"keras_hub>BertBackbone": "bert", "keras_hub>GPT2Backbone": "gpt2"}
 
 
@@ -65,6 +67,9 @@ def detect(folder):
             return found
     if os.path.isfile(folder) and folder.endswith(PICKLES):
         raise refused_pickle(folder)
+    if not tf.io.gfile.exists(folder):
+        raise UserError("A folder with a model is needed. Received: "
+                        f"{folder}, which does not exist{what_is_meant(folder)}")
     raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
                     f"{' or '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
                     f"KerasHub with its config.json. Received: {folder}")
@@ -165,24 +170,18 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     format = format or ("workdir" if found != "workdir" else None)
     if format not in FAMILIES[family]:
         raise UserError(f"format must be one of {', '.join(FAMILIES[family])} of {family}. "
-                        f"Received: format={format}")
-    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise UserError(f"The target must be a new or an empty folder. Received: {target}")
+                        f"Received: format={format}{nearest(format, FAMILIES[family])}")
+    _check_empty(target)  # before the source is read
     stored, new = _chosen(family, source, task, new_heads, lowercase)
     if format != "workdir":
         stored = in_units_of_labels(stored)
-    made = not os.path.exists(target)
     try:
-        os.makedirs(target, exist_ok=True)
-        _module(family, format).write(target, stored)
+        with _empty_folder(target):
+            _module(family, format).write(target, stored)
     except (OSError, tf.errors.OpError) as error:
-        _remove(target, whole=made)
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError("The source must be readable and the target writable, with free space. "
                         f"Received: {source} to {target} ({reason})") from error
-    except BaseException:
-        _remove(target, whole=made)
-        raise
     return new
 
 
@@ -200,6 +199,35 @@ def _chosen(family, source, task, new_heads, lowercase):
         raise UserError("task and new_heads are for a BERT alone. "
                         f"Received: task={task}, new_heads={new_heads}, {source} is {family}")
     return with_tokenizer(stored, lowercase, source), []
+
+
+def _check_empty(target):
+    if os.path.exists(target) and not (
+            os.path.isdir(target) and set(os.listdir(target)) <= {_LOCK}):
+        raise UserError(f"The target must be a new or an empty folder. Received: {target}")
+
+
+@contextlib.contextmanager
+def _empty_folder(target):
+    """Makes a folder that one process at a time writes to; what a failed one wrote is removed."""
+    from keras_attn.lock_file import lock_file
+
+    made = not os.path.exists(target)
+    os.makedirs(target, exist_ok=True)
+    lock = lock_file(os.path.join(target, _LOCK),
+                     f"One process at a time may write to a folder. Received: {target}")
+    try:
+        _check_empty(target)  # again: another process may have written to it before the lock
+        try:
+            yield
+        except BaseException:
+            _remove(target, whole=made)
+            raise
+    finally:
+        if lock:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(lock.name)  # before it is let go: `lock_file` sees that it is gone
+            lock.close()
 
 
 def _remove(folder, whole):

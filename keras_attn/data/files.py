@@ -8,6 +8,7 @@ import re
 
 import tensorflow as tf
 
+from keras_attn.data.streams import is_stream, local_copy
 from keras_attn.errors import UserError, first_line
 from keras_attn.paths import check_scheme, scheme_of
 
@@ -19,7 +20,9 @@ def find_files(source, tfds=False):
 
     Args:
         source: A path, a glob, several with commas between them, or a sequence of those. `**` in
-            a glob stands for any number of folders, but for hidden ones and links to folders.
+            a glob stands for any number of folders, but for hidden ones and links to folders. `-`
+            is standard input; of it and of other streams, such as named pipes, the path is that of
+            a copy: see `streams.local_copy`.
         tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
 
     Returns:
@@ -59,6 +62,8 @@ def _exists(path):
 
 
 def _matches(pattern):
+    if is_stream(pattern):
+        return [local_copy(pattern)]
     exists = _exists(pattern)
     if tf.io.gfile.isdir(pattern):
         example = "*" + _usual_ending(pattern)

@@ -21,6 +21,7 @@ from keras_attn.data.shards import (
     write_index,
 )
 from keras_attn.data.sources import plan_source, read_task
+from keras_attn.data.streams import shown
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, write_json
 from keras_attn.lock_file import lock_file
@@ -270,7 +271,7 @@ def _finish(folder, plan, tasks, started):
         if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
             raise UserError("The text must stay as it is while it is prepared. "
                             f"Received: {file['file']}, which has changed")  # fmt: skip
-        file["sha256"] = found
+        file.update(file=shown(file["file"]), sha256=found)
     index = {
         "vocabulary_sha256": plan["vocabulary_sha256"],
         "lowercase": plan["lowercase"],

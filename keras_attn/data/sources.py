@@ -18,7 +18,7 @@ from keras_attn.data.documents import (
 from keras_attn.data.files import find_files
 from keras_attn.data.processes import in_threads
 from keras_attn.data.text_lines import has_byte_lines, is_gzip
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice
 
 _BYTES_PER_TOKEN = 4.3
 _GZIP_RATIO = 2.6
@@ -56,8 +56,8 @@ def plan_source(
     Raises:
         UserError: If the source is missing or an option is wrong.
     """
-    _check("format", format, FORMATS)
-    _check("on_bad_text", on_bad_text, ("error", "skip"))
+    check_choice("format", format, FORMATS)
+    check_choice("on_bad_text", on_bad_text, ("error", "skip"))
     if tokens_per_shard < 1:
         raise UserError(f"tokens_per_shard must be positive. Received: {tokens_per_shard}")
     has_byte_lines(encoding)  # raises for an unknown one
@@ -74,7 +74,7 @@ def plan_source(
         return max(1, min(most_tasks, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
 
     if source == "docstrings":
-        _check("split", split, docstrings.SPLITS)
+        check_choice("split", split, docstrings.SPLITS)
         plan = {
             "kind": "docstrings",
             "split": split,
@@ -163,8 +163,3 @@ def _plan_tfds(source, split, field, tasks_for):
         "tasks": list(zip(bounds, bounds[1:], strict=False)),
         "bytes": size,
     }
-
-
-def _check(name, value, known):
-    if value not in known:
-        raise UserError(f"{name} must be one of {', '.join(known)}. Received: {name}={value}")

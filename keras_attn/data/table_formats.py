@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_attn.data.streams import shown
 from keras_attn.data.text_lines import MAX_LINE, is_gzip
-from keras_attn.errors import UserError, nearest
+from keras_attn.errors import UserError, nearest, shortened
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
@@ -62,7 +63,7 @@ def format_of(name):
     if format is None:
         raise UserError(
             "A file name that ends in .tsv, .csv, .jsonl, .parquet or .txt is needed, "
-            f"or format={'|'.join(FORMATS)}. Received: {name!r}"
+            f"or format={'|'.join(FORMATS)}. Received: {shown(name)!r}"
         )
     return format
 
@@ -72,7 +73,7 @@ def place(source, line):
     if source.startswith("tfds:"):
         return f"{source}, example {line}"
     rows = source.lower().removesuffix(".gz").endswith((".parquet", ".json"))
-    return f"{source}, {'row' if rows else 'line'} {line}"
+    return f"{shown(source)}, {'row' if rows else 'line'} {line}"
 
 
 def is_text(value):
@@ -143,6 +144,7 @@ class Lines:
                 stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
                 if is_gzip(self.path):
                     stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
+                self._end = _line_end(stream, self.encoding)
                 text = stack.enter_context(io.TextIOWrapper(
                     stream, self.encoding, errors=UNDECODABLE, newline=self._end))
                 yield text.readline(_PIECE).removeprefix("\ufeff")
@@ -175,6 +177,15 @@ class Lines:
         if line:
             self.count += 1
             yield line
+
+
+def _line_end(stream, encoding):
+    """What ends the lines of a stream: a line feed, or a carriage return where there is none.
+
+    Where lines end with a line feed, texts may hold a carriage return, \x0b or U+2028.
+    """
+    start = stream.peek(1 << 16)[:1 << 16].decode(encoding, "replace")
+    return "\r" if "\r" in start and "\n" not in start else "\n"
 
 
 def exceeds(text, most):
@@ -323,7 +334,7 @@ def refuse_column(column, names, path):
             f"Columns are numbers in a file without a header. Received: {column!r} for {path}"
         )
     raise UserError(
-        f"A column of {path} is needed: {', '.join(names)}. "
+        f"A column of {path} is needed: {shortened(', '.join(names), 500)}. "
         f"Received: {column!r}{nearest(column, names)}"
     )
 

@@ -26,7 +26,7 @@ from keras_attn.data.table_formats import (
     is_text,
     place,
 )
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice
 
 MOST_WORDS_OF_A_NAME = 3  # of a column
 USUAL_NAMES = {"text", "sentence", "review", "content", "body", "document", "question", "label",
@@ -201,8 +201,8 @@ class iterate_rows:
             raise UserError("The name of the text column is needed. Received: text=None")
         if on_bad_text not in ("error", "skip"):
             raise UserError(f'on_bad_text must be "error" or "skip". Received: {on_bad_text!r}')
-        if format is not None and format not in FORMATS:
-            raise UserError(f"format must be one of {', '.join(FORMATS)}. Received: {format!r}")
+        if format is not None:
+            check_choice("format", format, FORMATS)
         try:
             self._encoding = codecs.lookup(encoding).name
             "".encode(encoding)

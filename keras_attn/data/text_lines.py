@@ -8,6 +8,7 @@ import zlib
 
 import tensorflow as tf
 
+from keras_attn.data.streams import shown
 from keras_attn.errors import UserError
 
 _BLOCK = 1 << 22
@@ -90,7 +91,7 @@ def line_error(path, position, needed, encoding="utf-8", found=""):
         found: What it is, to stand after its number.
     """
     number = _line_number(path, position, encoding)
-    return UserError(f"{needed}. Received: {path}, line {number}{found}")
+    return UserError(f"{needed}. Received: {shown(path)}, line {number}{found}")
 
 
 @contextlib.contextmanager

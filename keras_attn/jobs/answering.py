@@ -6,6 +6,7 @@ import sys
 
 from keras_attn.data.reading import read_questions
 from keras_attn.errors import UserError
+from keras_attn.jobs.cut_texts import warn_of_cut_texts
 from keras_attn.training.reading_metrics import reading_metrics
 
 
@@ -41,6 +42,7 @@ def answer_file(answerer, source, file, output, batch_size, asked):
     found = answerer.answer(questions.questions, questions.texts, batch_size=batch_size)
     _write(file, questions.ids, found, output)
     print(f"{len(found):,} questions answered", file=sys.stderr)
+    warn_of_cut_texts(answerer)
 
 
 def evaluate_answers(answerer, source, batch_size, on_bad_text):
@@ -53,6 +55,7 @@ def evaluate_answers(answerer, source, batch_size, on_bad_text):
     on_bad_text = on_bad_text or answerer.config["data"]["on_bad_text"]
     questions = read_questions(source, on_bad_text=on_bad_text)
     answers = answerer.find(questions, batch_size=batch_size)
+    warn_of_cut_texts(answerer)
     return {**metrics_of(questions, answers, limit(answerer.threshold)), "examples": len(questions),
             "misplaced": questions.misplaced}
 

@@ -1,6 +1,6 @@
 """The architecture of a BERT: that of `pretrained`, or the config's."""
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice
 from keras_attn.models import BertEncoder
 from keras_attn.models.bert import BERT_SIZES
 
@@ -71,9 +71,7 @@ def _shape(given):
     """What size and the fields that override it say of the shape."""
     shape, size = {}, given.get("size")
     if size is not None:
-        if size not in BERT_SIZES:
-            raise UserError(f"model.size must be one of {', '.join(BERT_SIZES)}. "
-                            f"Received: model.size={size}")
+        check_choice("model.size", size, BERT_SIZES)
         shape = dict(zip(SHAPE, BERT_SIZES[size], strict=False))
     shape.update({name: given[name] for name in SHAPE if name in given})
     if "hidden_dim" in shape:

@@ -35,7 +35,7 @@ from keras_attn.jobs.report_numbers import details
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.tokenizer_choice import choose_tokenizer
 from keras_attn.jobs.told_rows import tell_rows, warn_of_rare_labels
-from keras_attn.training.metrics import metric_names, task_metrics
+from keras_attn.training.metrics import choosable_metrics, metric_names, task_metrics
 from keras_attn.training.probabilities import mean_by_text, probabilities
 
 
@@ -60,7 +60,8 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         new = run.match_heads(["pooler"] if config.model.pooling in family.poolers else [])
         check_training(run, architecture["num_layers"], task.kind)
         tables, targets = _read_splits(run, task)
-        best = choose_best(config.eval, targets.metrics, tables["validation"], compared)
+        best = choose_best(config.eval, targets.metrics, tables["validation"], compared,
+                           choosable_metrics(task.kind, len(targets.names), task.metrics))
         tokenizer = choose_tokenizer(
             run, family, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size

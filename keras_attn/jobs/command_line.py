@@ -1,27 +1,35 @@
 """What the commands share: flags of a run, configs by path or name, errors in one line."""
 
 import errno
+import math
 import os
 import re
 import runpy
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from keras_attn.defaults import ENDS, fields, meaning
-from keras_attn.errors import PRECISIONS, UserError, nearest
+from keras_attn.errors import PRECISIONS, UserError, first_line, nearest
 from keras_attn.freed_memory import keep_freed_memory
+from keras_attn.jobs.terminal import discard_streams, flush_streams, prepare_streams
 from keras_attn.paths import check_scheme, scheme_of
 from keras_attn.quiet import import_quietly
 
-# Fields that memory grows with.
-_SIZES = ("train.batch_size", "train.batch_tokens", "eval.batch_size", "data.length")
+# Fields that memory grows with and that a resumed run must keep.
+_SIZES = ("train.batch_size", "train.batch_tokens", "data.length")
 # Flags whose values are no paths, whatever they look like.
 _TEXTS = {"text", "text_pair", "prompt", "tpu", "beam_options"}
 _OF_STORAGE = re.compile(r"HTTP|curl|credential|bucket|://")  # in errors of a file system
+# Errors of files that are the machine's or the user's, besides permission and space.
+_OF_THE_MACHINE = (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP,
+                   errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EFBIG,
+                   errno.ESTALE, errno.ENXIO)
+_PARTS = ("workdir", "pretrained", "data", "model", "train", "eval", "checkpoint")
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
 
@@ -80,19 +88,25 @@ def run_command(main, usage, default_config=None):
             --config; None if the command takes no config.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    prepare_streams()
     try:
+        if sys.flags.optimize > 1:
+            raise UserError("tensorflow-text needs docstrings, which Python's -OO removes. Set "
+                            "PYTHONOPTIMIZE to 1 or leave it out. "
+                            f"Received: PYTHONOPTIMIZE={sys.flags.optimize}")
         _parse(usage, default_config)
         keep_freed_memory()
         import_quietly()
         for name, path in _remote_paths():
             check_scheme(path, name)
         main()
+        flush_streams()
     except UserError as error:
         _fail(str(error))
     except flags.Error as error:
-        _fail(str(error).replace("\n", " "))
+        _fail(_of_flags(error))
     except BrokenPipeError:  # whoever read the output has enough: `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_streams()
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -112,6 +126,29 @@ def run_options():
     }
 
 
+def _of_flags(error):
+    """What absl says about the flags, with the names that were probably meant."""
+    if isinstance(error, flags.UnrecognizedFlagError):
+        return f"Unknown flag --{error.flagname}{_nearest_flag(error.flagname)}"
+    message = " ".join(str(error).split())
+    wrong = re.match(r"flag --[\w.]+=(.*): value should be one of <(.*)>$", message)
+    return message + (nearest(wrong[1], wrong[2].split("|")) if wrong else "")
+
+
+def _nearest_flag(name):
+    """The flag, or the field of the config, that was probably meant."""
+    names = [flag.name for flag in _own_flags() if not flag.name.startswith("config.")]
+    if "config" in flags.FLAGS:
+        names += (f"config.{field}" for field, _ in fields(flags.FLAGS["config"].value))
+    return nearest(name, names, prefix="--")
+
+
+def _own_flags():
+    """The flags that are no library's."""
+    return [flag for module, defined in flags.FLAGS.flags_by_module_dict().items()
+            if not module.startswith(("absl", "tensorflow")) for flag in defined]
+
+
 def _fail(message):
     line = " ".join(message.split())
     print(f"error: {line}", file=sys.stderr, flush=True)
@@ -127,14 +164,14 @@ def _fail_if_known(error):
     if name == "Stopped":
         print(text, file=sys.stderr, flush=True)
         sys.exit(128 + error.signal_number)
-    no_space = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in text
-    if no_space:
+    number = getattr(error, "errno", None)
+    if number == errno.ENOSPC or "No space left" in text:
         _fail("Free disk space is needed; what was saved before is whole. "
               f"Received: {_first(text)}")
     if isinstance(error, MemoryError) or name == "ResourceExhaustedError":
         told = next((line for line in text.splitlines() if "memory" in line.lower()
                      or "OOM" in line), text)
-        _fail(f"More memory is needed{_of_less_memory()}. Received: {_first(told)}")
+        _fail(f"Out of memory. {_of_less_memory()}Received: {_first(told)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         _fail(f"Permission is needed. Received: {_first(text)}")
     remote = list(_remote_paths())
@@ -142,6 +179,8 @@ def _fail_if_known(error):
         told = ", ".join(f"{name}={path}" for name, path in remote)
         _fail(f"Cannot reach the file system of {told}; check its name, the network and the "
               f"credentials, or use local files. {_first(text)}")
+    if number in _OF_THE_MACHINE or any(os.strerror(one) in text for one in _OF_THE_MACHINE):
+        _fail(f"A file cannot be read or written. Received: {_first(text)}")
     lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
             "InternalError", "FailedPreconditionError")
     about_peers = _about_peers(text)
@@ -164,16 +203,18 @@ def _remote_paths():
 
 
 def _of_less_memory():
-    """What lowers the memory that this command takes."""
+    """What lowers the memory that this command takes; also of a resumed run, if it is one."""
     values = flags.FLAGS
     if "batch_size" in values:
-        return ", or a smaller --batch_size"
+        return "Lower --batch_size. "
     if "config" not in values:
         return ""
-    known = [name for name, _ in fields(values.config)]
-    smaller = [f"config.{name}" for name in _SIZES if name in known]
-    return (f", or a greater config.train.accumulate (the same steps in smaller parts), "
-            f"or a smaller {', '.join(smaller)}")
+    train, known = values.config.train, dict(fields(values.config))
+    can_split = train.accumulate < train.get("batch_size", math.inf)
+    split = "raise --config.train.accumulate (the same steps in smaller parts), or "
+    sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
+    return (f"Resume with the same command and {split * can_split}lower --config.eval.batch_size; "
+            f"or start a new --workdir with a lower {sizes}. ")
 
 
 def _about_peers(text):
@@ -199,7 +240,9 @@ def _parse(usage, default_config):
         _define_config(config, arguments)
     rest = flags.FLAGS(arguments)[1:]
     if rest:
-        raise UserError(f"Only flags are taken. Received: {' '.join(rest)}")
+        name, has_value, _ = rest[0].partition("=")
+        raise UserError(f"Only flags are taken. Received: {' '.join(rest)}"
+                        + (_nearest_flag(name) if has_value else ""))
     for path in unset:
         _unset(flags.FLAGS.config, path)
 
@@ -215,11 +258,8 @@ def _define_config(config, arguments):
 
 def _print_help(usage, config):
     print(usage.strip() + "\n\nFlags:\n")
-    values = flags.FLAGS
-    for module, defined in values.flags_by_module_dict().items():
-        if not module.startswith(("absl", "tensorflow")):
-            for flag in defined:
-                print(f"  --{flag.name}  {flag.help}")
+    for flag in _own_flags():
+        print(f"  --{flag.name}  {flag.help}")
     if config is not None:
         print(f"  --config  A path, or one of {', '.join(config_names())}.\n\n"
               "Fields of this config, their values and meanings:\n")
@@ -258,13 +298,24 @@ def find_config(name):
 def load_config(path):
     """Runs `get_config()` of a config file."""
     try:
-        config = runpy.run_path(str(path))["get_config"]()
-    except (SyntaxError, ImportError, KeyError, NameError, AttributeError, TypeError) as error:
-        raise UserError("--config must be a Python file with get_config(). "
-                        f"Received: {path}: {type(error).__name__}: {error}") from error
+        made = runpy.run_path(str(path)).get("get_config")
+        config = made() if made else None
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                 if frame.filename == str(path)]
+        place = f"{path}, line {lines[-1]}" if lines else path
+        raise UserError(f"The config file cannot be run. Received: {place}: "
+                        f"{type(error).__name__}: {first_line(error)}") from error
+    if made is None:
+        raise UserError("--config must be a Python file with a function get_config(). "
+                        f"Received: {path}, without it")
     if not isinstance(config, ConfigDict):
         raise UserError("get_config() must return a ConfigDict. "
                         f"Received: {path}: {type(config).__name__}")
+    missing = [name for name in _PARTS if name not in config]
+    if missing:
+        raise UserError(f"A config must have {', '.join(_PARTS)}, as those that functions of "
+                        f"keras_attn.defaults return. Received: {path}, without {missing[0]}")
     return config
 
 
@@ -297,7 +348,7 @@ def _check_fields(arguments, config):
         path = name.removeprefix("config.")
         if argument.startswith("-") and path != name:
             if path not in known and not _negated(path, known):
-                raise UserError(f"A field of the config is needed. Received: --{name}"
+                raise UserError(f"Unknown config field. Received: --{name}"
                                 + nearest(path, known, prefix="--config."))
             if not has_value and arguments and arguments[0] in NO_VALUE:
                 value = arguments.pop(0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
+from keras_attn.jobs.cut_texts import warn_of_cut_texts
 from keras_attn.jobs.loading import Embedder, load
 from keras_attn.jobs.outputs import opened
 
@@ -28,7 +29,7 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
 
     Args:
         folder: See `load`.
-        source: TSV, CSV, JSONL or .txt file, or a glob.
+        source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
         column: Of the text.
         output: File that ends in .npy or .jsonl; `-` for standard output, as JSONL.
         pooling, batch_size: See `Embedder.embed`.
@@ -36,19 +37,22 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
         reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
     """
     rows = iterate_rows(source, text=column, **reading)
-    count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size)
+    count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size,
+                   source)
     print(f"{count:,} texts embedded, {sum(rows.skipped.values()):,} skipped", file=sys.stderr)
 
 
-def _embed(folder, texts, output, pooling, lowercase, batch_size):
-    with opened(output, OUTPUTS, binary=(".npy",)) as file:
+def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):
+    with opened(output, OUTPUTS, binary=(".npy",), inputs=(source,), workdir=folder) as file:
         model = load(folder, lowercase)
         if not isinstance(model, Embedder):
             raise UserError("A BERT, or a classifier of any family, is needed. "
                             f"Received: {folder}, which holds neither")
         chunks = (model.embed(chunk, pooling, batch_size)
                   for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), []))
-        return (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)
+        count = (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)
+    warn_of_cut_texts(model)
+    return count
 
 
 def _write_lines(file, chunks):

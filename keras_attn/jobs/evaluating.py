@@ -10,6 +10,7 @@ from keras_attn.data.labels import LabelSet, encode_labels
 from keras_attn.data.tables import place
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import check_no_table, evaluate_answers
+from keras_attn.jobs.cut_texts import warn_of_cut_texts
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.predicting import CHUNK, rows_of_files, texts_of
 from keras_attn.jobs.repeating import seeds_of
@@ -76,6 +77,7 @@ def _evaluate(workdir, data, batch_size, reading):
         shares.append(predictor.probabilities(*texts_of(chunk), batch_size))
     if not labels:
         raise UserError(f"At least one row is needed. Received: {data}")
+    warn_of_cut_texts(predictor)
     labels, shares = np.concatenate(labels), np.concatenate(shares)
     names = metric_names(predictor.kind, len(predictor.labels), task and task.metrics,
                          predictor.config.get("eval", {}).get("metric"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import uuid
 
 import tensorflow as tf
 
@@ -37,10 +38,9 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     module = _module(workdir, pairs, beam, length_penalty)
     # A folder of another machine has no rename; what names it complete, saved_model.pb, comes last.
     remote = "://" in output
-    folder = output if remote else f"{output}.unfinished"
+    # Another export may have the same output: the first to end is kept, the other fails.
+    folder = output if remote else f"{output}.{uuid.uuid4().hex}.unfinished"
     try:
-        if tf.io.gfile.exists(folder):
-            tf.io.gfile.rmtree(folder)  # of an export that was killed
         if module.labels is not None:
             extra = tf.io.gfile.join(folder, "assets.extra")
             tf.io.gfile.makedirs(extra)

@@ -3,24 +3,12 @@
 import math
 
 from keras_attn.data.pretraining import SEGMENTS
-from keras_attn.defaults import (
-    ENDS,
-    fields,
-    finetuning_defaults,
-    language_modeling_defaults,
-    permutation_modeling_defaults,
-    pretraining_defaults,
-    translation_defaults,
-)
-from keras_attn.errors import UserError, nearest
+from keras_attn.defaults import ENDS, fields, finetuning_defaults
+from keras_attn.errors import UserError, check_choice, nearest
+from keras_attn.saved_config import DEFAULTS
 from keras_attn.text import subwords
 from keras_attn.training import optimizers, schedules
 
-DEFAULTS = {"pretraining": pretraining_defaults, "finetuning": finetuning_defaults,
-            "gpt2_finetuning": finetuning_defaults, "xlnet_finetuning": finetuning_defaults,
-            "reading": finetuning_defaults, "translation": translation_defaults,
-            "language_modeling": language_modeling_defaults,
-            "permutation_modeling": permutation_modeling_defaults}
 CHOICES = {
     "train.precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "train.optimizer": optimizers.NAMES,
@@ -70,7 +58,7 @@ def check_fields(kind, config):
     known, given = dict(fields(DEFAULTS[kind]())), dict(fields(config))
     for path in sorted({*known, *given}):
         if path not in known:
-            raise UserError(f"A field of the config of {kind} is needed. Received: {path}"
+            raise UserError(f"Unknown config field of {kind}. Received: {path}"
                             + nearest(path, known))
         if given.get(path) is None and known[path] is not None:
             raise UserError(f"{path} must have a value. Received: {path}=None")
@@ -80,8 +68,8 @@ def check_fields(kind, config):
                         f"others None. Received: {' and '.join(ends) or 'none'}")
     for path, choices in CHOICES.items():
         value = _value(config, path)
-        if value is not None and value not in choices:
-            raise UserError(f"{path} must be one of {', '.join(choices)}. Received: {path}={value}")
+        if value is not None:
+            check_choice(path, value, choices)
     if config.train.schedule == "inverse_sqrt" and not config.train.warmup_fraction > 0:
         raise UserError("train.schedule=inverse_sqrt needs a warmup. Received: "
                         f"train.warmup_fraction={config.train.warmup_fraction}")

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.splits import hold_out
-from keras_attn.errors import UserError, nearest
+from keras_attn.errors import UserError, check_choice
 from keras_attn.training.best import Best
 
 # Of packed batches XLA compiles each shape, which takes as long as 50 steps of BERT-mini on 2
@@ -62,7 +62,7 @@ def choose_rows(run, splits, unit, labels=None):
             "validation": validation}
 
 
-def choose_best(config, names, validation, compared):
+def choose_best(config, names, validation, compared, others=()):
     """How to choose among the evaluations; None if the last weights are wanted.
 
     Args:
@@ -70,6 +70,7 @@ def choose_best(config, names, validation, compared):
         names: Of the metrics, the one to choose by first.
         validation: The validation data, or what is false.
         compared: Whether the run is one of several.
+        others: Names of metrics that would be computed if they were chosen.
 
     Raises:
         UserError: For a metric that is not computed, or nothing to compute it on.
@@ -81,9 +82,7 @@ def choose_best(config, names, validation, compared):
         return None
     names = [*names, "loss"]
     metric = config.metric or names[0]
-    if metric not in names:
-        raise UserError(f"eval.metric must be one of {', '.join(names)}. "
-                        f"Received: eval.metric={metric}{nearest(metric, names)}")
+    check_choice("eval.metric", metric, tuple(dict.fromkeys([*names, *others])))
     if not validation:
         raise UserError("Validation rows are needed to choose by: data.validation or data.holdout. "
                         f"Received: none, and eval.metric={metric}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import BadRow, Lines, is_text, without_end
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
@@ -31,7 +32,7 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
 
     Args:
         workdir: Of a language model.
-        prompts: List of strings, or a text file of one a line.
+        prompts: List of strings, or a text file of one a line, or `-` for standard input.
         output: File that ends in .jsonl; `-` for standard output.
         precision: See `keras_attn.load`.
         **options: Of `Generator.generate`.
@@ -40,8 +41,10 @@ def generate_texts(workdir, prompts, output="-", precision="float32", **options)
         options["nbest"] = 1
     check_options(**options)
     saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
-    prompts = _read_prompts(prompts) if isinstance(prompts, str) else list(prompts)
-    with opened(output, (".jsonl",)) as file:
+    source = prompts if isinstance(prompts, str) else None
+    prompts = list(prompts) if source is None else [
+        prompt for path in find_files(source) for prompt in _read_prompts(path)]
+    with opened(output, (".jsonl",), inputs=(source,), workdir=workdir) as file:
         generator = Generator.load(saved, precision)
         del saved  # its weights are in the model now
         chunks = [(prompts[start:start + CHUNK], start) for start in range(0, len(prompts), CHUNK)]

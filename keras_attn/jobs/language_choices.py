@@ -1,6 +1,6 @@
 """The architecture of a GPT-2 or an XLNet to pretrain, and what its data are."""
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice
 from keras_attn.jobs.unlabelled import hashes_of_shards, validation_of
 
 _SHAPE = ("num_layers", "hidden_dim", "num_heads")
@@ -19,9 +19,7 @@ def choose_architecture(run, kind, sizes, usual, free=()):
     given = {name: value for name, value in run.config.model.items() if value is not None}
     shape, size = {}, given.pop("size", None)
     if size is not None:
-        if size not in sizes:
-            raise UserError(f"model.size must be one of {', '.join(sizes)}. "
-                            f"Received: model.size={size}")
+        check_choice("model.size", size, sizes)
         shape = dict(zip(_SHAPE, sizes[size], strict=True))
     given = {**shape, **given}
     if run.resumed:

@@ -1,5 +1,7 @@
 """Trained models, ready for use: texts in, vectors, guesses or classes out."""
 
+import collections
+
 import numpy as np
 import tensorflow as tf
 
@@ -67,9 +69,11 @@ class Embedder:
         model: The Keras model.
         tokenizer: That of the model.
         config: Of the run that made it.
+        cut: `Counter` of the texts that were cut so far, by the length in tokens.
     """
 
     def __init__(self, saved):
+        self.cut = collections.Counter()
         self.path, self.tokenizer, self.config = saved.path, saved.tokenizer, saved.config
         self.model = saved.make_model()
         self._run = tf.function(
@@ -126,6 +130,7 @@ class Embedder:
         examples = ClassificationExamples(
             _listed(texts), text_pairs, None, self.tokenizer, length=length,
             batch_size=len(texts), shuffle=False)
+        self.cut[length] += examples.num_cut
         batch = TableBatches(examples).batch(0, 0, len(texts))
         return {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
 
@@ -137,6 +142,7 @@ class Embedder:
             texts, text_pairs, None, self.tokenizer, length=length, batch_size=batch_size,
             shuffle=False, windows=windows,
         )
+        self.cut[length] += examples.num_cut
         batches = TableBatches(examples)
         rows = [np.asarray(function(batches.batch(i, 0, batch_size)))
                 for i in range(batches.num_batches)]
@@ -337,6 +343,7 @@ class Answerer(Embedder):
         data = self.config["data"]
         windows = cut_windows(questions, self.tokenizer, length=data["length"],
                               max_question=data["max_question"], stride=data["stride"])
+        self.cut[data["max_question"]] += windows.cut
         batches = TableBatches(window_examples(
             windows, self.tokenizer, length=data["length"], batch_size=batch_size, shuffle=False))
         logits = [row for number in range(batches.num_batches)

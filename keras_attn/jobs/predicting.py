@@ -9,10 +9,12 @@ from collections import Counter
 
 from keras_attn.data import glue
 from keras_attn.data.files import find_files
+from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import EMPTY, header_names, told_format
 from keras_attn.data.tables import iterate_rows, told_counts
 from keras_attn.errors import UserError
 from keras_attn.jobs.answering import answer_file, answer_texts
+from keras_attn.jobs.cut_texts import warn_of_cut_texts
 from keras_attn.jobs.loading import Answerer, load_predictor
 from keras_attn.jobs.outputs import opened
 
@@ -28,14 +30,16 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
     if text_pairs and len(text_pairs) != len(texts):
         raise UserError("As many --text_pair as --text are needed. "
                         f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
-    with opened(output, OUTPUTS) as file:
+    with opened(output, OUTPUTS, workdir=workdir) as file:
         predictor = load_predictor(workdir, answers=True)
         if isinstance(predictor, Answerer):
-            return answer_texts(predictor, texts, text_pairs, file, output)
-        _check_output(output)
-        predictions = predictor.predict(texts, text_pairs or None)
-        _write_head(file, predictor, output)
-        _write(file, predictions, predictor, output)
+            answer_texts(predictor, texts, text_pairs, file, output)
+        else:
+            _check_output(output)
+            predictions = predictor.predict(texts, text_pairs or None)
+            _write_head(file, predictor, output)
+            _write(file, predictions, predictor, output)
+    warn_of_cut_texts(predictor)
 
 
 def predict_file(workdir, source, output="-", batch_size=64, *, format=None, text=None,
@@ -47,7 +51,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
 
     Args:
         workdir: Folder of a finetuning run.
-        source: TSV, CSV, JSONL, Parquet or .txt file, or a glob.
+        source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
         output: File that ends in one of `OUTPUTS`; `-` for standard output, as TSV.
         batch_size: Rows worked on together.
         format: See `iterate_rows`. None: what the name of a file tells, or told in
@@ -55,7 +59,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         text, text_pair, on_bad_text, encoding, max_line: See `iterate_rows`. None: as in
             training; also for the test files of a GLUE task.
     """
-    with opened(output, OUTPUTS) as file:
+    with opened(output, OUTPUTS, inputs=(source,), workdir=workdir) as file:
         predictor = load_predictor(workdir, answers=True)
         asked = {"text": text, "text_pair": text_pair, "on_bad_text": on_bad_text,
                  "encoding": encoding, "max_line": max_line}
@@ -82,6 +86,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
             print(f"skipped {unnamed:,} more", file=sys.stderr)
     skipped = sum((rows.skipped for rows in tables), Counter())
     print(f"{count:,} rows predicted, {told_counts(skipped)} skipped", file=sys.stderr)
+    warn_of_cut_texts(predictor)
 
 
 def texts_of(rows):
@@ -179,7 +184,7 @@ def _write_head(file, predictor, output, placed=False):
 
 def _write(file, predictions, predictor, output, rows=None):
     """Writes JSONL, CSV or TSV, as the name of the output says; of `rows`, where they are."""
-    places = [dict(zip(PLACE, (row.file, row.line), strict=True)) for row in rows or ()]
+    places = [dict(zip(PLACE, (shown(row.file), row.line), strict=True)) for row in rows or ()]
     places = places or [{}] * len(predictions)
     if _is_json(output):
         file.write("".join(json.dumps({**place, **row}, ensure_ascii=False) + "\n"

@@ -2,7 +2,9 @@
 
 import functools
 import logging
+import os
 
+from keras_attn.data.files import find_files
 from keras_attn.data.prepare import prepare, sample_texts
 from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
@@ -34,6 +36,7 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
                         f"Received: input={source}, output={folder}")
     if is_prepared(source):
         raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
+    _check_apart(source, folder)
     kind = KINDS[tokenizer]
     if lowercase is None:
         lowercase = kind.lowercase
@@ -50,6 +53,16 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
     )
     chosen.write(folder)
     return index
+
+
+def _check_apart(source, folder):
+    """Raises UserError if files to read are in the folder to write, which has names of its own."""
+    if source == "docstrings" or str(source).startswith("tfds:"):
+        return
+    for path in find_files(source):
+        if os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder):
+            raise UserError("--output must be another folder than that of the input, where the "
+                            f"vocabulary could replace it. Received: {path} in {folder}")
 
 
 def _beam_tasks(source, processes, runner, options):

@@ -10,9 +10,9 @@ import tensorflow as tf
 from keras_attn.data.splits import shared_rows
 from keras_attn.jobs import baseline
 from keras_attn.jobs import report_sections as sections
-from keras_attn.jobs.fields import DEFAULTS
 from keras_attn.jobs.report_numbers import decisions, one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
+from keras_attn.saved_config import DEFAULTS
 from keras_attn.training.metrics import metrics_among
 from keras_attn.whole_files import write_whole
 from keras_attn.workdir import flatten

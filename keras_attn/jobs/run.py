@@ -11,14 +11,16 @@ import keras
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
+from keras_attn.data.streams import shown
 from keras_attn.defaults import ENDS
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
-from keras_attn.jobs.fields import DEFAULTS, check_fields
+from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import SavedTranslator
+from keras_attn.saved_config import DEFAULTS, add_missing
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.step import TrainingStep
@@ -47,6 +49,7 @@ class Run:
         for name, value in overrides.items():
             if value is not None:
                 config[name] = os.fspath(value)
+        add_missing(config, DEFAULTS[kind]())
         if all(config.train[name] is None for name in ENDS):
             config.train.update(default_end)
         check_fields(kind, config)
@@ -173,7 +176,8 @@ class Run:
             released = bool(self.pretrained) and self.pretrained.released
         if kept:
             hashes = {**hashes, "pretrained": kept}
-        self.hashes = hashes
+        # Copies of standard input and of pipes have another path in every process.
+        self.hashes = hashes = {shown(name): sha256 for name, sha256 in hashes.items()}
         own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
         if agree(self.strategy, [own])[0] != own:  # 48 bits: a float64 holds them
             raise UserError("Every worker must have the same data. Received: data.train, "

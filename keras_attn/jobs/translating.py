@@ -12,7 +12,7 @@ from keras_attn.data.files import file_sha256
 from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.translation import TranslationBatches
 from keras_attn.defaults import translation_defaults
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, check_choice
 from keras_attn.jobs.finetuning_choices import choose_best, rows_drawn
 from keras_attn.jobs.run import Run
 from keras_attn.jobs.translators import SUBWORDS, Translator, read_sentences
@@ -215,9 +215,7 @@ def _architecture(run, vocabulary_size):
                             f"{known['max_length']}")
         return {**known, **{name: fields[name] for name in free}}
     size = size or "tiny"
-    if size not in TRANSFORMER_SIZES:
-        raise UserError(f"model.size must be one of {', '.join(TRANSFORMER_SIZES)}. "
-                        f"Received: model.size={size}")
+    check_choice("model.size", size, TRANSFORMER_SIZES)
     # Batches are filled up to some power of two at most.
     longest = 2 ** math.ceil(math.log2(max(run.config.data.length, 8)))
     architecture = {"vocabulary_size": vocabulary_size,

@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 
+from keras_attn.data.streams import is_stream, open_stream
 from keras_attn.data.table_formats import UNDECODABLE, BadRow, Lines, is_text, too_long, without_end
 from keras_attn.data.text_lines import MAX_LINE
 from keras_attn.errors import UserError
@@ -20,7 +21,8 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
 
     Args:
         workdir: Of a translator.
-        source: Text file; `-` for standard input, whose lines are answered as they come.
+        source: Text file; `-` for standard input. Lines of standard input and of pipes are
+            translated as they come.
         output: File that ends in .txt or .jsonl; `-` for standard output.
         beam, length_penalty, batch_size: See `Translator.translate`.
         nbest: Translations of each line; None: the best.
@@ -34,7 +36,7 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
         UserError: For such a line, with its number.
     """
     saved = SavedTranslator(workdir)  # before the output is opened
-    with opened(output, (".txt", ".jsonl")) as file:
+    with opened(output, (".txt", ".jsonl"), inputs=(source,), workdir=workdir) as file:
         translator = Translator.load(saved, precision)
         max_line = max_line or saved.config["data"].get("max_line") or MAX_LINE
         del saved  # its weights are in the model now
@@ -64,8 +66,8 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
 
 def _chunks(source, max_line):
     """Lists of lines, each a string or a `BadRow`."""
-    if source == "-":
-        yield from _chunks_as_they_come(sys.stdin.buffer, max_line)
+    if is_stream(source):
+        yield from _chunks_as_they_come(open_stream(source), max_line)
         return
     lines = (line if isinstance(line, BadRow) else without_end(line)
              for line in Lines(source, "utf-8", max_line))

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
 from keras_attn.json_files import read_object
+from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
 from keras_attn.whole_files import write_whole
 
@@ -252,7 +253,7 @@ def train_byte_pairs(texts, size):
                         f"Received: vocab_size={size}")
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = _byte_level()
-    trained.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(
+    trained.train_from_iterator(cut_long_words(texts), tokenizers.trainers.BpeTrainer(
         vocab_size=size - 1, min_frequency=2, initial_alphabet=alphabet, show_progress=False))
     model = json.loads(trained.to_str())["model"]
     pieces = sorted(model["vocab"], key=model["vocab"].get)

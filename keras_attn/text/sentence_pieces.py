@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
 from keras_attn.text.subwords import load_processor, training_error
 from keras_attn.whole_files import write_whole
@@ -224,7 +225,7 @@ def train_sentence_pieces(texts, size, lowercase=False):
 
     def plain_texts():
         try:
-            for text in texts:
+            for text in cut_long_words(texts):
                 # Pieces with one would be cut there anyway, and could leave unknown numbers.
                 yield _NUMBER_COMMA.sub(_CUT, plain(text, lowercase))
         except Exception as error:

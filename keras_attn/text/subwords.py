@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.text.long_words import cut_long_words
 from keras_attn.whole_files import write_whole
 
 PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID = range(4)
@@ -39,10 +40,11 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts), model_writer=written, vocab_size=vocabulary_size,
-            hard_vocab_limit=False, model_type=kind, character_coverage=1.0, pad_id=PAD_ID,
-            bos_id=BEGIN_ID, eos_id=END_ID, unk_id=UNKNOWN_ID, minloglevel=2,
-            max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
+            sentence_iterator=cut_long_words(texts), model_writer=written,
+            vocab_size=vocabulary_size, hard_vocab_limit=False, model_type=kind,
+            character_coverage=1.0, pad_id=PAD_ID, bos_id=BEGIN_ID, eos_id=END_ID,
+            unk_id=UNKNOWN_ID, minloglevel=2, max_sentence_length=1 << 20,
+            num_threads=1,  # with more, ties may fall otherwise
         )
     except (RuntimeError, OSError) as error:
         raise training_error(error, vocabulary_size) from error

@@ -6,6 +6,7 @@ from collections import Counter
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.text.long_words import cut_long_words
 from keras_attn.whole_files import write_whole
 
 FILE = "vocab.txt"
@@ -105,7 +106,7 @@ def train_vocabulary(texts, size, lowercase=True, min_frequency=2):
         raise UserError(
             f"A vocabulary needs at least {16 * len(SPECIAL_TOKENS)} pieces. Received: size={size}"
         )
-    texts = list(texts)
+    texts = list(cut_long_words(texts))
     trainer = BertWordPieceTokenizer(lowercase=lowercase, strip_accents=lowercase)
     characters, continuing = _alphabet(texts, trainer, limit=size // 8)
     if not characters:

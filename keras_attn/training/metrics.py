@@ -127,6 +127,12 @@ def metric_names(kind, num_classes=0, known=None, chosen=None):
     return (*names, chosen) if chosen in others and chosen not in names else names
 
 
+def choosable_metrics(kind, num_classes=0, known=None):
+    """Names of all metrics that may be `chosen` in `metric_names`; arguments as there."""
+    return tuple(name for name in (*METRICS, *MULTILABEL_METRICS)
+                 if name in metric_names(kind, num_classes, known, name))
+
+
 def classification_metrics(labels, logits, names=None, regression=False, sample_weight=None):
     """Computes metrics from what a model puts out.
 

@@ -1,6 +1,6 @@
 """BLEU and chrF, by sacrebleu."""
 
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError, check_choice, first_line
 
 
 def translation_scores(translations, references, lowercase=False, tokenize="13a"):
@@ -24,9 +24,7 @@ def translation_scores(translations, references, lowercase=False, tokenize="13a"
     except ImportError:
         raise UserError("Validation of translations needs sacrebleu: "
                         "pip install 'keras-attn[translate]'. Received: none") from None
-    if tokenize not in BLEU.TOKENIZERS:
-        raise UserError(f"eval.tokenize must be one of {', '.join(BLEU.TOKENIZERS)}. "
-                        f"Received: eval.tokenize={tokenize}")
+    check_choice("eval.tokenize", tokenize, BLEU.TOKENIZERS)
     try:
         bleu = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
     except (RuntimeError, ImportError, OSError) as error:  # of what a tokenizer needs

@@ -156,8 +156,8 @@ def test_the_command_prepares_on_a_runner_and_names_a_mistake_in_one_line(tmp_pa
 @pytest.mark.parametrize(
     ("runner", "options", "message"),
     [
-        ("FlinkRuner", "", "runner=FlinkRuner.*did you mean FlinkRunner"),
-        ("lcal", "", "runner=lcal.*did you mean local"),
+        ("FlinkRuner", "", "runner=FlinkRuner.*Did you mean FlinkRunner"),
+        ("lcal", "", "runner=lcal.*Did you mean local"),
         ("no.such.Runner", "", "runner=no.such.Runner .No module named 'no'"),
         ("os.getcwd", "", "runner=os.getcwd"),
         ("DataflowRunner", "", "required option: project"),

@@ -130,5 +130,5 @@ def test_glues_test_files_are_read_by_their_header(tmp_path, name):
 
 
 def test_an_unknown_task_is_named_with_the_nearest():
-    with pytest.raises(UserError, match=r"sst2, cola.*'sst-2'; did you mean sst2\?"):
+    with pytest.raises(UserError, match=r"sst2, cola.*'sst-2'. Did you mean sst2\?"):
         glue.task_of("sst-2")

@@ -18,7 +18,7 @@ def test_labels_are_sorted_by_name_or_number():
 
 def test_unknown_labels_are_named_with_their_row():
     labels = LabelSet(["positive", "negative"])
-    message = "positive, negative.*'positve' at row 1; did you mean positive"
+    message = "positive, negative.*'positve' at row 1. Did you mean positive"
     with pytest.raises(UserError, match=message):
         labels.encode(["positive", "positve"])
     with pytest.raises(UserError, match="at dev.tsv, line 9"):
@@ -93,7 +93,7 @@ def test_the_positive_class_comes_last():
     assert LabelSet.from_labels(labels).names == ("fraud", "normal")
     assert LabelSet.from_labels(labels, "fraud").names == ("normal", "fraud")
     assert LabelSet.from_labels(["1", "0"], "0").names == ("1", "0")
-    with pytest.raises(UserError, match="positive.*did you mean fraud"):
+    with pytest.raises(UserError, match="positive.*Did you mean fraud"):
         LabelSet.from_labels(labels, "Fraud ")
     with pytest.raises(UserError, match="one of two"):
         LabelSet.from_labels([*labels, "other"], "fraud")

@@ -51,7 +51,7 @@ def test_what_is_no_parquet_or_has_no_rows_is_said(tmp_path):
     for name, message in (("empty", "A file with rows is needed"), ("cut", "readable Parquet"),
                           ("none", "readable Parquet")):
         refused(f"{message}.*{name}", str(tmp_path / f"{name}.parquet"), label="label")
-    with pytest.raises(UserError, match="did you mean label"):
+    with pytest.raises(UserError, match="Did you mean label"):
         read_table(str(tmp_path / "whole.parquet"), text="text", label="lable")
 
 

@@ -261,7 +261,7 @@ def test_iterating_twice_counts_once(tmp_path):
 def test_missing_things_are_named(tmp_path):
     path = _write(tmp_path / "t.tsv", "sentence\tlabel\na\tx\nb\t\n")
     message = refused("sentence, label", path, text="sentense")
-    assert message.endswith("; did you mean sentence?")
+    assert message.endswith(". Did you mean sentence?")
     assert refused("label", path, text="sentence", label="label").endswith("line 3")
     records = _write(tmp_path / "t.jsonl", '{"text": "a"}\n{"txt": "b"}\n')
     assert "line 2" in refused("txt", records)

@@ -47,7 +47,7 @@ def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
     refused("one of train, test.*Received: tran", "tfds:toy_reviews:tran")
     refused("one of train, test.*Received: all", "tfds:toy_reviews:all[0:7]")
     refused("must hold an example", "tfds:toy_reviews:train[0:0]")
-    refused("did you mean text", "tfds:toy_reviews", text="texts")
+    refused("Did you mean text", "tfds:toy_reviews", text="texts")
     refused("not found", "tfds:toy_revue")
     refused("not found", "tfds:toy_reviews:2.0.0")
     refused(r"tfds:NAME\[/CONFIG\]", "tfds:")

@@ -63,7 +63,7 @@ def test_they_are_those_of_the_predictions(folder):
 
 def test_rows_that_cannot_be_measured_are_said(folder, tmp_path):
     (tmp_path / "rows.tsv").write_text("text\tclass\na film\tgod\n")
-    with pytest.raises(UserError, match=r"'god' at .*rows.tsv, line 2.*did you mean good"):
+    with pytest.raises(UserError, match=r"'god' at .*rows.tsv, line 2.*Did you mean good"):
         evaluate(str(folder / "class"), str(tmp_path / "rows.tsv"))
     (tmp_path / "none.tsv").write_text("text\tclass\n")
     with pytest.raises(UserError, match="At least one row"):

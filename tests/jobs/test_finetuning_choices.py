@@ -136,7 +136,7 @@ def test_frozen_layers_stay(tmp_path):
 
 
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"eval.metric": "acuracy"}, "did you mean accuracy"),
+    ({"eval.metric": "acuracy"}, "Did you mean accuracy"),
     ({"eval.metric": "pearson"}, "accuracy, f1_macro, loss"),
     ({"eval.patience": 0}, "eval.patience=0"),
     ({"eval.patience": 2, "eval.every": 0}, "eval.every=0"),

@@ -337,7 +337,7 @@ def test_devices_and_xla_change_nothing_but_rounding(tmp_path):
     ({"data.train": None}, "data.train=None"),
     ({"eval.metric": "accuracy"}, "f1, exact, loss"),
     ({"train.class_weights": True}, "needs one class"),
-    ({"data.task": "reading_comprehensoin"}, "did you mean reading_comprehension"),
+    ({"data.task": "reading_comprehensoin"}, "Did you mean reading_comprehension"),
 ])
 def test_what_cannot_be_meant_is_said_before_any_work(tmp_path, fields, message):
     with pytest.raises(UserError, match=message):

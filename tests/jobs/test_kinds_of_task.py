@@ -205,7 +205,7 @@ def test_an_export_takes_what_the_model_was_trained_on(folder):
 
 
 @pytest.mark.parametrize("fields, message", [
-    ({"data.task": "multilable"}, "did you mean multilabel"),
+    ({"data.task": "multilable"}, "Did you mean multilabel"),
     ({"data.task": "multilabel", "data.regression": True}, "data.regression=True is for"),
     ({"data.task": "multilabel", "data.label_separator": ""}, "label_separator must be something"),
     ({"data.task": "multilabel", "data.label_separator": "\t"}, r"Received: .*'\\t'"),

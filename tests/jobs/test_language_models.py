@@ -191,3 +191,13 @@ def test_commands_of_other_models_refuse_it(trained, tmp_path):
         embed_texts(str(trained[0]), ["a"], str(tmp_path / "out.npy"))
     with pytest.raises(UserError, match="A folder with a model is needed"):
         generate_texts(str(tmp_path), ["a"])
+
+
+def test_a_resumed_run_may_split_its_steps_in_more_parts(corpus, tmp_path):
+    fields = {"train.steps": 4, "train.schedule": "constant", "train.warmup_fraction": 0.0}
+    whole = pretrain(config_of(corpus, **fields), workdir=str(tmp_path / "whole"))
+    pretrain(config_of(corpus, **{**fields, "train.steps": 2}), workdir=str(tmp_path / "parts"))
+    parts = pretrain(config_of(corpus, **fields, **{"train.accumulate": 4}),
+                     workdir=str(tmp_path / "parts"))
+    assert parts["steps"] == 4
+    assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-4)

@@ -156,7 +156,7 @@ def test_how_it_is_computed_changes_little(corpus, tmp_path):
     ({"model.size": "huge"}, "tiny, base, big"),
     ({"model.num_heads": 5}, "num_heads=5"),
     ({"data.subwords": "words"}, "bpe, unigram"),
-    ({"eval.metric": "blue"}, "did you mean bleu"),
+    ({"eval.metric": "blue"}, "Did you mean bleu"),
     ({"eval.metric": "bleu", "checkpoint.average": 2}, "checkpoint.average must be 1"),
     ({"train.schedule": "root"}, "inverse_sqrt"),
     ({"train.warmup_fraction": 0.0}, "inverse_sqrt needs a warmup"),

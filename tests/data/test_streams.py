@@ -1,0 +1,83 @@
+"""Standard input, pipes and process substitutions are read as the same file is."""
+
+import gzip
+import io
+import os
+import sys
+import threading
+
+import pytest
+
+from keras_attn.data import streams
+from keras_attn.data.files import find_files
+from keras_attn.data.tables import iterate_rows, place
+from keras_attn.errors import UserError
+
+TEXT = b"text,label\nfine,1\ndull,0\n"
+ROWS = [("fine", "1"), ("dull", "0")]
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    monkeypatch.setattr(streams, "_copies", {})
+
+
+def _stream(kind, tmp_path, monkeypatch, content=TEXT):
+    """The path of a stream that holds some bytes."""
+    if kind == "-":
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return "-"
+    if kind == "descriptor":
+        end, begin = os.pipe()
+        os.write(begin, content)
+        os.close(begin)
+        return f"/dev/fd/{end}"
+    path = tmp_path / "rows.csv"
+    os.mkfifo(path)
+    threading.Thread(target=path.write_bytes, args=(content,), daemon=True).start()
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["-", "descriptor", "named"])
+def test_a_stream_is_read_as_often_as_needed(kind, tmp_path, monkeypatch):
+    path = _stream(kind, tmp_path, monkeypatch)
+    assert streams.is_stream(path)
+    for _ in range(2):
+        rows = list(iterate_rows(path, text="text", label="label", format="csv"))
+        assert [(row.text, row.label) for row in rows] == ROWS
+    assert place(rows[1].file, rows[1].line) == f"{path}, line 3"
+
+
+def test_a_gzipped_stream_is_unzipped(tmp_path, monkeypatch):
+    path = _stream("-", tmp_path, monkeypatch, gzip.compress(TEXT))
+    rows = iterate_rows(path, text="text", label="label", format="csv")
+    assert [(row.text, row.label) for row in rows] == ROWS
+
+
+def test_the_format_of_standard_input_must_be_given(tmp_path, monkeypatch):
+    path = _stream("-", tmp_path, monkeypatch)
+    with pytest.raises(UserError, match="format=.*Received: '-'"):
+        iterate_rows(path, text="text")
+
+
+def test_a_closed_standard_input_is_an_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="Standard input is closed"):
+        find_files("-")
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    path = _stream("-", tmp_path, monkeypatch)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(streams.shutil, "copyfileobj", fail)
+    with pytest.raises(UserError, match="No space left on device. Set TMPDIR"):
+        find_files(path)
+
+
+def test_files_and_folders_are_no_streams(tmp_path):
+    (tmp_path / "a").write_text("x")
+    for path in (tmp_path / "a", tmp_path, tmp_path / "none", "gs://a/b", "tfds:x", "a\0b"):
+        assert not streams.is_stream(str(path))

@@ -1,0 +1,96 @@
+"""A config that an older version saved: fields that it lacks take their defaults."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from keras_attn import load
+from keras_attn.convert import convert
+from keras_attn.defaults import pretraining_defaults
+from keras_attn.errors import UserError
+from keras_attn.jobs.embedding import embed_texts
+from keras_attn.jobs.evaluating import evaluate
+from keras_attn.jobs.exporting import export
+from keras_attn.jobs.predicting import predict_file
+from keras_attn.saved_config import DEFAULTS, add_missing, complete
+from keras_attn.workdir import Workdir, check_same
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_each_field_that_is_missing_takes_its_default(kind, tmp_path):
+    workdir = Workdir(tmp_path)
+    workdir.start(kind, {"data": {"length": 7}, "extra": 1}, {}, {}, {})
+    found = workdir.read_config()["config"]
+    assert found["data"].pop("length") == 7 and found.pop("extra") == 1
+    wanted = DEFAULTS[kind]().to_dict()
+    del wanted["workdir"], wanted["data"]["length"]
+    if "lowercase" in wanted["data"]:
+        wanted["data"]["lowercase"] = kind not in ("xlnet_finetuning", "permutation_modeling")
+    if kind in ("pretraining", "encoder"):
+        wanted["model"]["initial_embeddings"] = "random"
+    assert found == wanted
+
+
+def test_fields_that_are_there_stay_whatever_they_are():
+    given = {"data": {"length": None, "train": {"a": 1}}, "train": 3}
+    found = complete(given, "finetuning")
+    assert found["data"]["length"] is None and found["data"]["train"] == {"a": 1}
+    assert found["train"] == 3 and given == {"data": {"length": None, "train": {"a": 1}},
+                                             "train": 3}
+    assert complete({"a": 1}, "of a later version") == {"a": 1}
+
+
+def test_what_is_no_config_is_refused(tmp_path):
+    workdir = Workdir(tmp_path)
+    for config, kind in ((3, "finetuning"), ({}, ["finetuning"])):
+        workdir.start(kind, config, {}, {}, {})
+        with pytest.raises(UserError, match="config.json must be that of a run"):
+            workdir.read_config()
+
+
+@pytest.mark.parametrize("name", ["hugging_face/classifier", "language_models/gpt2_classifier",
+                                  "language_models/xlnet_classifier"])
+def test_a_classifier_predicts_without_any_field_that_has_its_default(name, tmp_path):
+    convert(GOLDEN / name, tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "old")
+    path = tmp_path / "old/config.json"
+    saved = json.loads(path.read_text())
+    data = saved["config"]["data"]
+    kept = {field: data[field] for field in ("length", "text", "lowercase", "end_mark")
+            if field in data}
+    path.write_text(json.dumps({**saved, "config": {"data": kept}}))
+    label = load(tmp_path / "whole").labels[0]
+    (tmp_path / "x.csv").write_text(f"text,label\nthe cat sat,{label}\na b,{label}\n")
+    for folder in ("whole", "old"):
+        predict_file(str(tmp_path / folder), str(tmp_path / "x.csv"),
+                     str(tmp_path / f"{folder}.tsv"))
+        embed_texts(str(tmp_path / folder), ["the cat sat"], str(tmp_path / f"{folder}.npy"))
+    assert (tmp_path / "old.tsv").read_text() == (tmp_path / "whole.tsv").read_text()
+    np.testing.assert_array_equal(np.load(tmp_path / "old.npy"), np.load(tmp_path / "whole.npy"))
+    found, wanted = (evaluate(str(tmp_path / folder), str(tmp_path / "x.csv"))
+                     for folder in ("old", "whole"))
+    assert found == wanted
+    if "gpt2" not in name:
+        export(str(tmp_path / "old"), str(tmp_path / "exported"))
+
+
+def test_a_config_written_by_hand_takes_the_defaults():
+    config = ConfigDict({"data": {"train": "x.txt"}, "train": {"steps": 3}})
+    add_missing(config, pretraining_defaults())
+    assert config.data.train == "x.txt" and config.train.steps == 3
+    whole = pretraining_defaults()
+    whole.data.train, whole.train.steps = "x.txt", 3
+    assert config.to_dict() == whole.to_dict()
+
+
+def test_a_resumed_run_may_split_its_steps_otherwise():
+    old = {"train": {"accumulate": 1, "batch_size": 8}}
+    check_same(old, {"train": {"accumulate": 4, "batch_size": 8}}, {})
+    with pytest.raises(UserError, match="must keep train.batch_size"):
+        check_same(old, {"train": {"accumulate": 1, "batch_size": 4}}, {})
