@@ -23,7 +23,7 @@ PRETRAINING = [
     ({"data.train": "{texts}/train.txt,{texts}/gone.txt"}, "gone.txt"),
     ({"data.train": "{bad}/empty.txt"}, "empty.txt"),
     ({"data.train": "{bad}/latin1.txt"}, "latin1.txt.*line 3|line 3.*latin1.txt"),
-    ({"data.train": "{bad}/single.txt"}, "two sentences"),
+    ({"data.train": "{bad}/single.txt", "data.segments": "next_sentence"}, "two sentences"),
     ({"data.train": "{bad}/gone.tfrecord", "data.vocab": "{bad}/vocab.txt"}, "gone.tfrecord"),
     ({"data.train": "{bad}/gone.tfrecord"}, "data.vocab"),
     ({"data.train": None}, "data.train"),
@@ -35,7 +35,7 @@ PRETRAINING = [
     ({"data.vocab": "{bad}/no_mask.txt"}, r"\[MASK\]"),
     ({"data.vocab": "{bad}/twice.txt"}, "(?i)line 6|twice|duplicate"),
     ({"data.vocab_size": 3}, "(?i)vocabulary"),
-    ({"data.length": 65}, "data.length=65, max_length=64"),
+    ({"data.length": 65}, "data.length=65 exceeds.*64 positions"),
     ({"data.length": 4}, "length=4"),
     ({"data.max_predictions": 0}, "max_predictions=0"),
     ({"data.masked_fraction": 0.0}, "masked_fraction=0"),
@@ -63,7 +63,7 @@ PRETRAINING = [
      "vocabulary of the pretrained model"),
     ({"pretrained": "{pretrained}", "model.hidden_dim": 32}, "hidden_dim=32.*has 16"),
     ({"pretrained": "{pretrained}", "data.lowercase": False}, "data.lowercase=False"),
-    ({"pretrained": "{pretrained}", "data.length": 65}, "data.length=65, max_length=64"),
+    ({"pretrained": "{pretrained}", "data.length": 65}, "data.length=65 exceeds.*64 positions"),
 ]
 
 FINETUNING = [
@@ -83,7 +83,7 @@ FINETUNING = [
     ({"pretrained": "{bad}/nowhere"}, "nowhere"),
     ({"train.epochs": 0.0}, "train.epochs=0"),
     ({"eval.batch_size": 0}, "eval.batch_size=0"),
-    ({"data.length": 65, "pretrained": "{pretrained}"}, "data.length=65, max_length=64"),
+    ({"data.length": 65, "pretrained": "{pretrained}"}, "data.length=65 exceeds.*64 positions"),
 ]
 
 

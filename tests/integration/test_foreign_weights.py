@@ -146,7 +146,7 @@ def test_a_foreign_classifier_takes_pairs_and_single_texts_from_files(tmp_path):
 @pytest.mark.slow
 def test_a_longer_position_table_repeats_the_shorter_one(texts, tmp_path):
     longer = {"data.length": 40, "data.max_predictions": 6}
-    with pytest.raises(UserError, match="model.max_length must make it longer"):
+    with pytest.raises(UserError, match="model.max_length=\\d+"):
         pretrain(_pretraining(texts, **longer), tmp_path / "run", GOLDEN / "pretraining")
     config = _pretraining(texts, **longer, **{"model.max_length": 40})
     pretrain(config, tmp_path / "run", GOLDEN / "pretraining")

@@ -95,7 +95,7 @@ def test_files_of_another_encoding_are_read_if_told_so(folder, tmp_path):
     row = {"text": "déjà good", "class": "good"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="latin-1")
     path = str(tmp_path / "rows.jsonl")
-    with pytest.raises(UserError, match="another encoding"):
+    with pytest.raises(UserError, match="set data.encoding"):
         evaluate(str(folder / "class"), path)
     assert evaluate(str(folder / "class"), path, encoding="latin-1")["examples"] == 1
 
