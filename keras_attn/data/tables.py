@@ -232,7 +232,7 @@ class iterate_rows:
                 values = BadRow("encoding", need)
             yield line, values
         if not lines.count and format != "parquet":
-            raise UserError(f"A file with rows is needed. Received: the empty file {source}")
+            raise UserError(f"A file with rows is needed. Received: the empty file {shown(source)}")
 
 
 def told_counts(skipped):
