@@ -21,8 +21,9 @@ from keras_attn.jobs.command_line import define_reading_flags, run_command
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
-    flags.DEFINE_string("data", None, "TSV, CSV, JSONL or Parquet file, a glob, or "
-                        "tfds:NAME[:SPLIT], its validation without a split.")
+    flags.DEFINE_string("data", None, "TSV, CSV, JSONL or Parquet file, a glob, "
+                        "tfds:NAME[:SPLIT], its validation without a split, or - for standard "
+                        "input, with --format.")
     flags.DEFINE_string("source", None, "Of a translator, in place of --data.")
     flags.DEFINE_string("target", None, "Of a translator: the translations, line by line.")
     flags.DEFINE_integer("beam", None, "Of a translator; without: eval.beam of its run.",

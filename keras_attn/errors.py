@@ -75,7 +75,7 @@ def nearest(name, names, prefix=""):
         names: What there is.
         prefix: Stands before the name in the answer.
     """
-    name = str(name).lower()[:100]
+    name = "" if name is None else str(name).lower()[:100]
     scores = {known: _similarity(name, str(known).lower()) for known in names}
     best = max(scores.values(), default=0.0)
     found = [f"{prefix}{known}" for known, score in scores.items() if score == best]

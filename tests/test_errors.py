@@ -36,7 +36,7 @@ def test_the_field_that_was_meant_is_named(name, meant):
     ("adam", ["adamw", "lamb"], "adamw"),
     ("bert-base", ["tiny", "mini", "base"], "base"),
     ("sst-2", ["cola", "sst2"], "sst2"),
-    ("", ["a", "b"], None), (".", ["a", "b"], None), ("x", [], None),
+    (None, ["none", "b"], None), ("", ["a", "b"], None), (".", ["a", "b"], None), ("x", [], None),
 ])
 def test_the_choice_that_was_meant_is_named(name, names, meant):
     assert nearest(name, names) == (f". Did you mean {meant}?" if meant else "")

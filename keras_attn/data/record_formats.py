@@ -7,6 +7,7 @@ import re
 
 import tensorflow as tf
 
+from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import (
     EMPTY,
     UNDECODABLE,
@@ -45,7 +46,7 @@ def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=Non
     else:
         yield from delimited_rows(lines, format, columns, header, path)
     if not lines.count:
-        raise UserError(f"A file with rows is needed. Received: the empty file {path}")
+        raise UserError(f"A file with rows is needed. Received: the empty file {shown(path)}")
 
 
 def json_rows(lines, columns, path):

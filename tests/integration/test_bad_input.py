@@ -58,7 +58,7 @@ PRETRAINING = [
     ({"model.num_heads": 3}, "hidden_dim=16, num_heads=3"),
     ({"model.activation": "gellu"}, "gellu"),
     ({"model.dropout": 1.0}, "model.dropout=1.0"),
-    ({"pretrained": "{bad}/nowhere"}, "config.json. Received: .*nowhere"),
+    ({"pretrained": "{bad}/nowhere"}, "Received: .*nowhere, which does not exist"),
     ({"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
      "vocabulary of the pretrained model"),
     ({"pretrained": "{pretrained}", "model.hidden_dim": 32}, "hidden_dim=32.*has 16"),
