@@ -71,6 +71,8 @@ class ABCNN2Pooling(keras.layers.Layer):
         return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
 
     def _pool(self, x, weights, mask):
+        if 0 in x.shape:
+            return window_sums(x, self.width)
         if self.normalize:
             weights = ops.divide_no_nan(weights, ops.sum(weights, axis=-1, keepdims=True))
         mask = as_mask(mask)

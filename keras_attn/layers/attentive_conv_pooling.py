@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import bidirectional, over_steps
+from keras_attn.layers.padded_rnn import bidirectional, over_steps, padded_to_one
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
 
@@ -90,10 +90,9 @@ class AttentiveConvPooling(keras.layers.Layer):
             inputs = ops.where(mask[..., None], inputs, 0)
         _, forward, _, backward, _ = over_steps(self.lstm, inputs, mask)
         query = ops.concatenate([forward, backward], axis=-1)
-        if inputs.shape[1] == 0:  # PyTorch convolves no step at all to an error
-            found = ops.zeros((ops.shape(inputs)[0], 0, self.filters), inputs.dtype)
-        else:
-            found = self.conv(inputs)
+        # Of nothing PyTorch's convolution is an error, and TensorFlow's of another depth.
+        batch, length = ops.shape(inputs)[:2]
+        found = self.conv(padded_to_one(padded_to_one(inputs), axis=0))[:batch, :length]
         pooled, weights = self.attention(
             found, mask=mask, query=query, return_attention_scores=True)
         output = ops.concatenate([pooled, query], axis=-1)

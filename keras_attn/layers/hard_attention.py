@@ -206,9 +206,12 @@ class HardAttention(keras.layers.Layer):
 
 def _one_hot(logits, mask):
     """1 at the largest of the last axis, 0 in rows where all is masked."""
-    if logits.shape[-1] == 0:
-        return ops.zeros_like(logits)
-    hot = ops.one_hot(ops.argmax(logits, axis=-1), ops.shape(logits)[-1], dtype="float32")
+    length = ops.shape(logits)[-1]
+    if length == 0 if isinstance(length, int) else ops.is_tensor(length):
+        # There may be no key: of one more, less likely than any, the column is not taken.
+        padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, 1)]
+        logits = ops.pad(logits, padding, constant_values=2 * MASKED)
+    hot = ops.one_hot(ops.argmax(logits, axis=-1), length, dtype="float32")
     return hot if mask is None else ops.where(mask, hot, 0.0)
 
 

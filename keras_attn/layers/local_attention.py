@@ -138,8 +138,9 @@ class LocalAttention(keras.layers.Layer):
             if query_positions is None:
                 query_positions = _places(query, query_mask)[0][:, 0]
             # (T,) or (B, T) -> (B or 1, T, 1)
-            positions = ops.cast(query_positions, "float32")
-            centers = ops.minimum(ops.reshape(positions, (-1, ops.shape(query)[1], 1)), last)
+            positions = ops.cast(query_positions, "float32")[..., None]
+            positions = positions[None] if len(positions.shape) == 2 else positions
+            centers = ops.minimum(positions, last)
         # (B, T, 1) and (B or 1, 1, S) -> (B, T, S)
         near = ops.abs(places - ops.floor(centers)) <= self.window
         mask = combine_masks(mask, near)
@@ -195,8 +196,11 @@ def _places(x, mask):
         mask: `(B, S)` or None.
     """
     if mask is None:
-        places = ops.arange(ops.shape(x)[1], dtype="float32")[None, None]
+        length = ops.shape(x)[1]
+        places = ops.arange(length, dtype="float32")[None, None]
+        count = ops.full((1, 1, 1), length, dtype="float32")
     else:
         real = ops.cast(as_mask(mask), "float32")[:, None]
         places = ops.cumsum(real, axis=-1) - 1.0
-    return places, ops.maximum(places[..., -1:], 0.0)
+        count = ops.sum(real, axis=-1, keepdims=True)
+    return places, ops.maximum(count - 1.0, 0.0)

@@ -4,25 +4,59 @@ import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.sizes import at_least
 
 
-def over_steps(rnn, x, mask=None, **arguments):
-    """Calls a recurrent layer that returns its sequence and states, also for no step at all.
+def over_steps(rnn, x, mask=None, initial_state=None, **arguments):
+    """Calls a recurrent layer that returns its sequence and states, also for no step or no row.
 
-    Loops of Keras need a step, so a masked one stands in: the states stay the first ones.
+    Without a step the states stay the first ones.
 
     Args:
         rnn: Layer of Keras.
         x: `(B, T, D)`.
         mask: Boolean `(B, T)`, or None.
+        initial_state: Nest of `(B, ...)`, or None.
         **arguments: Others of the call.
+
+    Returns:
+        List of the outputs `(B, T, ...)` and the last states.
     """
-    if x.shape[1] != 0:
-        return rnn(x, mask=mask, **arguments)
-    batch, _, depth = ops.shape(x)
-    outputs, *states = rnn(ops.zeros((batch, 1, depth), x.dtype),
-                           mask=ops.zeros((batch, 1), "bool"), **arguments)
-    return [outputs[:, :0], *states]
+    length = ops.shape(x)[1]
+    padded = padded_to_one(x)
+    if padded is not x:
+        mask = padded_to_one(ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask)
+    outputs, *states = with_a_row(
+        lambda x, mask, first: rnn(x, mask=mask, initial_state=first, **arguments),
+        padded, mask, initial_state)
+    return [outputs if padded is x else outputs[:, :length], *states]
+
+
+def padded_to_one(x, axis=1):
+    """A tensor with an entry of zeros along an axis where there is none, as loops need a step.
+
+    The tensor itself is returned if its size is known not to be 0.
+    """
+    size = ops.shape(x)[axis]
+    missing = at_least(size, 1) - size
+    if isinstance(missing, int) and not missing:
+        return x
+    return ops.pad(x, [(0, missing if i == axis else 0) for i in range(len(x.shape))])
+
+
+def with_a_row(function, *arguments):
+    """Calls a function also where its batch is known to be of no row, which LSTMs of Keras are not.
+
+    Args:
+        function: Of these arguments, to a nest of `(B, ...)`.
+        *arguments: Nests of `(B, ...)` and None.
+    """
+    if all(x is None or x.shape[0] != 0 for x in keras.tree.flatten(arguments)):
+        return function(*arguments)
+    arguments = keras.tree.map_structure(
+        lambda x: None if x is None else ops.pad(x, [(0, 1), *[(0, 0)] * (len(x.shape) - 1)]),
+        arguments)
+    return keras.tree.map_structure(lambda x: x[:0], function(*arguments))
 
 
 def word_table(layer, name, words, depth, seed):

@@ -129,12 +129,13 @@ class WindowAttention(keras.layers.Layer):
         heads = [heads[name] for name in ("query", "key", "value")]
         weights = []
         if return_scores:
+            places = rows * columns
             mask = grid_window_mask(rows, columns, self.window)
             if value_mask is not None:
-                real = ops.reshape(as_mask(value_mask, "value_mask"), (batch, 1, 1, -1))
+                real = ops.reshape(as_mask(value_mask, "value_mask"), (batch, 1, 1, places))
                 mask = combine_masks(mask, real)
             if query_mask is not None:
-                query_mask = ops.reshape(as_mask(query_mask, "query_mask"), (batch, 1, -1))
+                query_mask = ops.reshape(as_mask(query_mask, "query_mask"), (batch, 1, places))
             found, *weights = scaled_dot_product_attention(
                 *heads, mask=mask, dropout=dropout, seed=self.seed_generator,
                 query_mask=query_mask, return_scores=True)

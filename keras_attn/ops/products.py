@@ -1,5 +1,7 @@
 """How functions with matrix products are called so that they are fast."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -24,7 +26,8 @@ def by_rows(function, x):
     if len(x.shape) == 2:
         return function(x)
     *outer, depth = ops.shape(x)
-    y = function(ops.reshape(x, (-1, depth)))
+    rows = -1 if isinstance(depth, int) and depth else math.prod(outer)
+    y = function(ops.reshape(x, (rows, depth)))
     return ops.reshape(y, (*outer, ops.shape(y)[-1]))
 
 

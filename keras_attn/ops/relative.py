@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.positions import sinusoidal_positions
+from keras_attn.ops.sizes import at_least
 
 
 def by_pair(x):
@@ -11,7 +12,7 @@ def by_pair(x):
 
     Args:
         x: `(..., T, T + S - 1)`; column r is of distance `S - 1 - r`, with query i at position
-            `i + S - T` among the keys.
+            `i + S - T` among the keys; of no query `(..., 0, S)`.
 
     Returns:
         `(..., T, S)`: entry (i, j) is that of the distance `i + S - T - j`.
@@ -33,8 +34,8 @@ def by_distance(x):
         `(..., T, T + S - 1)`.
     """
     *outer, length, keys = ops.shape(x)
-    count = length + keys - 1
-    zeros = ops.zeros((*outer, length, length - 1), x.dtype)
+    count = _count(length, keys)
+    zeros = ops.zeros((*outer, length, count - keys), x.dtype)
     x = ops.reshape(ops.concatenate([x, zeros], axis=-1), (*outer, count, length))
     x = ops.pad(x, [(0, 0)] * len(outer) + [(1, 0), (0, 0)])
     return ops.reshape(x, (*outer, length, count + 1))[..., 1:]
@@ -42,7 +43,12 @@ def by_distance(x):
 
 def distances_of_pairs(length, keys):
     """The distances of the columns of `by_pair`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
-    return keys - 1 - ops.arange(length + keys - 1, dtype="int32")
+    return keys - 1 - ops.arange(_count(length, keys), dtype="int32")
+
+
+def _count(length, keys):
+    """T + S - 1; of no query S, so that it is never negative."""
+    return at_least(length, 1) + keys - 1
 
 
 def vectors_of_pairs(length, keys, depth, max_distance=None, reversed_rows=None):

@@ -7,6 +7,7 @@ from keras_attn.layers.attention import Attention
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
+from keras_attn.layers.padded_rnn import with_a_row
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.memory import attend, by_source, prepare
 from keras_attn.layers.scores.additive_score import AdditiveScore
@@ -151,12 +152,14 @@ class AttentionCell(keras.layers.Layer):
             top = own[-1] if len(getattr(self.cell, "cells", ())) > 1 else own
             top = keras.tree.flatten(top)[0]
             attended, weights = self._attend(top[:, None], memory, index, training)
-            output, own = self.cell(ops.concatenate([inputs, attended[:, 0]], axis=-1), own)
+            inputs = ops.concatenate([inputs, attended[:, 0]], axis=-1)
+            output, own = with_a_row(self.cell, inputs, own)
             return {"output": output, "weights": weights[:, 0]}, {"cell": own}
         if not self._feeds:
-            output, own = self.cell(inputs, own)
+            output, own = with_a_row(self.cell, inputs, own)
             return {"output": output}, {"cell": own}
-        output, own = self.cell(ops.concatenate([inputs, states["fed"]], axis=-1), own)
+        inputs = ops.concatenate([inputs, states["fed"]], axis=-1)
+        output, own = with_a_row(self.cell, inputs, own)
         attended, weights = self._attend(output[:, None], memory, index, training)
         attended = attended[:, 0]
         return ({"output": attended, "weights": weights[:, 0]},

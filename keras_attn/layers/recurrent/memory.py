@@ -6,6 +6,7 @@ additive score has projected it, once for all steps.
 from keras import ops
 
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.sizes import at_least
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
@@ -57,7 +58,10 @@ def by_source(function, query, memory):
         Two of `(B R, T, ...)`.
     """
     shape = ops.shape(query)
-    grouped = ops.reshape(query, (ops.shape(memory["value"])[0], -1, query.shape[-1]))
+    sources = ops.shape(memory["value"])[0]
+    # Not -1, which may be any number where there is no source.
+    queries = shape[0] * shape[1] // at_least(sources, 1)
+    grouped = ops.reshape(query, (sources, queries, query.shape[-1]))
     context, weights = function(grouped)
     return (ops.reshape(context, (*shape[:2], context.shape[-1])),
             ops.reshape(weights, (*shape[:2], ops.shape(weights)[-1])))

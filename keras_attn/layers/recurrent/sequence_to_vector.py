@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.ops.masks import MASKED, row_mask
+from keras_attn.ops.maxima import largest
 
 REDUCTIONS = "last", "mean", "max", "attention"
 
@@ -79,16 +80,17 @@ class SequenceToVector(keras.layers.Layer):
             mask = ops.ones((1, length), "bool")
         real = ops.cast(mask, "float32")[..., None]
         if self.reduce == "last":
-            steps = ops.arange(length, dtype="int32")
-            last = ops.max(ops.where(mask, steps, -1), axis=1, keepdims=True)
+            # Steps that count, from each on: 1 at the last of them.
+            left = ops.flip(ops.cumsum(ops.flip(ops.cast(mask, "int32"), 1), axis=1), 1)
+            last = ops.logical_and(mask, left == 1)
             # One step has weight 1: what the others hold is not read.
-            return ops.sum(ops.where((steps == last)[..., None], inputs, 0), axis=1)
+            return ops.sum(ops.where(last[..., None], inputs, 0), axis=1)
         x = ops.cast(inputs, "float32")
         if self.reduce == "mean":
             found = ops.sum(ops.where(real > 0, x, 0.0), axis=1) / ops.maximum(
                 ops.sum(real, axis=1), 1.0)
         else:
-            found = ops.max(ops.where(real > 0, x, MASKED), axis=1)
+            found = largest(ops.where(real > 0, x, MASKED), axis=1)
             found = ops.where(ops.any(mask, axis=1)[:, None], found, 0.0)
         return ops.cast(found, inputs.dtype)
 

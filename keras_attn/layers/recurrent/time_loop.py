@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.padded_rnn import padded_to_one
+
 DRAWS = 16  # random tensors that a layer draws at a step, at most
 
 
@@ -34,9 +36,17 @@ def over_time(step, sequence, states):
     Returns:
         Outputs, a nest of `(B, T, ...)`, and the last states.
     """
-    if sequence.shape[1] == 0:  # the loop needs a step
-        outputs, _ = over_time(step, ops.pad(sequence, ((0, 0), (0, 1), (0, 0))), states)
-        return keras.tree.map_structure(lambda x: x[:, :0], outputs), states
+    padded = padded_to_one(sequence)
+    if padded is not sequence:
+        length = ops.convert_to_tensor(ops.shape(sequence)[1])
+        outputs, last = _over_steps(step, padded, states)
+        states = keras.tree.map_structure(
+            lambda new, old: ops.where(length > 0, new, old), last, states)
+        return keras.tree.map_structure(lambda x: x[:, :length], outputs), states
+    return _over_steps(step, sequence, states)
+
+
+def _over_steps(step, sequence, states):
     structure = None
 
     def flat_step(x, flat):

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 
 FEEDS = "first", "every"
@@ -49,8 +50,9 @@ class VectorToSequence(keras.layers.Layer):
             raise ValueError(f"feed must be one of {', '.join(FEEDS)}. Received: feed={feed!r}")
         self.length = length
         self.feed = feed
-        self.recurrent = keras.layers.RNN(part(cell), return_sequences=True, name="recurrent",
-                                          dtype=self.dtype_policy)
+        self.recurrent = keras.layers.RNN(
+            part(cell), return_sequences=True, return_state=True, name="recurrent",
+            dtype=self.dtype_policy)
 
     def build(self, input_shape):
         self.recurrent.build((input_shape[0], self.length, input_shape[-1]))
@@ -62,11 +64,11 @@ class VectorToSequence(keras.layers.Layer):
             x = ops.repeat(x, self.length, axis=1)
         else:
             x = ops.pad(x, ((0, 0), (0, self.length - 1), (0, 0)))
-        return self.recurrent(x, initial_state=initial_state, training=training)
+        return over_steps(self.recurrent, x, initial_state=initial_state, training=training)[0]
 
     def compute_output_shape(self, input_shape):
         return self.recurrent.compute_output_shape(
-            (input_shape[0], self.length, input_shape[-1]))
+            (input_shape[0], self.length, input_shape[-1]))[0]
 
     def get_config(self):
         return {**super().get_config(), "cell": part_config(self.recurrent.cell),

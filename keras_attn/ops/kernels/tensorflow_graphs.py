@@ -10,17 +10,18 @@ WORTH_COMPILING = 1 << 18  # values; a compiled function takes 0.1 ms to begin
 
 
 def traced_once(function):
-    """The function, in graphs as one of its own, traced once for each shape.
+    """The function as a graph of its own, traced once for each shape.
 
     TensorFlow keeps the gradient of each `tf.custom_gradient` that it traces for ever, and with
-    it the graph around it: here that is this function's, and not each step's.
+    it the graph around it: here that is this function's, and not each step's. Outside of graphs, a
+    `tf.GradientTape` keeps all that the forward pass of a `tf.custom_gradient` computes.
     """
-    inside = tf.function(function, autograph=False)
+    in_graphs, outside = (tf.function(function, autograph=False) for _ in range(2))
 
     @functools.wraps(function)
     def called(*args):
-        if tf.executing_eagerly():
-            return function(*args)
+        # Two: one that was differentiated in a graph returns every intermediate result.
+        inside = outside if tf.executing_eagerly() else in_graphs
         return inside(*(tf.convert_to_tensor(x) if isinstance(x, keras.Variable) else x
                         for x in args))
 
