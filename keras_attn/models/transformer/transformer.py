@@ -10,6 +10,7 @@ from keras_attn.layers import (
     TransformerEncoderLayer,
 )
 from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
@@ -67,6 +68,11 @@ class Transformer(TokenLoss, keras.Model):
     it. `fit` takes a dataset of such dictionaries. Loss `token`: the cross-entropy of the labels,
     smoothed; metrics `token_accuracy` and `log_perplexity`, the cross-entropy without smoothing.
 
+    Attributes:
+        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
+            the gradient (rematerialization): less memory, about a third more time, the same
+            result but for rounding. Defaults to False; set it before the model is first trained.
+
     Raises:
         ValueError: If an argument is out of range.
 
@@ -84,6 +90,7 @@ class Transformer(TokenLoss, keras.Model):
     (1, 2, 50) 1331456
     """
 
+    remat = False
 
     def __init__(
         self,
@@ -227,7 +234,8 @@ class Transformer(TokenLoss, keras.Model):
         encoded = self.encode(inputs, training)
         x = self._embed(1, inputs["target_ids"], training)
         for layer in self.decoder_layers:
-            x = layer(x, encoded, encoded_mask=inputs.get("padding_mask"), training=training)
+            x = call_layer(self, layer, x, encoded, encoded_mask=inputs.get("padding_mask"),
+                           training=training)
         x = self._decoder_output(x)
         logits = self._logits(x)
         outputs = {"encoder_output": encoded, "logits": logits}
@@ -256,7 +264,7 @@ class Transformer(TokenLoss, keras.Model):
         """
         x, mask = self._embed(0, inputs["token_ids"], training), inputs.get("padding_mask")
         for layer in self.encoder_layers:
-            x = layer(x, padding_mask=mask, training=training)
+            x = call_layer(self, layer, x, padding_mask=mask, training=training)
         return by_rows(self.final_norms[0], x) if self.norm_first else x
 
     def start_decoding(self, inputs, length, rows=1):

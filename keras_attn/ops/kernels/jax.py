@@ -278,6 +278,12 @@ def keep_products(function):
     return jax.checkpoint(lambda x: function(x), policy=jax.checkpoint_policies.dots_saveable)
 
 
+def rematerialize(function, inputs, weights, states, options):
+    """As `rematerialize` on TensorFlow."""
+    return jax.checkpoint(lambda inputs, weights: function(inputs, weights, states, options))(
+        inputs, weights)
+
+
 def has_short_kernel():
     """Whether the kernel of `jax_gpu` can run: on one GPU whose multiprocessors hold enough."""
     devices = jax.devices()

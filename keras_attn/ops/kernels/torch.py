@@ -97,6 +97,12 @@ def _mask_of_heads(mask, leading):
         -1, *mask.shape[-3:])
 
 
+def rematerialize(function, inputs, weights, states, options):
+    """As `rematerialize` on TensorFlow."""
+    return checkpoint(function, inputs, weights, states, options, use_reentrant=False,
+                      preserve_rng_state=False)
+
+
 def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
     """As `linear_cross_entropy` on TensorFlow."""
     return _LinearCrossEntropy.apply(labels, hidden, table, bias, label_smoothing, most)
