@@ -57,6 +57,7 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         tokenizer = choose_tokenizer(
             run, family, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        run.fit_memory(architecture)
         train, validation = (
             tables[split] and _examples(run, tables[split], targets.encoded[split], tokenizer,
                                         shuffle=split == "train")

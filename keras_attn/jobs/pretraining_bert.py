@@ -55,6 +55,7 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
                             f"Received: data.vocab=None, data.train={data.train}")
         tokenizer = choose_tokenizer(run, BERT)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        run.fit_memory(architecture)
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
         train = _examples(run, "train", data.train, tokenizer)

@@ -53,6 +53,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         tokenizer = choose_tokenizer(run, BERT, lambda: [
             *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        run.fit_memory(architecture)
         windows = {split: own and cut_windows(own, tokenizer, length=data.length,
                                               max_question=data.max_question, stride=data.stride)
                    for split, own in questions.items()}

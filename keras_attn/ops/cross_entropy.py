@@ -93,7 +93,8 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
     rows = hidden.shape[0]
     if _GRAPHS and not _GRAPHS.executing_eagerly() or rows is None or (
             block_count(rows, table.shape[0], BLOCK_LOGITS) > 1):
-        return linear_cross_entropy(labels, hidden, table, bias, label_smoothing)
+        return linear_cross_entropy(
+            labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS)
     losses = sparse_cross_entropy(labels, logits, label_smoothing)
     plain = sparse_cross_entropy(labels, logits) if label_smoothing else losses
     return losses, hits(labels, logits), ops.stop_gradient(plain)
