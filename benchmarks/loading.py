@@ -18,7 +18,7 @@ import tempfile
 
 _MEASURE = """
 import json, sys, time
-from benchmarks.memory import begin_peak, held
+from benchmarks.process_memory import begin_peak, held
 folder, target = sys.argv[1:]
 {imports}
 before, start = begin_peak(), time.perf_counter()

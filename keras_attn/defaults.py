@@ -4,9 +4,10 @@ import ml_collections
 from ml_collections.config_dict import placeholder
 
 ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
-# Fields of finetuning that are chosen from the model and the data where they are unset.
-CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes", "data.length",
-          "data.windows", "model.pooling")
+# Fields that a run chooses where they are unset, from the model, the data and the machine.
+CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes",
+          "train.accumulate", "data.length", "data.windows", "data.segments", "data.header",
+          "model.pooling")
 # If none of them is given.
 PRETRAINING_MINUTES = 5.0
 
@@ -131,8 +132,10 @@ _TRAINING = {
     "weight_decay": (0.01, "of all but biases and norms"),
     "clip_norm": (1.0, "largest norm of all gradients together; 0: any"),
     "seed": (0, "of weights, order, masks and dropout"),
-    "accumulate": (1, "micro-batches of a step: less memory, the same result but for masks of "
-                      "dropout"),
+    "accumulate": (int, "micro-batches of a step: less memory, the same result but for dropout "
+                        "masks; without: the fewest with which a step fits into free memory"),
+    "remat": (False, "rematerialization: keep only the inputs of each layer for the gradient, and "
+                     "compute the rest again; less memory, about a third more time"),
     "precision": ("float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16"),
     "jit": (False, "whether XLA compiles the step"),
 }

@@ -269,7 +269,7 @@ def fields_to_keep(old, new):
     ends = [f"train.{name}" for name in ENDS]
     given = any(new.get(name) is not None for name in ends)  # another number of steps, say
     return {name: old[name] for name in CHOSEN
-            if new.get(name) is None and old.get(name) is not None
+            if name in new and new[name] is None and old.get(name) is not None
             and not (given and name in ends)}
 
 

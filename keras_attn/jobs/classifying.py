@@ -70,6 +70,7 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         defaults.choose_length(tokens.row_lengths, architecture.get("max_length"), paired)
         if config.data.windows is not None:
             check_windows(config.data.windows, config.data.length, tables["train"].text_pairs)
+        run.fit_memory(architecture)
         train = _examples(run, tables["train"], targets.encoded["train"], tokenizer, tokens)
         validation = tables["validation"] and _examples(
             run, tables["validation"], targets.encoded["validation"], tokenizer)
@@ -216,7 +217,7 @@ def _drop_headers(run, table):
                 "data.header=True")
     if found != "yes":
         return table
-    run.config.data.header = run.resolved["data"]["header"] = True
+    run.set_field("data.header", True)
     run.say(f"warning: {table.where(0)} has the names of the columns: using data.header=True (set "
             "data.header=False to read it as a row)")
     return table.without_first_rows()

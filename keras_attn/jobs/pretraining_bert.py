@@ -60,6 +60,7 @@ def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
             heads = _heads(run)
             architecture["use_pooler"] = heads["next_sentence"]
             new = [name for name in new if name in _names(heads)]
+        run.fit_memory(architecture)
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
         train = _examples(run, "train", data.train, tokenizer)

@@ -43,6 +43,7 @@ def pretrain_gpt2(config, workdir, pretrained, dry_run, *, strategy, virtual_dev
         architecture = _architecture(run)  # before the work of reading
         tokenizer = choose_tokenizer(run, GPT_2)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        run.fit_memory(architecture)
         # The smaller first: a mistake in it shows before the larger is worked through.
         validation = _examples(run, "validation", validation_of(data), tokenizer)
         train = _examples(run, "train", data.train, tokenizer)

@@ -41,6 +41,7 @@ def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_de
         architecture = choose_architecture(run, XLNet, XLNET_SIZES, _USUAL, _FREE)
         tokenizer = choose_tokenizer(run, XL_NET)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        run.fit_memory(architecture)
 
         def examples(split, source):
             if not source:

@@ -60,6 +60,7 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         defaults = FinetuningDefaults(run)
         defaults.choose_reading_length(architecture["max_length"])
+        run.fit_memory(architecture)
         windows = {split: own and cut_windows(own, tokenizer, length=data.length,
                                               max_question=data.max_question, stride=data.stride)
                    for split, own in questions.items()}

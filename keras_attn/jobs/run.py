@@ -19,6 +19,7 @@ from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
+from keras_attn.jobs.step_memory import choose_sizes
 from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.saved_config import DEFAULTS, add_missing
 from keras_attn.training.evaluation import Evaluator
@@ -64,13 +65,16 @@ class Run:
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
         self.strategy = make_strategy(strategy, virtual_devices, tpu)
         self.chief = is_chief(self.strategy)
-        # What rows of a batch are a multiple of.
-        self.multiple = config.train.accumulate * self.strategy.num_replicas_in_sync
-        check_batch_size(config.train.get("batch_size", self.multiple), config.train.accumulate,
-                         self.strategy)
+        check_batch_size(config.train.get("batch_size", self.multiple),
+                         config.train.accumulate or 1, self.strategy)
         if kind != "translation":  # which divides no batch of it
             check_eval_batch_size(config.eval.batch_size, self.strategy)
         keras.utils.set_random_seed(config.train.seed)
+
+    @property
+    def multiple(self):
+        """What the number of rows of a batch is a multiple of."""
+        return (self.config.train.accumulate or 1) * self.strategy.num_replicas_in_sync
 
     @functools.cached_property
     def pretrained(self):
@@ -126,9 +130,6 @@ class Run:
             data.lowercase = _lowercase(data, self.pretrained, self.kind != XL_NET.pretraining)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
-        for name in ("segments", "header"):  # chosen by the run where they are unset
-            if self.resumed and name in data and data[name] is None:
-                data[name] = self.saved["config"]["data"].get(name)
         self.resolved = self.config.to_dict()
         self.resolved.pop("workdir")
         if self.kind == GPT_2.kind and not self._has_end_mark():
@@ -156,6 +157,17 @@ class Run:
         if self.resumed:
             return self.saved["config"]["data"].get("end_mark") is not False
         return not self.pretrained or self.pretrained.tokenizer.end_mark
+
+    def fit_memory(self, architecture):
+        """Chooses `train.accumulate` and lowers `eval.batch_size` by the memory that is free.
+
+        Args:
+            architecture: Arguments of the backbone, with `vocabulary_size`.
+        """
+        chosen = choose_sizes(self.kind, architecture, self.config, self.strategy, self.say)
+        chosen = [int(number) for number in agree(self.strategy, chosen)]  # the chief's
+        for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
+            self.set_field(path, value)
 
     def start(self, architecture, heads, hashes):
         """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.
@@ -238,6 +250,7 @@ class Run:
         train, config = self.config.train, self.config
         with self.strategy.scope():
             model = make_model()
+            getattr(model, "backbone", model).remat = train.remat
             optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay,
                                        beta_2=train.get("beta_2", 0.999),
                                        layer_decay=train.get("layer_decay", 1.0))

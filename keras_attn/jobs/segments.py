@@ -36,7 +36,7 @@ def choose_segments(run, sources, tokenizer):
         if split != "train":
             run.say(f"{told}nsp_accuracy says nothing.{separate}")
         elif data.segments is None and not run.config.model.next_sentence:
-            _set(run, "full_sentences")
+            run.set_field("data.segments", "full_sentences")
             fallback = True
             run.say(f"{told}using data.segments=full_sentences, without next-sentence "
                     f"prediction.{separate}")
@@ -44,9 +44,5 @@ def choose_segments(run, sources, tokenizer):
             run.say(f"{told}next-sentence prediction learns nothing; use data.segments="
                     f"full_sentences without model.next_sentence=True.{separate}")
     if data.segments is None:
-        _set(run, "next_sentence")
+        run.set_field("data.segments", "next_sentence")
     return fallback
-
-
-def _set(run, segments):
-    run.config.data.segments = run.resolved["data"]["segments"] = segments

@@ -59,6 +59,7 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
         subwords = _choose_subwords(run, texts["train"])
         ids, texts = _encode(run, texts, subwords)
         architecture = _architecture(run, subwords.vocabulary_size)
+        run.fit_memory(architecture)
         run.start(architecture, {}, _hashes(run, texts))
         for name, (_, signature) in (signatures or {}).items():
             run.say(f"{name}: {signature}")

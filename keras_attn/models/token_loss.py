@@ -10,8 +10,9 @@ from keras_attn.ops.cross_entropy import hits
 class TokenLoss(Losses):
     """Cross-entropy and metrics of each token.
 
-    A mixin before `keras.Model`. A model has `label_smoothing`, and returns `logits` `(B, T, V)`
-    for the `label` `(B, T)`.
+    A mixin before `keras.Model`. A model has `label_smoothing`, and returns for the `label`
+    `(B, T)` either `logits` `(B, T, V)` alone, or what `vocabulary_losses` computes too: `errors`,
+    `hits` and `log_losses` `(B, T)`.
     """
 
     INPUTS = ("token_ids", "padding_mask", "target_ids")
@@ -21,14 +22,19 @@ class TokenLoss(Losses):
         return {"token": ops.sum(label_weights(batch, batch["label"]))}
 
     def loss_errors(self, outputs, batch):
-        return {"token": self._sum(batch, sparse_cross_entropy(
-            batch["label"], outputs["logits"], self.label_smoothing))}
+        errors = outputs["errors"] if "errors" in outputs else sparse_cross_entropy(
+            batch["label"], outputs["logits"], self.label_smoothing)
+        return {"token": self._sum(batch, errors)}
 
     def metric_sums(self, outputs, batch):
         weight = self.loss_weights(batch)["token"]
-        found = {"token_accuracy": hits(batch["label"], outputs["logits"]),
-                 "log_perplexity": sparse_cross_entropy(batch["label"], outputs["logits"])}
-        return {name: (self._sum(batch, values), weight) for name, values in found.items()}
+        if "errors" in outputs:
+            correct, losses = outputs["hits"], outputs["log_losses"]
+        else:
+            correct = hits(batch["label"], outputs["logits"])
+            losses = sparse_cross_entropy(batch["label"], outputs["logits"])
+        return {"token_accuracy": (self._sum(batch, correct), weight),
+                "log_perplexity": (self._sum(batch, losses), weight)}
 
     def _sum(self, batch, values):
         return ops.sum(label_weights(batch, batch["label"]) * values)

@@ -3,7 +3,7 @@
 from keras_attn.ops.activations import gelu_erf, gelu_tanh
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.coverage import coverage_loss
-from keras_attn.ops.cross_entropy import sparse_cross_entropy
+from keras_attn.ops.cross_entropy import linear_cross_entropy, sparse_cross_entropy
 from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks, pack_mask, padding_mask
 from keras_attn.ops.matches import match_matrix
@@ -18,6 +18,7 @@ __all__ = [
     "coverage_loss",
     "gelu_erf",
     "gelu_tanh",
+    "linear_cross_entropy",
     "masked_softmax",
     "match_matrix",
     "pack_mask",

@@ -1,12 +1,14 @@
 """Cross-entropy with integer labels."""
 
-import keras
 from keras import ops
 
 from keras_attn.ops import kernels
-from keras_attn.ops.masks import MASKED
+from keras_attn.ops.block_losses import block_count, largest
 
-_KERNELS = kernels.of_backend("tensorflow")
+BLOCK_LOGITS = 1 << 25  # of `linear_cross_entropy`; 128 MB in float32
+
+_KERNELS = kernels.of_backend("tensorflow", "jax", "torch")
+_GRAPHS = getattr(_KERNELS, "graphs", None)  # of TensorFlow
 
 
 def sparse_cross_entropy(labels, logits, label_smoothing=0.0):
@@ -39,47 +41,73 @@ def hits(labels, logits):
     """
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
-    return ops.cast(ops.greater_equal(own, _largest(logits)[..., 0]), "float32")
+    return ops.cast(ops.greater_equal(own, largest(logits)[..., 0]), "float32")
 
 
-def cross_entropy_and_hits(labels, products, bias, logits):
-    """`sparse_cross_entropy` and `hits` of logits.
+def linear_cross_entropy(labels, hidden, table, bias=None, label_smoothing=0.0,
+                         most=BLOCK_LOGITS):
+    """Cross-entropy of the logits `hidden @ table^T + bias`, which never exist all at once.
 
-    On TensorFlow, where shapes are known, of `products + bias` in two passes: a graph that needs
-    the logits for nothing else does not write a vocabulary of them in float32.
+    Logits are computed in blocks of rows, and once more for the gradient. Memory grows with
+    `R + V`, not with their product. A single block is kept for the gradient.
 
     Args:
         labels: Integers `(R,)`.
-        products: `(R, C)`, of any precision.
-        bias: float32 `(C,)`.
-        logits: float32 `(R, C)`, `products + bias`.
+        hidden: `(R, D)`.
+        table: Output embeddings `(V, D)`, in the dtype of `hidden`.
+        bias: float32 `(V,)`, or None.
+        label_smoothing: See `sparse_cross_entropy`.
+        most: Logits of a block.
 
     Returns:
-        Two of float32 `(R,)`.
+        Three of float32 `(R,)`: the losses; 1 where no logit exceeds the label's, else 0; and the
+        losses without label smoothing. Only the first are differentiable.
+
+    Examples:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attn.ops import linear_cross_entropy
+    >>> hidden, table = np.eye(2, dtype="float32"), np.eye(3, 2, dtype="float32")
+    >>> losses, correct, _ = linear_cross_entropy(np.array([0, 2]), hidden, table)
+    >>> print(ops.convert_to_numpy(losses).round(3), ops.convert_to_numpy(correct))
+    [0.551 1.551] [1. 0.]
     """
-    labels = ops.cast(labels, "int32")
-    if _KERNELS and _KERNELS.graphs.worth_compiling(products):
-        losses, right = _KERNELS.cross_entropy(labels, products, bias)
-        return losses, ops.cast(right, "float32")
-    return sparse_cross_entropy(labels, logits), hits(labels, logits)
+    labels = ops.convert_to_tensor(labels, "int32")
+    hidden, table = ops.convert_to_tensor(hidden), ops.convert_to_tensor(table)
+    bias = None if bias is None else ops.convert_to_tensor(bias, "float32")
+    found = _KERNELS.linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most)
+    return found[0], ops.stop_gradient(found[2]), ops.stop_gradient(found[1])
 
 
-def _largest(logits):
-    # Keras's max refuses a batch of no label without a first value. It makes it on the CPU with
-    # PyTorch, whose own needs none.
-    if keras.config.backend() == "torch":
-        return ops.amax(logits, axis=-1, keepdims=True)
-    return ops.max(logits, axis=-1, keepdims=True, initial=MASKED)
+def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
+    """`linear_cross_entropy`, from the logits where they are computed anyway and are few.
+
+    Args:
+        labels, hidden, table, bias, label_smoothing: As in `linear_cross_entropy`.
+        logits: float32 `(R, V)`. A graph in which nothing else reads them does not compute them.
+
+    Returns:
+        As `linear_cross_entropy`.
+    """
+    rows = hidden.shape[0]
+    if _GRAPHS and not _GRAPHS.executing_eagerly() or rows is None or (
+            block_count(rows, table.shape[0], BLOCK_LOGITS) > 1):
+        return linear_cross_entropy(
+            labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS)
+    losses = sparse_cross_entropy(labels, logits, label_smoothing)
+    plain = sparse_cross_entropy(labels, logits) if label_smoothing else losses
+    return losses, hits(labels, logits), ops.stop_gradient(plain)
 
 
 def _rows_cross_entropy(logits, labels, smoothing):
     @ops.custom_gradient
     def function(logits, labels):
-        largest = _largest(logits)
-        exponentials = ops.exp(logits - largest)
+        maximum = largest(logits)
+        exponentials = ops.exp(logits - maximum)
         total = ops.sum(exponentials, axis=-1, keepdims=True)
         chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
-        losses = ops.squeeze(ops.log(total) - (chosen - largest), axis=-1)
+        losses = ops.squeeze(ops.log(total) - (chosen - maximum), axis=-1)
         smoothed = losses
         if smoothing:
             mean = ops.squeeze(chosen, axis=-1) - ops.mean(logits, axis=-1)
@@ -102,5 +130,5 @@ def _rows_cross_entropy(logits, labels, smoothing):
     return function(logits, labels)
 
 
-if _KERNELS:
-    _rows_cross_entropy = _KERNELS.graphs.traced_once(_rows_cross_entropy)
+if _GRAPHS:
+    _rows_cross_entropy = _GRAPHS.traced_once(_rows_cross_entropy)

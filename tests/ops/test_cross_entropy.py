@@ -4,8 +4,7 @@ import pytest
 from keras import ops
 from layer_checks import compiled, gradients, in_a_graph
 
-from keras_attn.ops import sparse_cross_entropy
-from keras_attn.ops.cross_entropy import cross_entropy_and_hits
+from keras_attn.ops import linear_cross_entropy, sparse_cross_entropy
 
 
 def softmax(x):
@@ -55,32 +54,95 @@ def test_losses_are_float32_whatever_the_logits():
     np.testing.assert_allclose(ops.convert_to_numpy(found), [np.log(1 + np.e)], 1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("rows", [3, 40])  # 40 are worth compiling on TensorFlow
-def test_a_vocabulary_gives_losses_hits_and_gradients_of_the_formula(rows, dtype):
-    random, classes = np.random.default_rng(0), 8000
-    products = (5 * random.normal(size=(rows, classes))).astype("float32")
-    labels = np.where(np.arange(rows) % 2, products.argmax(-1), 7)
-    products[1] -= 1e4 * (np.arange(classes) != labels[1])  # its loss is 0
-    products[2] += 1e4 * (np.arange(classes) == 8)  # its loss is 1e4
-    products = ops.convert_to_numpy(ops.cast(ops.cast(products, dtype), "float32"))
+BLOCKS = {"one": 1 << 25, "ragged": 7 * 8000, "a row each": 1}
+
+
+@pytest.mark.parametrize(("dtype", "label_smoothing"), [
+    ("float32", 0.0), ("float32", 0.1), ("bfloat16", 0.0), ("float16", 0.1)])
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_blocks_give_losses_hits_and_gradients_of_the_formula(blocks, dtype, label_smoothing):
+    random, rows, classes = np.random.default_rng(0), 40 if blocks != "a row each" else 5, 8000
+    hidden, table = (random.normal(size=size).astype("float32")
+                     for size in ((rows, 16), (classes, 16)))
+    if dtype == "float32":
+        hidden[2] *= 50  # no softmax of it is far from 0 or 1
+    else:  # logits that are rounded little, which XLA may leave out
+        hidden /= 8
+    hidden, table = (ops.convert_to_numpy(ops.cast(ops.cast(x, dtype), "float32"))
+                     for x in (hidden, table))
+    products = ops.matmul(ops.cast(hidden, dtype), ops.transpose(ops.cast(table, dtype)))
     bias, upstream = (random.normal(size=size).astype("float32") for size in (classes, rows))
-    logits = products.astype("float64") + bias
+    logits = ops.convert_to_numpy(ops.cast(products, "float32")).astype("float64") + bias
+    labels = np.where(np.arange(rows) % 2, logits.argmax(-1), 7).astype("int32")
 
-    def found(products, bias):
-        products = ops.cast(products, dtype)
-        return cross_entropy_and_hits(labels, products, bias, ops.cast(products, "float32") + bias)
+    def found(hidden, table, bias):
+        return linear_cross_entropy(labels, ops.cast(hidden, dtype), ops.cast(table, dtype), bias,
+                                    label_smoothing, BLOCKS[blocks])
 
-    losses, right = in_a_graph(found)(*map(ops.convert_to_tensor, (products, bias)))
-    chances, own = softmax(logits), logits[np.arange(rows), labels]
-    most = logits.max(-1)
-    expected = np.log(np.exp(logits - most[:, None]).sum(-1)) + most - own
-    np.testing.assert_allclose(ops.convert_to_numpy(losses), expected, 1e-5, 1e-5)
-    np.testing.assert_array_equal(ops.convert_to_numpy(right), own == most)
+    tensors = [ops.convert_to_tensor(x) for x in (hidden, table, bias)]
+    chances, own, most = softmax(logits), logits[np.arange(rows), labels], logits.max(-1)
+    likelihoods = np.log(np.exp(logits - most[:, None]).sum(-1)) + most - own
+    smoothed = likelihoods + label_smoothing * (own - logits.mean(-1))
+    for function in (in_a_graph(found), compiled(found)):
+        losses, right, plain = map(ops.convert_to_numpy, function(*tensors))
+        # Products of half precision are added up in another order in blocks of other sizes.
+        tolerance = {"float32": 1e-4, "bfloat16": 0.02, "float16": 4e-3}[dtype]
+        np.testing.assert_allclose(losses, smoothed, tolerance, tolerance)
+        np.testing.assert_allclose(plain, likelihoods, tolerance, tolerance)
+        if dtype == "float32":
+            np.testing.assert_array_equal(right, own == most)
 
-    of_products, of_bias = gradients(in_a_graph(
-        lambda t: ops.sum(ops.multiply(found(*t)[0], upstream))), [products, bias])
-    expected = (chances - np.eye(classes)[labels]) * upstream[:, None]
-    rounding = {"float32": 1e-4, "bfloat16": 2**-8, "float16": 2**-11}[dtype]
-    np.testing.assert_allclose(of_products, expected, rounding, 1e-6)
-    np.testing.assert_allclose(of_bias, expected.sum(0), rounding, 2e-6)
+    target = (1 - label_smoothing) * np.eye(classes)[labels] + label_smoothing / classes
+    change = (chances - target) * upstream[:, None]
+    expected = {"hidden": change @ table, "table": change.T @ hidden, "bias": change.sum(0)}
+    for compile_it in (in_a_graph, compiled):
+        function = compile_it(lambda t: ops.sum(ops.multiply(found(*t)[0], upstream)))
+        for (name, wanted), got in zip(
+                expected.items(), gradients(function, [hidden, table, bias]), strict=True):
+            error = np.abs(got - wanted).max() / np.abs(wanted).max()
+            assert error < {"float32": 1e-4, "bfloat16": 0.03, "float16": 4e-3}[dtype], name
+
+
+def test_blocks_of_unknown_shape_equal_those_of_a_known_one():
+    """A batch of translation has any number of tokens."""
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("shapes are known on other backends")
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    table = random.normal(size=(50, 8)).astype("float32")
+    for jit in (False, True):
+        @tf.function(jit_compile=jit, autograph=False, input_signature=[
+            tf.TensorSpec((None,), "int32"), tf.TensorSpec((None, 8))])
+        def function(labels, hidden):
+            losses = linear_cross_entropy(labels, hidden, table, most=400)[0]
+            return losses, tf.gradients(losses, hidden)[0]
+
+        for rows in (0, 1, 8, 9, 30):
+            labels = random.integers(0, 50, rows).astype("int32")
+            hidden = random.normal(size=(rows, 8)).astype("float32")
+            losses, change = function(labels, hidden)
+            chances = softmax(hidden.astype("float64") @ table.T)
+            np.testing.assert_allclose(losses, -np.log(chances[np.arange(rows), labels]), 1e-4)
+            np.testing.assert_allclose(change, (chances - np.eye(50)[labels]) @ table, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_no_tensor_of_a_step_is_as_large_as_all_logits(jit):
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("graphs are TensorFlow's")
+    import tensorflow as tf
+
+    rows, classes, most = 64, 1000, 8000
+
+    def step(hidden, table):
+        losses = linear_cross_entropy(tf.zeros(rows, tf.int32), hidden, table, most=most)[0]
+        return tf.gradients(losses, [hidden, table])
+
+    function = tf.function(step, jit_compile=jit, autograph=False)
+    arguments = tf.ones((rows, 8)), tf.ones((classes, 8))
+    graph = function.get_concrete_function(*arguments).graph.as_graph_def(add_shapes=True)
+    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
+    sizes = [np.prod([max(d.size, 1) for d in shape.dim]) for node in nodes
+             for shape in node.attr["_output_shapes"].list.shape]
+    assert most <= max(sizes) < rows * classes

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from benchmarks.memory import begin_peak, held
+from benchmarks.process_memory import begin_peak, held
 from benchmarks.turns import serve
 
 

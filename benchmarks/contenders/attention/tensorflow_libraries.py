@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 import keras_attn
-from benchmarks.memory import begin_peak, held
+from benchmarks.process_memory import begin_peak, held
 from benchmarks.turns import serve
 
 

@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
+from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -67,6 +68,11 @@ class BertEncoder(keras.Model):
         `(B, D)`, a dense layer with tanh on the first token (with `use_pooler`); with
         `cls_positions` `(B, E, D)`, on the first token of each example.
 
+    Attributes:
+        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
+            the gradient (rematerialization): less memory, about a third more time, the same
+            result but for rounding. Defaults to False; set it before the model is first trained.
+
     Raises:
         ValueError: If an argument is out of range, D is no multiple of H, or T
             exceeds `max_length`.
@@ -90,6 +96,7 @@ class BertEncoder(keras.Model):
 
     INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
               "cls_positions")
+    remat = False
 
     def __init__(
         self,
@@ -260,7 +267,7 @@ class BertEncoder(keras.Model):
         x = drop(by_rows(self.norm, x), self.dropout, self.seed_generator, training)
         mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
         for layer in self.encoder_layers:
-            x = layer(x, attention_mask=mask, training=training)
+            x = call_layer(self, layer, x, attention_mask=mask, training=training)
         if self.norm_first:
             x = by_rows(self.final_norm, x)
         outputs = {"sequence_output": x}

@@ -7,7 +7,7 @@ from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.task import Task, label_weights, mask_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
-from keras_attn.ops.cross_entropy import cross_entropy_and_hits, hits
+from keras_attn.ops.cross_entropy import hits, vocabulary_losses
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -124,26 +124,25 @@ class BertPretrainer(Task, keras.Model):
     def call(self, inputs, training=None):
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         if "mask_positions" in inputs:
-            products = self._mlm_products(outputs["sequence_output"], inputs["mask_positions"])
-            bias, shape = ops.cast(self.mlm_bias, "float32"), ops.shape(inputs["mask_positions"])
-            logits = ops.cast(products, "float32") + bias
+            hidden = self._mlm_hidden(outputs["sequence_output"], inputs["mask_positions"])
+            tied = self.backbone.token_embedding if self.tie_embeddings else self.mlm_embedding
+            table, bias = ops.cast(tied, hidden.dtype), ops.cast(self.mlm_bias, "float32")
+            # (B P, D) x (V, D) -> (B P, V)
+            logits = ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32") + bias
+            shape = ops.shape(inputs["mask_positions"])
             outputs["mlm_logits"] = ops.reshape(logits, (*shape, self.backbone.vocabulary_size))
             if "mask_ids" in inputs:
-                labels = ops.reshape(inputs["mask_ids"], (-1,))
-                errors, found = cross_entropy_and_hits(labels, products, bias, logits)
+                errors, found, _ = vocabulary_losses(
+                    ops.reshape(inputs["mask_ids"], (-1,)), hidden, table, bias, logits)
                 outputs["mlm_errors"] = ops.reshape(errors, shape)
                 outputs["mlm_hits"] = ops.reshape(found, shape)
         if self.next_sentence:
             outputs["nsp_logits"] = self.nsp_dense(outputs["pooled_output"])
         return outputs
 
-    def _mlm_products(self, hidden, positions):
+    def _mlm_hidden(self, hidden, positions):
         x = ops.reshape(take_positions(hidden, positions), (-1, self.backbone.hidden_dim))
-        x = self.mlm_norm(self.mlm_dense(x))
-        tied = self.tie_embeddings
-        table = ops.cast(self.backbone.token_embedding if tied else self.mlm_embedding, x.dtype)
-        # (B P, D) x (V, D) -> (B P, V)
-        return ops.matmul(x, ops.transpose(table))
+        return self.mlm_norm(self.mlm_dense(x))
 
     @property
     def metric_names(self):

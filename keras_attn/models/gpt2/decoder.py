@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import take_last
@@ -59,6 +60,11 @@ class GPT2(keras.Model):
         Dictionary of `sequence_output` `(B, T, D)` and `pooled_output` `(B, D)`, that of the last
         real token; with `cls_positions` `(B, E, D)`, those of these tokens.
 
+    Attributes:
+        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
+            the gradient (rematerialization): less memory, about a third more time, the same
+            result but for rounding. Defaults to False; set it before the model is first trained.
+
     Raises:
         ValueError: If an argument is out of range, D is no multiple of H, or T
             exceeds `max_length`.
@@ -81,6 +87,7 @@ class GPT2(keras.Model):
     """
 
     INPUTS = ("token_ids", "padding_mask", "position_ids", "pack_ids", "cls_positions")
+    remat = False
 
     def __init__(
         self,
@@ -201,8 +208,8 @@ class GPT2(keras.Model):
         packs = inputs.get("pack_ids")
         packs = None if packs is None else pack_mask(packs)
         for layer in self.decoder_layers:
-            x = layer(x, padding_mask=mask, attention_mask=packs, use_causal_mask=True,
-                      training=training)
+            x = call_layer(self, layer, x, padding_mask=mask, attention_mask=packs,
+                           use_causal_mask=True, training=training)
         x = by_rows(self.norm, x)
         return {"sequence_output": x, "pooled_output": take_last(x, inputs)}
 

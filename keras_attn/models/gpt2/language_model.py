@@ -6,7 +6,7 @@ from keras import ops
 from keras_attn.models.building import needs_weights
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
 from keras_attn.models.task import Task
-from keras_attn.ops.cross_entropy import cross_entropy_and_hits
+from keras_attn.ops.cross_entropy import vocabulary_losses
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -55,13 +55,13 @@ class GPT2LanguageModel(Task, keras.Model):
 
     def call(self, inputs, training=None):
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
-        products = self.backbone.token_products(outputs["sequence_output"])
-        logits = ops.cast(products, "float32")
-        rows = (-1, self.backbone.vocabulary_size)
+        hidden = outputs["sequence_output"]
+        logits = ops.cast(self.backbone.token_products(hidden), "float32")
         labels, shape = self._labels(inputs), ops.shape(inputs["token_ids"])
-        errors, found = cross_entropy_and_hits(
-            ops.reshape(labels, (-1,)), ops.reshape(products, rows), ops.zeros(rows[1:], "float32"),
-            ops.reshape(logits, rows))
+        errors, found, _ = vocabulary_losses(
+            ops.reshape(labels, (-1,)), ops.reshape(hidden, (-1, self.backbone.hidden_dim)),
+            ops.cast(self.backbone.token_embedding, hidden.dtype), None,
+            ops.reshape(logits, (-1, self.backbone.vocabulary_size)))
         return {**outputs, "logits": logits, "errors": ops.reshape(errors, shape),
                 "hits": ops.reshape(found, shape)}
 

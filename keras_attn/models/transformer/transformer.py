@@ -10,11 +10,13 @@ from keras_attn.layers import (
     TransformerEncoderLayer,
 )
 from keras_attn.layers.layer_norm import LayerNorm
+from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
 from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.ops.products import by_rows, linear
 
 # Layers of encoder and of decoder, width, heads, width of the feed-forward networks. base and big:
@@ -58,11 +60,18 @@ class Transformer(TokenLoss, keras.Model):
         training: Whether dropout is on.
 
     Returns:
-        Dictionary of `encoder_output` `(B, S, D)` and `logits` `(B, T, V)` of the next token.
+        Dictionary of `encoder_output` `(B, S, D)` and `logits` `(B, T, V)` of the next token; with
+        `label` also `errors`, `hits` and `log_losses` `(B, T)`: the cross-entropy, 1 where no logit
+        exceeds the label's, and the cross-entropy without smoothing.
 
     Embeddings are multiplied by sqrt(D). Padding of the target is on the right, where nothing sees
     it. `fit` takes a dataset of such dictionaries. Loss `token`: the cross-entropy of the labels,
     smoothed; metrics `token_accuracy` and `log_perplexity`, the cross-entropy without smoothing.
+
+    Attributes:
+        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
+            the gradient (rematerialization): less memory, about a third more time, the same
+            result but for rounding. Defaults to False; set it before the model is first trained.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -81,6 +90,7 @@ class Transformer(TokenLoss, keras.Model):
     (1, 2, 50) 1331456
     """
 
+    remat = False
 
     def __init__(
         self,
@@ -224,8 +234,22 @@ class Transformer(TokenLoss, keras.Model):
         encoded = self.encode(inputs, training)
         x = self._embed(1, inputs["target_ids"], training)
         for layer in self.decoder_layers:
-            x = layer(x, encoded, encoded_mask=inputs.get("padding_mask"), training=training)
-        return {"encoder_output": encoded, "logits": self._logits(x)}
+            x = call_layer(self, layer, x, encoded, encoded_mask=inputs.get("padding_mask"),
+                           training=training)
+        x = self._decoder_output(x)
+        logits = self._logits(x)
+        outputs = {"encoder_output": encoded, "logits": logits}
+        if "label" in inputs:
+            outputs |= self._token_losses(inputs["label"], x, logits)
+        return outputs
+
+    def _token_losses(self, labels, x, logits):
+        shape, rows = ops.shape(labels), ops.reshape(x, (-1, self.hidden_dim))
+        found = vocabulary_losses(
+            ops.reshape(labels, (-1,)), rows, ops.cast(self._output_table(), x.dtype), None,
+            ops.reshape(logits, (-1, logits.shape[-1])), self.label_smoothing)
+        return {name: ops.reshape(values, shape)
+                for name, values in zip(("errors", "hits", "log_losses"), found, strict=True)}
 
     @needs_weights
     def encode(self, inputs, training=None):
@@ -240,7 +264,7 @@ class Transformer(TokenLoss, keras.Model):
         """
         x, mask = self._embed(0, inputs["token_ids"], training), inputs.get("padding_mask")
         for layer in self.encoder_layers:
-            x = layer(x, padding_mask=mask, training=training)
+            x = call_layer(self, layer, x, padding_mask=mask, training=training)
         return by_rows(self.final_norms[0], x) if self.norm_first else x
 
     def start_decoding(self, inputs, length, rows=1):
@@ -305,7 +329,7 @@ class Transformer(TokenLoss, keras.Model):
                 return_attention_scores=return_attention_scores)
             new.append(found.pop())
             scores += [ops.mean(ops.cast(one, "float32"), axis=1) for one in found]
-        logits = self._logits(x, memory["logits_kernel"])
+        logits = self._logits(self._decoder_output(x), memory["logits_kernel"])
         logits = ops.reshape(logits, (*shape, logits.shape[-1]))
         result = logits, {"layers": new, "writers": writers}
         if not return_attention_scores:
@@ -318,14 +342,18 @@ class Transformer(TokenLoss, keras.Model):
         x = self.position_layers[side](x * self.hidden_dim**0.5, position_ids=position_ids)
         return drop(x, self.dropout, self.seed_generators[side], training)
 
+    def _output_table(self):
+        """`(V, D)`."""
+        return self.target_embedding if self.output_kernel is None else self.output_kernel
+
     def _logits_kernel(self):
         """`(D, V)`."""
-        kernel = self.target_embedding if self.output_kernel is None else self.output_kernel
-        return ops.transpose(ops.cast(kernel, self.compute_dtype))
+        return ops.transpose(ops.cast(self._output_table(), self.compute_dtype))
+
+    def _decoder_output(self, x):
+        return by_rows(self.final_norms[1], x) if self.norm_first else x
 
     def _logits(self, x, kernel=None):
-        if self.norm_first:
-            x = by_rows(self.final_norms[1], x)
         kernel = self._logits_kernel() if kernel is None else kernel
         return ops.cast(linear(x, kernel), "float32")
 

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.models.task import Task, mask_weights
-from keras_attn.ops.cross_entropy import cross_entropy_and_hits
+from keras_attn.ops.cross_entropy import vocabulary_losses
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -75,13 +75,13 @@ class XLNetPretrainer(Task, keras.Model):
             return outputs
         shape, rows = ops.shape(inputs["mask_positions"]), (-1, self.backbone.vocabulary_size)
         hidden = ops.reshape(outputs["query_output"], (-1, self.backbone.hidden_dim))
-        products = self.backbone.token_products(hidden)
         bias = ops.cast(self.output_bias, "float32")
-        logits = ops.cast(products, "float32") + bias
+        logits = ops.cast(self.backbone.token_products(hidden), "float32") + bias
         outputs["logits"] = ops.reshape(logits, (*shape, rows[1]))
         if "mask_ids" in inputs:
-            errors, found = cross_entropy_and_hits(
-                ops.reshape(inputs["mask_ids"], (-1,)), products, bias, logits)
+            errors, found, _ = vocabulary_losses(
+                ops.reshape(inputs["mask_ids"], (-1,)), hidden,
+                ops.cast(self.backbone.token_embedding, hidden.dtype), bias, logits)
             outputs["errors"] = ops.reshape(errors, shape)
             outputs["hits"] = ops.reshape(found, shape)
         return outputs

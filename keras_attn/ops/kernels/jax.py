@@ -11,6 +11,7 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
+from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
 from keras_attn.ops.masks import MASKED
 
 # Queries and keys of a block. With 8 heads its logits take 4 MB.
@@ -188,6 +189,54 @@ def _written(x, block, number):
     return lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), start, -2)
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
+    """As `linear_cross_entropy` on TensorFlow."""
+    return _losses_forward(labels, hidden, table, bias, label_smoothing, most)[0]
+
+
+def _losses_forward(labels, hidden, table, bias, label_smoothing, most):
+    def block(given):
+        labels, hidden = given
+        return block_statistics(labels, hidden @ table.T, bias, label_smoothing)
+
+    rows = labels.shape[0]
+    count = block_count(rows, table.shape[0], most)
+    found = lax.map(block, (_in_blocks(labels, count), _in_blocks(hidden, count)))
+    found = jnp.moveaxis(found, 1, 0).reshape(5, -1)[:, :rows]
+    return found, (labels, hidden, table, bias, found)
+
+
+def _losses_backward(label_smoothing, most, kept, upstream):
+    labels, hidden, table, bias, statistics = kept
+    count = block_count(labels.shape[0], table.shape[0], most)
+
+    def add(sums, given):
+        labels, hidden, statistics, upstream = given
+        change = block_gradient(
+            labels, hidden @ table.T, bias, statistics.T, upstream, label_smoothing)
+        of_table, of_bias = sums
+        of_bias += change.sum(0)
+        change = change.astype(hidden.dtype)
+        return (of_table + (change.T @ hidden).astype("float32"), of_bias), change @ table
+
+    sums = jnp.zeros(table.shape, "float32"), jnp.zeros(table.shape[:1], "float32")
+    blocks = [_in_blocks(x, count) for x in (labels, hidden, statistics.T, upstream[0])]
+    (of_table, of_bias), of_hidden = lax.scan(add, sums, blocks)
+    of_hidden = of_hidden.reshape(-1, hidden.shape[1])[:hidden.shape[0]]
+    return None, of_hidden, of_table.astype(table.dtype), None if bias is None else of_bias
+
+
+linear_cross_entropy.defvjp(_losses_forward, _losses_backward)
+
+
+def _in_blocks(x, count):
+    """(R, ...) -> (count, R / count, ...), filled up with zeros."""
+    size = -(-x.shape[0] // count)
+    x = jnp.pad(x, [(0, count * size - x.shape[0]), *[(0, 0)] * (x.ndim - 1)])
+    return x.reshape(count, size, *x.shape[1:])
+
+
 def dropout(x, rate, key):
     """As `dropout` on TensorFlow, with the same mask."""
     number = lax.iota("uint32", x.size).reshape(x.shape)
@@ -227,6 +276,12 @@ def keep_products(function):
     """
     # A new function each time: JAX keeps the trace of a known one, with the weights it had.
     return jax.checkpoint(lambda x: function(x), policy=jax.checkpoint_policies.dots_saveable)
+
+
+def rematerialize(function, inputs, weights, states, options):
+    """As `rematerialize` on TensorFlow."""
+    return jax.checkpoint(lambda inputs, weights: function(inputs, weights, states, options))(
+        inputs, weights)
 
 
 def has_short_kernel():

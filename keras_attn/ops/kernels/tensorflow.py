@@ -8,7 +8,9 @@ their sum of exponentials. One block at a time: loops that ran ahead would hold 
 
 import tensorflow as tf
 
+from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
+from keras_attn.ops.kernels.tensorflow_rematerialization import rematerialize as rematerialize
 from keras_attn.ops.masks import MASKED
 
 # Queries and keys of a block. With 8 heads its logits take 4 MB.
@@ -243,41 +245,118 @@ def _mixed(x):
 
 
 @graphs.traced_once
-def cross_entropy(labels, products, bias):
-    """Losses of the logits `products + bias`, which are never written, and whether each is a hit.
+def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
+    """Statistics of the logits `hidden @ table^T + bias`, of which the first, the losses, have a
+    gradient.
 
     Args:
-        labels: Integers `(R,)` in [0, C).
-        products: Floats `(R, C)`.
-        bias: float32 `(C,)`.
+        labels: Integers `(R,)`.
+        hidden: `(R, D)`; R may be unknown.
+        table: `(V, D)`.
+        bias: float32 `(V,)`, or None.
+        label_smoothing: A float.
+        most: Logits of a block.
 
     Returns:
-        (float32 `(R,)`, boolean `(R,)`: whether no logit exceeds the label's).
+        float32 `(5, R)`, as `block_statistics` does.
     """
     @tf.custom_gradient
-    def function(products, bias):
-        losses, hits, largest, log_total = _cross_entropy(labels, products, bias)
-        return (losses, hits), lambda upstream, _: _cross_entropy_gradient(
-            labels, products, bias, losses, largest, log_total, upstream)
+    def function(hidden, table, *bias):
+        blocks = _LossBlocks(labels, hidden, table, *bias or [None], label_smoothing, most)
+        statistics, products = blocks.forward()
 
-    return function(products, bias)
+        def gradient(upstream):
+            found = blocks.backward(statistics, products, upstream[0])
+            return found[:2 + len(bias)]
 
+        return blocks.joined(statistics), gradient
 
-@tf.function(jit_compile=True, autograph=False)
-def _cross_entropy(labels, products, bias):
-    logits = tf.cast(products, tf.float32) + bias
-    largest = tf.reduce_max(logits, axis=-1)
-    log_total = tf.math.log(tf.reduce_sum(tf.exp(logits - largest[:, None]), axis=-1))
-    own = tf.gather(logits, labels, axis=1, batch_dims=1)
-    return log_total - (own - largest), own >= largest, largest, log_total
+    return function(hidden, table, *[] if bias is None else [bias])
 
 
-@tf.function(jit_compile=True, autograph=False)
-def _cross_entropy_gradient(labels, products, bias, losses, largest, log_total, upstream):
-    logits = tf.cast(products, tf.float32) + bias
-    softmax = tf.exp(logits - largest[:, None] - log_total[:, None])
-    # At the label, softmax - 1 is exp(-loss) - 1.
-    gradient = tf.where(tf.range(tf.shape(logits)[1])[None] == labels[:, None],
-                        (tf.math.expm1(-losses) * upstream)[:, None],
-                        softmax * upstream[:, None])
-    return tf.cast(gradient, products.dtype), tf.reduce_sum(gradient, axis=0)
+class _LossBlocks:
+    """Rows in blocks of one size. The products of the last are kept for the gradient.
+
+    Without a known number of rows, the number of blocks and their size are known at run time.
+    """
+
+    def __init__(self, labels, hidden, table, bias, label_smoothing, most):
+        self.table, self.bias, self.label_smoothing = table, bias, label_smoothing
+        self.rows = rows = hidden.shape[0]
+        if rows is None:
+            self.rows = rows = tf.shape(hidden)[0]
+            logits = tf.cast(rows, tf.int64) * table.shape[0]
+            self.last = tf.minimum(rows, tf.cast((logits + most - 1) // most, tf.int32)) - 1
+            self.last = tf.maximum(self.last, 0)
+        else:
+            self.last = block_count(rows, table.shape[0], most) - 1
+        self.size = (rows + self.last) // (self.last + 1)
+        self.labels, self.hidden = self._in_blocks(labels), self._in_blocks(hidden)
+
+    def forward(self):
+        """(statistics `(blocks, 5, size)`, products of the last block)."""
+        products = self._products(self.last)
+        last = self._statistics(self.last, products)
+        if self._is_one():
+            return last[None], products
+        found = tf.TensorArray(tf.float32, self.last + 1, element_shape=last.shape)
+        (found,) = _loop(0, self.last, lambda i, found: (
+            i + 1, found.write(i, self._statistics(i, self._products(i)))), (found,))
+        return found.write(self.last, last).stack(), products
+
+    def backward(self, statistics, products, upstream):
+        """Gradients of hidden, table and bias."""
+        upstream = self._in_blocks(upstream)
+
+        def gradients(i, products):
+            change = self._change(i, products, statistics[i], upstream[i])
+            of_bias = tf.reduce_sum(change, axis=0)
+            change = tf.cast(change, self.hidden.dtype)
+            return (tf.matmul(change, self.table), tf.cast(
+                tf.matmul(change, self.hidden[i], transpose_a=True), tf.float32), of_bias)
+
+        of_hidden, of_table, of_bias = gradients(self.last, products)
+        if not self._is_one():
+            last = of_hidden
+            found = tf.TensorArray(last.dtype, self.last + 1, element_shape=last.shape)
+
+            def add(i, found, of_table, of_bias):
+                part, of_table_here, of_bias_here = gradients(i, self._products(i))
+                return i + 1, found.write(i, part), of_table + of_table_here, of_bias + of_bias_here
+
+            found, of_table, of_bias = _loop(0, self.last, add, (found, of_table, of_bias))
+            of_hidden = found.write(self.last, last).stack()
+        of_hidden = tf.reshape(of_hidden, (-1, self.table.shape[1]))[:self.rows]
+        return of_hidden, tf.cast(of_table, self.table.dtype), of_bias
+
+    def joined(self, statistics):
+        """(blocks, 5, size) -> (5, R)."""
+        return tf.reshape(tf.transpose(statistics, (1, 0, 2)), (5, -1))[:, :self.rows]
+
+    def _is_one(self):
+        return isinstance(self.last, int) and not self.last
+
+    def _in_blocks(self, x):
+        missing = (self.last + 1) * self.size - self.rows
+        if not self._is_one():
+            x = tf.pad(x, [[0, missing], *[[0, 0]] * (len(x.shape) - 1)])
+        return tf.reshape(x, (self.last + 1, self.size, *x.shape[1:]))
+
+    def _products(self, i):
+        return tf.matmul(self.hidden[i], self.table, transpose_b=True)
+
+    def _statistics(self, i, products):
+        compiled = graphs.worth_compiling(products)
+        function = _compiled_statistics if compiled else block_statistics
+        return function(self.labels[i], products, self.bias, self.label_smoothing)
+
+    def _change(self, i, products, statistics, upstream):
+        compiled = graphs.worth_compiling(products)
+        function = _compiled_gradient if compiled else block_gradient
+        return function(self.labels[i], products, self.bias, statistics, upstream,
+                        self.label_smoothing)
+
+
+_compiled_statistics, _compiled_gradient = (
+    tf.function(function, jit_compile=True, autograph=False)
+    for function in (block_statistics, block_gradient))

@@ -28,6 +28,11 @@ def traced_once(function):
     return called
 
 
+def executing_eagerly():
+    """Whether operations run at once, not as part of a graph."""
+    return tf.executing_eagerly()
+
+
 # Whether the function being traced is compiled as a whole; None: it may be.
 _WHOLE = contextvars.ContextVar("whole", default=None)
 

@@ -9,6 +9,8 @@ import torch
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
+
 # Queries of a block. The mask of so many and of 16,384 keys takes 50 MB as floats. Of fewer the
 # kernel makes smaller blocks itself, which is slower.
 QUERIES = 768
@@ -93,3 +95,45 @@ def _mask_of_heads(mask, leading):
     missing = 4 - mask.ndim
     return mask.reshape(*[1] * missing, *mask.shape) if missing > 0 else mask.reshape(
         -1, *mask.shape[-3:])
+
+
+def rematerialize(function, inputs, weights, states, options):
+    """As `rematerialize` on TensorFlow."""
+    return checkpoint(function, inputs, weights, states, options, use_reentrant=False,
+                      preserve_rng_state=False)
+
+
+def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
+    """As `linear_cross_entropy` on TensorFlow."""
+    return _LinearCrossEntropy.apply(labels, hidden, table, bias, label_smoothing, most)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+
+    @staticmethod
+    def forward(context, labels, hidden, table, bias, label_smoothing, most):
+        size = -(-len(labels) // block_count(len(labels), len(table), most)) or 1
+        found = torch.cat([
+            block_statistics(own, rows @ table.T, bias, label_smoothing)
+            for own, rows in zip(labels.split(size), hidden.split(size), strict=True)], 1)
+        context.save_for_backward(labels, hidden, table, bias, found)
+        context.size, context.label_smoothing = size, label_smoothing
+        return found
+
+    @staticmethod
+    def backward(context, upstream):
+        labels, hidden, table, bias, statistics = context.saved_tensors
+        of_table = torch.zeros_like(table, dtype=torch.float32)
+        of_bias = None if bias is None else torch.zeros_like(bias)
+        of_hidden, size = [], context.size
+        for own, rows, known, factor in zip(
+                labels.split(size), hidden.split(size), statistics.split(size, 1),
+                upstream[0].split(size), strict=True):
+            change = block_gradient(
+                own, rows @ table.T, bias, known, factor, context.label_smoothing)
+            if bias is not None:
+                of_bias += change.sum(0)
+            change = change.to(rows.dtype)
+            of_hidden.append(change @ table)
+            of_table += change.T @ rows
+        return None, torch.cat(of_hidden), of_table.to(table.dtype), of_bias, None, None

@@ -1,0 +1,203 @@
+"""How much memory a training step takes, and the micro-batches with which it fits."""
+
+import dataclasses
+import math
+
+from keras_attn.errors import UserError
+from keras_attn.families import GPT_2, XL_NET, family_of_kind
+from keras_attn.ops.cross_entropy import BLOCK_LOGITS
+from keras_attn.training.free_memory import free_memory
+
+# Measured: see docs/memory.md.
+RESERVE = 0.9  # of free memory
+OVERHEAD = 200e6  # bytes: graphs, threads and libraries
+HALF = 0.75  # of the bytes of float32; norms, softmax and losses stay in it
+
+
+@dataclasses.dataclass(frozen=True)
+class StepSize:
+    """Numbers of values that a training step holds.
+
+    Attributes:
+        parameters: Of the model.
+        table: Of the output embeddings.
+        inputs: Inputs of all layers, for a row.
+        activations: What all layers keep of a row for the gradient.
+        layer: What the largest layer keeps.
+        logits: Of a row.
+    """
+
+    parameters: int
+    table: int
+    inputs: int
+    activations: int
+    layer: int
+    logits: int
+
+    def bytes(self, rows, *, accumulate=1, remat=False, half=False):
+        """The most memory that a step takes.
+
+        Args:
+            rows: Of a micro-batch.
+            accumulate: Number of micro-batches.
+            remat: Whether layers are computed again.
+            half: Whether activations are of half precision.
+        """
+        # Weights, gradients and two moments; and the sum of gradients over micro-batches.
+        state = (4 + 2 * (accumulate > 1)) * self.parameters
+        kept = self.inputs + self.layer if remat else self.activations
+        # While a layer is differentiated there is about as much again of it.
+        activations = rows * (kept + 1.5 * self.layer) * (HALF if half else 1)
+        # A block of logits, its gradient and what is between; the gradient of the table.
+        losses = 3 * min(rows * self.logits, BLOCK_LOGITS) + 2 * self.table
+        return int(OVERHEAD + 4 * (state + activations + losses))
+
+    def evaluation_bytes(self, rows, half=False):
+        """The most memory that the evaluation of a batch takes, beside weights and optimizer."""
+        activations = rows * 2 * self.layer * (HALF if half else 1)
+        losses = 2 * min(rows * self.logits, BLOCK_LOGITS)
+        return int(OVERHEAD + 4 * (3 * self.parameters + activations + losses))
+
+
+def step_size(kind, architecture, config):
+    """The `StepSize` of a run, of rows of the greatest length.
+
+    Args:
+        kind: Of the run; see `Run`.
+        architecture: Arguments of the backbone, with `vocabulary_size`.
+        config: ConfigDict of the run.
+    """
+    length = config.data.length
+    width, layers = architecture["hidden_dim"], architecture["num_layers"]
+    vocabulary, heads = architecture["vocabulary_size"], architecture["num_heads"]
+    inner = architecture.get("intermediate_dim") or 4 * width
+    rates = architecture.get("dropout", 0), architecture.get("attention_dropout")
+    table = vocabulary * width
+    block = {"width": width, "inner": inner, "heads": heads, "dropout": rates[0],
+             "attention_dropout": rates[0] if rates[1] is None else rates[1]}
+    positions = architecture.get("max_length", 0) * width
+    kernels, streams, targets = 4 * width**2 + 2 * width * inner, 1, 0
+    if kind == "translation":
+        parts = [(layers, _layer(length, length, **block)),
+                 (layers, _layer(length, length, **block, attentions=2))]
+        parameters = layers * (3 * kernels - 2 * width * inner) + positions + table * sum(
+            [1, bool(architecture.get("target_vocabulary_size")),
+             not architecture.get("tie_embeddings", True)])
+        targets = length
+    else:
+        family = family_of_kind(kind)
+        targets = _targets(kind, config)
+        if family is XL_NET:
+            kernels += width**2
+            streams = 1 + (targets / length)
+            memory = architecture.get("memory_length") or 0
+            part = _layer(length, memory + length, **block, streams=streams, relative=True)
+        else:
+            part = _layer(length, length, **block)
+        parts = [(layers, part)]
+        parameters = layers * kernels + positions + table
+    inputs = sum(count for count, _ in parts) * streams * length * width
+    return StepSize(
+        parameters=parameters, table=table if targets else 0, inputs=int(inputs),
+        activations=int(sum(count * part for count, part in parts)),
+        layer=int(max(part for _, part in parts)), logits=targets * vocabulary)
+
+
+def _layer(queries, keys, *, width, inner, heads, dropout, attention_dropout, streams=1.0,
+           attentions=1, relative=False):
+    """Values that a layer keeps of a row: those of its tokens, and weights of attention."""
+    tokens = streams * queries * ((4 + 8 * attentions) * width + 2 * inner)
+    tokens *= 1.1 if dropout else 1.0
+    copies = (1 + 1.25 * (attention_dropout > 0)) * (3 if relative else 1) * attentions
+    return tokens + copies * streams * heads * queries * keys
+
+
+def _targets(kind, config):
+    """Tokens of a row whose logits are computed."""
+    data = config.data
+    if kind == GPT_2.pretraining:
+        return data.length
+    if kind == XL_NET.pretraining:
+        return math.ceil(data.predicted_fraction * data.length)
+    if kind == "pretraining":
+        return data.max_predictions or math.ceil(data.masked_fraction * data.length)
+    return 0
+
+
+def choose_sizes(kind, architecture, config, strategy, say):
+    """Chooses the micro-batches of a step and the rows of an evaluation batch.
+
+    Args:
+        kind, architecture, config: See `step_size`.
+        strategy: The strategy of the run.
+        say: Takes a line of text.
+
+    Returns:
+        `train.accumulate`, the given one or the least with which a step fits into free memory; and
+        `eval.batch_size`, less than it was if a batch would not fit.
+
+    Raises:
+        UserError: If `train.accumulate` is not set and a step fits with none.
+    """
+    free = free_memory(strategy)
+    if free is None:
+        return config.train.accumulate or 1, config.eval.batch_size
+    size = step_size(kind, architecture, config)
+    return (_accumulate(size, config, strategy, free, say),
+            _evaluated_rows(size, config, strategy, free, say, kind))
+
+
+def _evaluated_rows(size, config, strategy, free, say, kind):
+    rows, replicas = config.eval.batch_size, strategy.num_replicas_in_sync
+    if kind == "translation":  # which decodes, a token at a time
+        return rows
+
+    def needed(rows):
+        return size.evaluation_bytes(rows // replicas, config.train.precision != "float32")
+
+    fitting = rows
+    while needed(fitting) > RESERVE * free and fitting % (2 * replicas) == 0:
+        fitting //= 2
+    if fitting < rows:
+        say(f"eval.batch_size={fitting}: a batch of {rows} rows would need about "
+            f"{_gigabytes(needed(rows))}, {_gigabytes(free)} are available")
+    return fitting
+
+
+def _accumulate(size, config, strategy, free, say):
+    train, replicas, given = config.train, strategy.num_replicas_in_sync, config.train.accumulate
+    rows = train.batch_size if "batch_size" in train else max(
+        1, train.batch_tokens // config.data.length)
+
+    def needed(accumulate):
+        return size.bytes(
+            -(-rows // (replicas * accumulate)), accumulate=accumulate, remat=train.remat,
+            half=train.precision != "float32")
+
+    fewest = given or 1
+    if needed(fewest) <= RESERVE * free:
+        return fewest
+    wanted = (f"a step of {rows:,} rows would need about {_gigabytes(needed(fewest))}, "
+              f"{_gigabytes(free)} are available")
+    if given:
+        say(f"warning: with train.accumulate={given} {wanted}; a greater train.accumulate "
+            f"or train.remat=True needs less")
+        return given
+    share = max(1, rows // replicas)
+    for accumulate in range(2, share + 1):
+        if (share % accumulate == 0 or "batch_tokens" in train) and (
+                needed(accumulate) <= RESERVE * free):
+            say(f"train.accumulate={accumulate}: {wanted}")
+            return accumulate
+    raise UserError(f"Not enough memory: {wanted}, and with one row at a time "
+                    f"{_gigabytes(needed(share))}. {_advice(train)}")
+
+
+def _advice(train):
+    remat = "" if train.remat else "Set train.remat=True, or "
+    return (f"{remat}{'lower' if remat else 'Lower'} data.length or model.size, or train on a "
+            "machine with more memory.")
+
+
+def _gigabytes(number):
+    return f"{number / 1e9:,.1f} GB" if number < 10e9 else f"{number / 1e9:,.0f} GB"

@@ -1,0 +1,71 @@
+"""Losses of a block of logits and their gradient, the arithmetic that all backends share."""
+
+import keras
+from keras import ops
+
+from keras_attn.ops.masks import MASKED
+
+
+def block_statistics(labels, products, bias, label_smoothing):
+    """Computes what the losses of a block of rows and their gradient need.
+
+    Args:
+        labels: Integers `(R,)`.
+        products: Logits without bias, `(R, V)`, of any precision.
+        bias: float32 `(V,)`, or None.
+        label_smoothing: See `sparse_cross_entropy`.
+
+    Returns:
+        float32 `(5, R)`: loss, negative log-likelihood of the label, 1 where no logit exceeds the
+        label's, largest logit, and the logarithm of the sum of `exp(logit - largest logit)`.
+    """
+    logits = _logits(products, bias)
+    maximum = largest(logits)
+    log_total = ops.log(ops.sum(ops.exp(logits - maximum), axis=-1))
+    maximum = maximum[:, 0]
+    own = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)[:, 0]
+    losses = likelihoods = log_total - (own - maximum)
+    if label_smoothing:
+        losses = likelihoods + label_smoothing * (own - ops.mean(logits, axis=-1))
+    found = ops.cast(own >= maximum, "float32")
+    return ops.stack([losses, likelihoods, found, maximum, log_total])
+
+
+def block_gradient(labels, products, bias, statistics, upstream, label_smoothing):
+    """Gradient of the losses with respect to the logits: float32 `(R, V)`.
+
+    Args:
+        labels, products, bias, label_smoothing: As in `block_statistics`.
+        statistics: What it returned.
+        upstream: Gradient of the losses, float32 `(R,)`.
+    """
+    logits, upstream = _logits(products, bias), ops.expand_dims(upstream, -1)
+    likelihoods, maximum, log_total = (
+        ops.expand_dims(statistics[row], -1) for row in (1, 3, 4))
+    classes = logits.shape[-1]
+    # At the label, softmax - 1 is exp(-likelihood) - 1.
+    others, own = ops.exp(logits - maximum - log_total), ops.expm1(-likelihoods)
+    if label_smoothing:
+        others = others - label_smoothing / classes
+        own = own + (label_smoothing - label_smoothing / classes)
+    columns = ops.arange(classes, dtype="int32")[None]
+    return ops.where(columns == ops.expand_dims(labels, -1), own * upstream, others * upstream)
+
+
+def largest(logits):
+    """The largest logit of each row, `(..., 1)`."""
+    # Keras's max refuses a batch of no label without a first value. It makes it on the CPU with
+    # PyTorch, whose own needs none.
+    if keras.config.backend() == "torch":
+        return ops.amax(logits, axis=-1, keepdims=True)
+    return ops.max(logits, axis=-1, keepdims=True, initial=MASKED)
+
+
+def block_count(rows, classes, most):
+    """Number of blocks of about `most` logits that the rows are divided into: 1 to `rows`."""
+    return max(1, min(rows, -(-rows * classes // most)))
+
+
+def _logits(products, bias):
+    logits = ops.cast(products, "float32")
+    return logits if bias is None else logits + bias

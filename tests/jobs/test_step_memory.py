@@ -1,0 +1,119 @@
+"""The micro-batches of a step are as many as its memory needs."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from keras_attn import pretrain
+from keras_attn.defaults import (
+    finetuning_defaults,
+    language_modeling_defaults,
+    permutation_modeling_defaults,
+    pretraining_defaults,
+    translation_defaults,
+)
+from keras_attn.errors import UserError
+from keras_attn.jobs import step_memory
+from keras_attn.jobs.step_memory import choose_sizes, step_size
+from keras_attn.models import GPT2, BertEncoder, BertPretrainer, Transformer, XLNet
+from tests.small_language_models import config_of
+
+GB = 10**9
+SMALL = {"num_layers": 12, "hidden_dim": 768, "num_heads": 12, "vocabulary_size": 50257,
+         "max_length": 1024, "dropout": 0.0}
+SHAPE = {"num_layers": 3, "hidden_dim": 32, "num_heads": 4, "vocabulary_size": 500}
+
+
+@pytest.fixture
+def free(monkeypatch):
+    def set_free(number):
+        monkeypatch.setattr(step_memory, "free_memory", lambda _: number)
+    return set_free
+
+
+def gpt2_small(**fields):
+    config = language_modeling_defaults()
+    config.update_from_flattened_dict({"data.length": 1024, "eval.batch_size": 4, **fields})
+    said = []
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    accumulate, rows = choose_sizes("language_modeling", SMALL, config, strategy, said.append)
+    return (accumulate, said) if rows == 4 else (accumulate, rows, said)
+
+
+def test_the_fewest_micro_batches_that_fit_are_chosen(free):
+    chosen = []
+    for available in (500, 40, 20, 10):
+        free(available * GB)
+        accumulate, said = gpt2_small()
+        assert 32 % accumulate == 0 and len(said) == (accumulate > 1)
+        chosen.append(accumulate)
+    assert chosen[0] == 1 and chosen == sorted(chosen) and chosen[-1] > chosen[1] > 1
+    assert said[0].startswith(f"train.accumulate={chosen[-1]}: a step of 32 rows would need about ")
+    assert said[0].endswith("GB, 10 GB are available")
+
+
+def test_rematerialization_needs_fewer(free):
+    free(12 * GB)
+    assert gpt2_small(**{"train.remat": True})[0] < gpt2_small()[0]
+
+
+def test_what_cannot_fit_is_refused_with_advice(free):
+    free(2 * GB)
+    with pytest.raises(UserError, match=r"one row at a time.*Set train.remat=True"):
+        gpt2_small()
+
+
+def test_a_given_number_is_taken_with_a_warning(free):
+    free(10 * GB)
+    chosen, said = gpt2_small(**{"train.accumulate": 1})
+    assert chosen == 1 and said[0].startswith("warning: with train.accumulate=1 a step of 32 rows")
+    free(500 * GB)
+    assert gpt2_small(**{"train.accumulate": 4}) == (4, [])
+
+
+def test_an_evaluation_batch_becomes_as_small_as_it_must(free):
+    free(10 * GB)
+    _, rows, said = gpt2_small(**{"eval.batch_size": 64})
+    assert 1 <= rows < 64 and 64 % rows == 0
+    assert any(line.startswith(f"eval.batch_size={rows}: a batch of 64 rows would need about ")
+               for line in said)
+    free(500 * GB)
+    assert gpt2_small(**{"eval.batch_size": 64}) == (1, 64, [])
+
+
+def test_where_free_memory_is_unknown_nothing_is_divided(free):
+    free(None)
+    assert gpt2_small() == (1, [])
+
+
+@pytest.mark.parametrize(("kind", "defaults", "model"), [
+    ("pretraining", pretraining_defaults, lambda: BertPretrainer(BertEncoder(**SHAPE))),
+    ("language_modeling", language_modeling_defaults, lambda: GPT2(**SHAPE, max_length=512)),
+    ("permutation_modeling", permutation_modeling_defaults, lambda: XLNet(**SHAPE)),
+    ("translation", translation_defaults, lambda: Transformer(**SHAPE)),
+    ("finetuning", finetuning_defaults, lambda: BertEncoder(**SHAPE)),
+])
+def test_parameters_are_those_of_the_model(kind, defaults, model):
+    model = model()
+    model.build()
+    max_length = {} if kind in ("permutation_modeling", "translation") else {"max_length": 512}
+    size = step_size(kind, {**SHAPE, **max_length}, defaults())
+    assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
+
+
+def test_a_run_keeps_what_was_chosen_when_it_is_resumed(corpus, tmp_path, free, monkeypatch):
+    monkeypatch.setattr(step_memory, "OVERHEAD", 0)
+    config = config_of(corpus, **{"train.steps": 2})
+    size = step_size("language_modeling", {
+        "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "vocabulary_size": 320,
+        "max_length": 48}, config)
+    free(size.bytes(3, accumulate=4) / step_memory.RESERVE)
+    pretrain(config, workdir=str(tmp_path / "run"))
+    assert json.loads((tmp_path / "run/config.json").read_text())["config"]["train"][
+        "accumulate"] == 4
+    free(500 * GB)
+    config.train.steps = 3
+    assert pretrain(config, workdir=str(tmp_path / "run"))["steps"] == 3
+    assert json.loads((tmp_path / "run/config.json").read_text())["config"]["train"][
+        "accumulate"] == 4

@@ -1,0 +1,72 @@
+"""Free memory is the least of what the machine and each control group leave."""
+
+import pytest
+import tensorflow as tf
+
+from keras_attn.training import free_memory
+from keras_attn.training.free_memory import free_memory as measure
+
+GB = 2**30
+MEMINFO = "MemTotal: 25165824 kB\nMemFree: 1024 kB\nMemAvailable: 20971520 kB\n"  # 20 GB
+
+
+def machine(root, files):
+    for name, text in {"proc/meminfo": MEMINFO, **files}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return measure(tf.distribute.OneDeviceStrategy("/cpu:0"), root)
+
+
+def group(folder, limit, used, cache=0):
+    return {f"{folder}/memory.max": f"{limit}\n", f"{folder}/memory.current": f"{used}\n",
+            f"{folder}/memory.stat": f"anon 5\ninactive_file {cache}\nactive_file 7\n"}
+
+
+@pytest.mark.parametrize(("files", "expected"), [
+    ({}, 20 * GB),
+    ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", 8 * GB, 3 * GB, GB)}, 6 * GB),
+    ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", "max", 3 * GB)}, 20 * GB),
+    ({"proc/self/cgroup": "0::/a/b\n", **group("sys/fs/cgroup/a", 4 * GB, GB),
+      **group("sys/fs/cgroup/a/b", 9 * GB, GB)}, 3 * GB),
+    ({"proc/self/cgroup": "0::/\n", **group("sys/fs/cgroup", GB, 2 * GB)}, 0),
+    ({"proc/self/cgroup": "12:cpu,memory:/docker/x\n0::/\n",
+      "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{5 * GB}",
+      "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{2 * GB}",
+      "sys/fs/cgroup/memory/memory.stat": f"total_inactive_file {GB}\n"}, 4 * GB),
+    ({"proc/meminfo": "MemTotal: 5 kB\n"}, None),
+], ids=["machine", "group", "unlimited", "group above", "exceeded", "version 1", "old kernel"])
+def test_the_least_limit_counts(tmp_path, files, expected):
+    assert machine(tmp_path, files) == expected
+
+
+def test_nothing_is_known_elsewhere_than_on_linux(tmp_path):
+    assert measure(tf.distribute.OneDeviceStrategy("/cpu:0"), tmp_path) is None
+
+
+def test_devices_of_one_host_share_its_memory(tmp_path):
+    class Two:
+        class extended:  # noqa: N801
+            worker_devices = ("/cpu:0", "/cpu:1")
+
+    machine(tmp_path, {})
+    assert measure(Two, tmp_path) == 10 * GB
+
+
+def test_a_gpu_has_what_nvidia_smi_says_less_what_is_used(monkeypatch):
+    class Card:
+        class extended:  # noqa: N801
+            worker_devices = ("/job:localhost/replica:0/task:0/device:GPU:0",)
+
+    class Found:
+        stdout = "81559\n40000\n"
+
+    monkeypatch.setattr(free_memory.subprocess, "run", lambda *_, **__: Found)
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda _: {"current": GB})
+    assert measure(Card) == int(0.9 * 40000 * 2**20) - GB
+
+    def missing(*_, **__):
+        raise FileNotFoundError("nvidia-smi")
+
+    monkeypatch.setattr(free_memory.subprocess, "run", missing)
+    assert measure(Card) is None
