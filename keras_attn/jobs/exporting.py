@@ -9,6 +9,7 @@ from keras_attn.errors import UserError, first_line
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.loading import load_predictor
 from keras_attn.jobs.translators import Translator, is_translator
+from keras_attn.whole_files import discard
 
 
 def export(workdir, output, pairs=None, beam=None, length_penalty=None):
@@ -39,8 +40,7 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     remote = "://" in output
     folder = output if remote else f"{output}.unfinished"
     try:
-        if tf.io.gfile.exists(folder):
-            tf.io.gfile.rmtree(folder)  # of an export that was killed
+        discard(folder)  # of an export that was killed
         if module.labels is not None:
             extra = tf.io.gfile.join(folder, "assets.extra")
             tf.io.gfile.makedirs(extra)
