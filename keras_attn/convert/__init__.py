@@ -39,14 +39,13 @@ def detect(folder):
         UserError: If it is none of `FAMILIES`.
     """
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
-    import tensorflow as tf
-
     from keras_attn.convert.safetensors_files import PICKLES, refused_pickle
     from keras_attn.convert.tensorflow_files import folder_and_name
+    from keras_attn.file_bytes import exists
     from keras_attn.json_files import read_json
 
     path = posixpath.join(folder, "config.json")
-    if tf.io.gfile.exists(path):
+    if exists(path):
         found = read_json(path)
         if isinstance(found, dict) and not found.keys() & {"model_type", "registered_name", "kind"}:
             raise UserError("config.json must say what the model is: model_type in a folder of "
