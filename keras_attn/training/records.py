@@ -33,6 +33,7 @@ class Records:
         self._path = posixpath.join(folder, METRICS)
         kept = [record for record in read_records(folder) if record["step"] <= step]
         with reporting_failed_writes(self._path):
+            tf.io.gfile.makedirs(folder)
             with whole(self._path) as temporary, open_new(temporary, binary=False) as file:
                 file.write(_lines(kept))
             self._file = (tf.io.gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
