@@ -11,7 +11,6 @@ seeds each is measured: their mean, and how far it can be trusted.
 """
 
 import contextlib
-import json
 
 from absl import flags
 
@@ -38,6 +37,7 @@ def define_flags():
 
 def main():
     from keras_attn.jobs.outputs import opened
+    from keras_attn.json_files import to_json
 
     values = flags.FLAGS
     output = opened(values.output, (".json",), workdir=values.workdir, inputs=(
@@ -45,7 +45,7 @@ def main():
     with output as file:
         found = _evaluate(values)
         if file:
-            file.write(json.dumps(found, indent=2) + "\n")
+            file.write(to_json(found, indent=2) + "\n")
     if values.output != "-":
         print("\n".join(_told(found)))
 

@@ -1,15 +1,14 @@
 """JSON files, of unknown origin too."""
 
 import json
+import math
 import os
 
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.file_bytes import LARGEST, exists, read_bytes
 from keras_attn.whole_files import write_whole
-
-# A tokenizer.json of a million pieces has less.
-LARGEST = 100_000_000
 
 
 def read_json(path, largest=LARGEST):
@@ -18,15 +17,7 @@ def read_json(path, largest=LARGEST):
     Raises:
         UserError: If there is no such file, it is too large, or no JSON.
     """
-    try:
-        content = None
-        if tf.io.gfile.stat(path).length <= largest:
-            with tf.io.gfile.GFile(path, "rb") as file:
-                content = file.read()
-    except tf.errors.OpError as error:
-        raise UserError(f"A readable file is needed. Received: {path} ({error.message})") from error
-    if content is None:
-        raise UserError(f"A JSON file of at most {largest:,} bytes is needed. Received: {path}")
+    content = read_bytes(path, largest)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -42,17 +33,42 @@ def read_object(path, largest=LARGEST):
 
 
 def read_if_whole(path):
-    """Returns what a JSON file of ours holds, or None if it is missing or not whole."""
+    """Returns what a JSON file of ours holds, or None if it is missing or not whole.
+
+    Raises:
+        UserError: If it cannot be read: an error of the disk or the network may pass.
+    """
+    if not exists(path) or tf.io.gfile.isdir(path):
+        return None
+    content = read_bytes(path, math.inf)
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return json.loads(file.read())
-    except (
-        tf.errors.NotFoundError, tf.errors.FailedPreconditionError, ValueError, RecursionError,
-    ):  # fmt: skip
+        return json.loads(content)
+    except (ValueError, RecursionError):
         return None
 
 
 def write_json(path, value, unfinished=None):
     """Writes JSON so that the file is whole or not there; see `write_whole`."""
-    content = (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+    content = (to_json(value, indent=1, ensure_ascii=False) + "\n").encode()
     write_whole(path, content, unfinished)
+
+
+def to_json(value, **options):
+    """JSON text with null for numbers that are not finite, which JSON does not have.
+
+    Args:
+        value: As `json.dumps` takes it.
+        **options: Of `json.dumps`.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

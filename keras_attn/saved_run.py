@@ -41,9 +41,11 @@ class SavedRun:
             raise UserError(f"A workdir of {name} is needed. Received: {path}, {held}")
         self.saved = saved
         self.config, self.architecture = saved["config"], saved["architecture"]
-        self.checkpoints = Checkpoints(
-            workdir / "checkpoints", regular=self.config["checkpoint"]["every"]
-            if self.average > 1 else 1)
+        regular = 1 if self.average < 2 else self.config["checkpoint"]["every"]
+        if not regular:
+            raise UserError("checkpoint.every must be set with checkpoint.average above 1. "
+                            f"Received: {regular} in {workdir / 'config.json'}")
+        self.checkpoints = Checkpoints(workdir / "checkpoints", regular=regular)
 
     @property
     def released(self):
@@ -53,7 +55,7 @@ class SavedRun:
     @property
     def average(self):
         """How many of the newest checkpoints the weights are the mean of."""
-        return self.config["checkpoint"].get("average", 1)
+        return self.config.get("checkpoint", {}).get("average", 1)
 
     @functools.cached_property
     def weights(self):

@@ -1,11 +1,14 @@
-"""Files that are whole or not there."""
+"""Atomic writes: a file is complete or not there, and nothing is written through a link."""
 
 import contextlib
+import errno
+import os
+import shutil
 import uuid
 
 import tensorflow as tf
 
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 
 
 @contextlib.contextmanager
@@ -22,7 +25,7 @@ def whole(path, unfinished=None):
         tf.io.gfile.rename(unfinished, path, overwrite=True)
     except BaseException:
         with contextlib.suppress(OSError, tf.errors.OpError):
-            tf.io.gfile.remove(unfinished)
+            _remove_file(unfinished)
         raise
 
 
@@ -40,10 +43,94 @@ def write_whole(path, content, unfinished=None):
     # A name of this call: a process that a kill orphaned may be writing the same file still, on
     # another machine too, where process ids are the same.
     unfinished = unfinished or f"{path}.{uuid.uuid4().hex}.unfinished"
+    with reporting_failed_writes(path), whole(path, unfinished), open_new(unfinished) as file:
+        file.write(content)
+
+
+def open_new(path, binary=True):
+    """Opens a new file for writing, in place of the file of that name.
+
+    A symbolic or hard link is removed, so that the file it leads to stays as it is.
+
+    Args:
+        path: The file; any filesystem of `tf.io.gfile`.
+        binary: Whether it takes bytes; otherwise text, written as UTF-8.
+    """
+    if "://" in path:
+        return tf.io.gfile.GFile(path, "wb" if binary else "w")
+    _remove_file(path)
+    # "x" (O_EXCL) fails where anything has that name, including a link.
+    return open(path, "xb") if binary else open(path, "x", encoding="utf-8", newline="")
+
+
+def open_no_follow(path, mode):
+    """Opens a local text file; raises an OSError if its name is a symbolic link."""
+    def opener(name, flags):
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    return open(path, mode, encoding="utf-8", errors="replace", newline="", opener=opener)
+
+
+def discard(path):
+    """Removes a file or a folder with its content, if it exists; a symbolic link, not its target.
+    """
+    if "://" in path:
+        if tf.io.gfile.exists(path):
+            (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+    elif os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        _remove_file(path)
+
+
+@contextlib.contextmanager
+def temporary_folder(path):
+    """Makes a local folder, in place of what a killed process left, and removes it at the end."""
+    discard(path)
+    os.mkdir(path)
     try:
-        with whole(path, unfinished), tf.io.gfile.GFile(unfinished, "wb") as file:
-            file.write(content)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_file(path):
+    if "://" in path:
+        tf.io.gfile.remove(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def reporting_failed_writes(path):
+    """Turns errors of the filesystem into a `UserError` that names the file and a full disk."""
+    try:
+        yield
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "message", None) or error
-        raise UserError(f"The folder must be writable, with free space. "
-                        f"Received: {path} ({reason})") from error  # fmt: skip
+        raise UserError(_write_error(path, error)) from error
+
+
+def _write_error(path, error):
+    reason = getattr(error, "strerror", None) or getattr(error, "message", None) \
+        or first_line(error)
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    if not full and "No space left" not in reason:
+        return f"Cannot write {path}: {reason}"
+    # The full disk may be another than that of the file: the one for temporary files.
+    disk = _disk_of(getattr(error, "filename", None) or path)
+    return (f"Cannot write {path}: {reason}{disk}. Free some space and repeat the command; "
+            "everything saved before is complete")
+
+
+def _disk_of(path):
+    """Where the disk of a path is mounted and how much of it is free; "" if that is unknown."""
+    if "://" in path:
+        return ""
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    free = shutil.disk_usage(folder).free
+    while not os.path.ismount(folder):
+        folder = os.path.dirname(folder)
+    return f" ({free / 1e6:,.1f} MB free on the disk mounted at {folder})"

@@ -18,24 +18,29 @@ share. The first names the best of them as `best_run`: for who reads the folder 
 one.
 """
 
+import hashlib
 import json
+import math
 import os
 import platform
 import posixpath
 import re
 import sys
 import tempfile
+from reprlib import repr as shorten
 
 import tensorflow as tf
 
 import keras_attn
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
+from keras_attn.file_bytes import exists, read_bytes
 from keras_attn.json_files import read_if_whole, read_json, write_json
 from keras_attn.lock_file import lock_file
 from keras_attn.saved_config import complete
+from keras_attn.saved_fields import checked
 from keras_attn.training.checkpoints import Checkpoints
-from keras_attn.whole_files import whole
+from keras_attn.whole_files import reporting_failed_writes, temporary_folder, whole
 
 # What a resumed run may change, besides strategy and devices: the number of its steps, if it ends
 # by that, the parts of a step, and what only watches it.
@@ -48,15 +53,14 @@ WORTH_KEEPING_SECONDS = 60.0
 
 def kind_of(folder):
     """Kind of the run that a folder is of; None if it is of none."""
-    config = posixpath.join(str(folder), "config.json")
-    found = read_if_whole(config) if tf.io.gfile.exists(config) else None
+    found = read_if_whole(posixpath.join(str(folder), "config.json"))
     return found.get("kind") if isinstance(found, dict) else None
 
 
 def run_folder(folder):
     """The folder of the run that a folder of several stands for, or the folder itself."""
     path = posixpath.join(folder, "results.json")
-    if not tf.io.gfile.exists(path) or tf.io.gfile.exists(posixpath.join(folder, "config.json")):
+    if not exists(path) or exists(posixpath.join(folder, "config.json")):
         return folder
     found = read_json(path)
     if not isinstance(found, dict) or "best_run" not in found:
@@ -127,7 +131,7 @@ class Workdir:
 
     def read_json(self, name):
         """Reads a JSON file of the folder; None if there is none."""
-        return read_json(self / name) if tf.io.gfile.exists(self / name) else None
+        return read_json(self / name) if exists(self / name) else None
 
     def read_config(self):
         """Reads config.json, checked to be what `start` wrote; None if there is none.
@@ -142,22 +146,51 @@ class Workdir:
                 and isinstance(found["kind"], str) and isinstance(found["config"], dict)):
             raise UserError(f"{self / 'config.json'} must be that of a run, with "
                             f"{', '.join(names)}. Received: something else")
-        return {**found, "config": complete(found["config"], found["kind"])}
+        config = checked(found["config"], found["kind"], self / "config.json")
+        return {**found, "config": complete(config, found["kind"])}
 
     def read_labels(self):
         """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not."""
-        found = self.read_json("labels.json")
-        if not (isinstance(found, dict) and isinstance(found.get("names"), list)
-                and "pairs" in found):
-            raise UserError(f"{self / 'labels.json'} must be that of a classifier, with names and "
-                            "pairs. Received: something else, or no file")
+        path, found = self / "labels.json", self.read_json("labels.json")
+        if not isinstance(found, dict) or not {"names", "pairs"} <= found.keys():
+            raise UserError(f"{path} must be that of a classifier, with names and pairs. "
+                            "Received: something else, or no file")
+        names, pairs = found["names"], found["pairs"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"names must be a list of strings, one for each class. "
+                            f"Received: {shorten(names)} in {path}")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UserError(f"names must be different. Received: {shorten(twice)} twice in {path}")
+        if not (pairs is None or isinstance(pairs, bool)):
+            raise UserError(f"pairs must be true, false or null. Received: {shorten(pairs)} in "
+                            f"{path}")
         return found
+
+    def check_tokenizer(self, saved, names):
+        """Checks that the tokenizer's files are those that the run was made with.
+
+        Args:
+            saved: What config.json holds.
+            names: Of the files.
+
+        Raises:
+            UserError: Names the first whose SHA-256 is not that in config.json.
+        """
+        recorded = saved["data_sha256"] if isinstance(saved["data_sha256"], dict) else {}
+        for name in names:
+            found = hashlib.sha256(read_bytes(self / name)).hexdigest()
+            if found != recorded.get(name):
+                raise UserError(
+                    f"{self / name} has changed since the run: its SHA-256 is {found[:12]}…, "
+                    f"config.json has {str(recorded.get(name))[:12]}…. Restore the original file")
 
     def read_threshold(self):
         """Reads reading.json: the `threshold` of a model that reads, or None if it has none."""
         found = self.read_json("reading.json")
         threshold = found.get("threshold", "") if isinstance(found, dict) else ""
-        if not (threshold is None or isinstance(threshold, (int, float))):
+        number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
+        if not (threshold is None or number and math.isfinite(threshold)):
             raise UserError(f"{self / 'reading.json'} must be that of a model that reads, with a "
                             "threshold. Received: something else, or no file")
         return threshold
@@ -227,11 +260,23 @@ class Workdir:
             tf.io.gfile.rmtree(self.path)
 
     def save_model(self, model):
-        """Writes model.keras, which `keras.saving.load_model` reads in safe mode."""
-        with tempfile.TemporaryDirectory() as folder, whole(self / "model.keras") as temporary:
+        """Writes model.keras, which `keras.saving.load_model` reads in safe mode.
+
+        Raises:
+            UserError: If it cannot be written; names the disk that is full.
+        """
+        path = self / "model.keras"
+        remote = "://" in path
+        # Beside the file: the disk for temporary files may be smaller than the model.
+        staging = tempfile.TemporaryDirectory() if remote else temporary_folder(f"{path}.tmp")
+        with reporting_failed_writes(path), staging as folder:
             local = os.path.join(folder, "model.keras")
             model.save(local)
-            tf.io.gfile.copy(local, temporary, overwrite=True)
+            if remote:
+                with whole(path) as temporary:
+                    tf.io.gfile.copy(local, temporary, overwrite=True)
+            else:
+                os.replace(local, path)
 
 
 def check_same(old, new, defaults):

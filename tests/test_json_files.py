@@ -10,7 +10,7 @@ from keras_attn.json_files import read_json
     (b'{"a": 1}  ', "at most 9 bytes"),
     (b"{", "x.json must be JSON"),
     (b"\xff", "x.json must be JSON"),
-    (None, "A readable file"),
+    (None, "Cannot read .*x.json: No such file"),
 ])
 def test_what_cannot_be_read_is_said(tmp_path, content, message):
     path = tmp_path / "x.json"

@@ -67,3 +67,39 @@ def test_a_filesystem_without_locks_has_none(tmp_path, monkeypatch):
 
 def test_a_remote_folder_has_no_lock():
     assert lock_file("gs://bucket/lock", "") is None
+
+
+def _link(path, target):
+    path.symlink_to(target)
+
+
+def _hard_link(path, target):
+    path.hardlink_to(target)
+
+
+def _folder(path, _):
+    path.mkdir()
+
+
+def _pipe(path, _):
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(("make", "reason"), [
+    (_link, "Too many levels of symbolic links"), (_hard_link, "the file has other content"),
+    (_folder, "Is a directory"), (_pipe, "it is not a regular file"),
+])
+def test_what_is_no_lock_is_refused_and_stays_as_it_is(tmp_path, make, reason):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"content \xff\n")
+    make(tmp_path / "lock", precious)
+    with pytest.raises(UserError, match=f"Cannot use .*/lock as a lock file: ({reason})"):
+        lock_file(str(tmp_path / "lock"), "")
+    assert precious.read_bytes() == b"content \xff\n"
+
+
+def test_a_link_that_leads_nowhere_makes_no_file_there(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="as a lock file"):
+        lock_file(str(tmp_path / "lock"), "")
+    assert not (tmp_path / "elsewhere").exists()

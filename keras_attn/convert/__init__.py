@@ -41,14 +41,13 @@ def detect(folder):
         UserError: If it is none of `FAMILIES`.
     """
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
-    import tensorflow as tf
-
     from keras_attn.convert.safetensors_files import PICKLES, refused_pickle
     from keras_attn.convert.tensorflow_files import folder_and_name
+    from keras_attn.file_bytes import exists
     from keras_attn.json_files import read_json
 
     path = posixpath.join(folder, "config.json")
-    if tf.io.gfile.exists(path):
+    if exists(path):
         found = read_json(path)
         if isinstance(found, dict) and not found.keys() & {"model_type", "registered_name", "kind"}:
             raise UserError("config.json must say what the model is: model_type in a folder of "
@@ -67,7 +66,7 @@ def detect(folder):
             return found
     if os.path.isfile(folder) and folder.endswith(PICKLES):
         raise refused_pickle(folder)
-    if not tf.io.gfile.exists(folder):
+    if not exists(folder):
         raise UserError("A folder with a model is needed. Received: "
                         f"{folder}, which does not exist{what_is_meant(folder)}")
     raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "

@@ -1,5 +1,6 @@
 """Arguments of models that come from files of unknown origin."""
 
+import math
 from reprlib import repr as shorten
 
 import keras
@@ -9,9 +10,12 @@ from keras_attn.errors import UserError
 # So that a wrong config.json is no endless work; the deepest models have 48.
 MOST_LAYERS = 10_000
 _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim",
-          "max_length", "num_segments", "memory_length", "reuse_length", "max_distance")
-_NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_epsilon")
-_OPTIONAL = ("intermediate_dim", "attention_dropout", "reuse_length", "max_distance")
+          "max_length", "num_segments", "memory_length", "reuse_length", "max_distance",
+          "target_vocabulary_size")
+_NUMBERS = ("dropout", "attention_dropout", "initializer_range", "layer_norm_epsilon",
+            "label_smoothing")
+_OPTIONAL = ("intermediate_dim", "attention_dropout", "reuse_length", "max_distance",
+             "target_vocabulary_size")
 
 
 def need_fields(config, names, path):
@@ -70,6 +74,9 @@ def check_numbers(architecture, source, most_layers):
     Raises:
         UserError: Names the first that is not.
     """
+    if not isinstance(architecture, dict):
+        raise UserError(f"architecture must be an object. Received: {shorten(architecture)} in "
+                        f"{source}")
     for name in (*_SIZES, *_NUMBERS):
         value, whole = architecture.get(name), name in _SIZES
         if value is None and (name in _OPTIONAL or name not in architecture):
@@ -78,9 +85,31 @@ def check_numbers(architecture, source, most_layers):
         if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**31:
             raise UserError(f"{name} must be a {'whole ' * whole}number of at least 0. "
                             f"Received: {shorten(value)} in {source}")
-    if architecture["num_layers"] > most_layers:
+    if architecture.get("num_layers", 0) > most_layers:
         raise UserError("num_layers must be as many as there are weights for. Received: "
                         f"{architecture['num_layers']} in {source}")
+
+
+def check_size(architecture, weights, source):
+    """Checks that a model is not larger than its weights, before memory is taken for it.
+
+    Args:
+        architecture: Checked arguments of a model.
+        weights: `{path: array}` of a checkpoint.
+        source: What the message calls the checkpoint.
+
+    Raises:
+        UserError: If its largest tables and matrices alone have more values.
+    """
+    hidden, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
+    if architecture.get("positions", "learned") == "learned":  # of an XLNet they are computed
+        rows += architecture.get("max_length") or 0
+    inner = architecture.get("intermediate_dim") or 4 * hidden
+    least = hidden * (rows + 2 * inner * architecture["num_layers"])
+    there = sum(math.prod(array.shape) for array in weights.values())
+    if least > there:
+        raise UserError(f"The weights must be those of the model that config.json describes, of "
+                        f"more than {least:,} values. Received: {there:,} in {source}")
 
 
 def resolved(model, architecture, source):
@@ -103,4 +132,5 @@ def resolved(model, architecture, source):
     return {name: value for name, value in made.get_config().items() if name not in names}
 
 
-_NAMES = {"BertEncoder": "a BERT", "GPT2": "a GPT-2", "XLNet": "an XLNet"}
+_NAMES = {"BertEncoder": "a BERT", "GPT2": "a GPT-2", "XLNet": "an XLNet",
+          "Transformer": "a Transformer"}

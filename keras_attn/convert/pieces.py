@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_attn.errors import UserError
+from keras_attn.finite import check_weights
 from keras_attn.shared_memory import as_tensor, new_array
 
 FLOATS = ("float32", "float16", "bfloat16")
@@ -148,7 +149,9 @@ class Tensors:
         def read():
             array, start = new_array(own_shape(parts)), 0
             for part in parts:
-                part.fill(array[..., start:start + part.own[-1]], self.read(part.name))
+                own = array[..., start:start + part.own[-1]]
+                part.fill(own, self.read(part.name))
+                check_weights(own, part.name, self.source)
                 start += part.own[-1]
             return array
 

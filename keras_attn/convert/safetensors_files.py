@@ -8,6 +8,7 @@ from reprlib import repr as shorten
 
 from keras_attn.convert.pieces import Tensors
 from keras_attn.errors import UserError
+from keras_attn.file_bytes import check_regular
 from keras_attn.json_files import read_object
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -97,13 +98,12 @@ def _safetensors(module):
 @contextlib.contextmanager
 def _opened(path):
     safetensors = _safetensors("safetensors")
+    check_regular(path)
     try:
         with safetensors.safe_open(path, "np") as file:
             yield file
     except UserError:
         raise
-    except FileNotFoundError as error:
-        raise UserError(f"The part must be there. Received: {path}") from error
     except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"A whole safetensors file is needed. Received: {path} "

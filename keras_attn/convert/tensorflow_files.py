@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_attn.convert.pieces import Tensors
 from keras_attn.errors import UserError, first_line
+from keras_attn.file_bytes import check_regular
 
 # Of a damaged checkpoint; for one cut off TensorFlow raises an IndexError.
 _DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, KeyError, TypeError)
@@ -45,11 +46,14 @@ def read_tensors(folder, name=None):
         UserError: If it is missing or damaged, or one of several.
     """
     prefix = os.path.join(folder, name or _only_prefix(folder))
+    parts = glob.glob(f"{glob.escape(prefix)}.data-*")
+    for path in (f"{prefix}.index", *parts):
+        check_regular(path)
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
         sizes = {name: math.prod(shapes[name]) * dtypes[name].size for name in shapes}
-        there = sum(os.path.getsize(path) for path in glob.glob(f"{glob.escape(prefix)}.data-*"))
+        there = sum(os.path.getsize(path) for path in parts)
         if sum(sizes.values()) > there:
             raise ValueError(f"{there:,} of {sum(sizes.values()):,} bytes")
     except _DAMAGE as error:

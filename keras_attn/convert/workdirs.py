@@ -3,7 +3,7 @@
 import collections.abc
 import functools
 
-from keras_attn.convert.architectures import MOST_LAYERS, check_numbers, resolved
+from keras_attn.convert.architectures import MOST_LAYERS, check_architecture
 from keras_attn.convert.stored_model import StoredModel
 from keras_attn.data.files import file_sha256
 from keras_attn.defaults import finetuning_defaults
@@ -32,8 +32,8 @@ def read(folder):
     labels = {"names": None, "pairs": None}
     heads = saved.get("heads") or {}
     try:
-        architecture = resolved(family.backbone, saved["architecture"], path)
-        check_numbers(architecture, path, MOST_LAYERS)
+        architecture = check_architecture(
+            family.backbone, saved["architecture"], path, MOST_LAYERS)
         data = saved["config"]["data"]
         lowercase = bool(data.get("lowercase"))
         if kind == family.kind:
@@ -43,17 +43,13 @@ def read(folder):
                 family.backbone(**architecture), dtype="float32", **heads)
             if made.num_classes != (len(labels["names"]) or 1):
                 raise ValueError(f"num_classes={made.num_classes}")
-        hashes = {name: saved["data_sha256"][name] for name in family.tokenizers.files}
         run = SavedRun(folder, (kind,), family.backbone.__name__)
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} must be that of a run. Received: something else") from error
+    workdir.check_tokenizer(saved, family.tokenizers.files)
     tokenizer = family.read_tokenizer(folder, data)
-    for name, sha256 in hashes.items():
-        if file_sha256(workdir / name) != sha256:
-            raise UserError("The tokenizer must be the one that the run was made with. "
-                            f"Received: {workdir / name}, which has changed")
     return StoredModel(family, kind, architecture, heads, tokenizer, _Weights(run), lowercase,
                        labels["names"], labels["pairs"], saved["config"],
                        began_as_released(saved))

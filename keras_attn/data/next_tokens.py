@@ -1,11 +1,10 @@
 """Rows for language models that tell the next token, made from shards of token ids."""
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.full_sentences import in_order
 from keras_attn.data.pretraining import Recent, check_vocabulary, epoch_pieces, epoch_seed, join
-from keras_attn.data.shards import read_index, read_shard
+from keras_attn.data.shards import read_index, shard_reader
 
 _ORDER_OF_DOCUMENTS = 1
 
@@ -36,8 +35,7 @@ class NextTokenExamples:
         check_vocabulary(folder, index, tokenizer)
         self.length, self.seed, self.exact = length, seed, exact
         self._end_id = tokenizer.end_id
-        self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
-        self._shards = Recent(lambda shard: read_shard(self._files[shard]))
+        self._shards = Recent(shard_reader(folder, index))
         self._streams = Recent(self._stream)
         sizes = [shard["tokens"] + shard["documents"] for shard in index["shards"]]
         self._counts = np.array([-(-size // length) for size in sizes], np.int64)

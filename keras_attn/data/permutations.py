@@ -1,12 +1,11 @@
 """Rows for permutation language models, made from shards of token ids."""
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.full_sentences import in_order
 from keras_attn.data.masking import Masker, xlnet_lengths
 from keras_attn.data.pretraining import Recent, check_vocabulary, epoch_pieces, epoch_seed, join
-from keras_attn.data.shards import read_index, read_shard
+from keras_attn.data.shards import read_index, shard_reader
 
 _ORDER_OF_DOCUMENTS, _TARGETS, _RANKS = 1, 2, 3
 
@@ -55,8 +54,7 @@ class PermutationExamples:
         most = max(1, round(fraction * length))
         self._masker = Masker(tokenizer, length=length, max_predictions=most, fraction=fraction,
                               spans=spans, lengths=xlnet_lengths, fill=True)
-        self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
-        self._shards = Recent(lambda shard: read_shard(self._files[shard]))
+        self._shards = Recent(shard_reader(folder, index))
         self._streams = Recent(self._stream)
         self._text = length - 3
         self._first = -(-self._text // 2)  # tokens of A

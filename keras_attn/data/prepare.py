@@ -15,6 +15,7 @@ from keras_attn.data.shard_processes import write_tasks
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.data.shards import (
     INDEX,
+    are_entries,
     is_prepared,
     read_arrays,
     read_index,
@@ -234,7 +235,7 @@ def _remove(folder, names):
 def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
     """Does the tasks that are not done yet; returns what each wrote, in order."""
     names = [task_file(folder, number) for number in range(len(plan["tasks"]))]
-    tasks = in_threads(read_if_whole, names)
+    tasks = in_threads(_read_task, names)
     missing = [number for number, task in enumerate(tasks) if task is None]
     done = len(tasks) - len(missing)
     if done:
@@ -259,6 +260,14 @@ def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
             last = time.monotonic()
             log(f"Prepared {done} of {len(tasks)} parts.")
     return tasks
+
+
+def _read_task(path):
+    """What a task wrote to its file; None if it is not done, or the file is damaged."""
+    task = read_if_whole(path)
+    whole = isinstance(task, dict) and are_entries(task.get("shards")) and isinstance(
+        task.get("counts"), dict) and all(type(n) is int for n in task["counts"].values())
+    return task if whole else None
 
 
 def _finish(folder, plan, tasks, started):
@@ -288,8 +297,9 @@ def _finish(folder, plan, tasks, started):
 
 def _report(folder, shards, tasks, seconds):
     counts = sum((Counter(task["counts"]) for task in tasks), Counter())
-    paths = [tf.io.gfile.join(folder, shard["file"]) for shard in shards]
-    hashes = in_threads(lambda path: read_arrays(path, "document_hashes")[0], paths)
+    hashes = in_threads(lambda shard: read_arrays(
+        tf.io.gfile.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"])[0],
+        shards)
     different = len(np.unique(np.concatenate(hashes)))
     return {
         "documents": counts["documents"],

@@ -14,7 +14,7 @@ from keras_attn.data.masking import Masker
 from keras_attn.data.packing import PackedExamples, pack
 from keras_attn.data.pairs import make_pairs
 from keras_attn.data.sentence_order import make_ordered_pairs
-from keras_attn.data.shards import read_index, read_shard
+from keras_attn.data.shards import read_index, shard_reader
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_if_whole, write_json
 
@@ -94,8 +94,7 @@ class PretrainingExamples:
             whole_words=whole_words,
             spans=spans,
         )
-        self._files = [tf.io.gfile.join(folder, shard["file"]) for shard in index["shards"]]
-        self._shards = Recent(lambda shard: read_shard(self._files[shard]))
+        self._shards = Recent(shard_reader(folder, index))
         self._ordered = Recent(self._ordered_rows)
         self._counts = self._count_rows(folder, index)
         self.num_examples = int(self._counts.sum())
@@ -170,8 +169,10 @@ class PretrainingExamples:
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
         path = tf.io.gfile.join(folder, name)
         counts = read_if_whole(path)
-        if not isinstance(counts, list) or len(counts) != len(self._files):
-            counts = [len(self._shard_rows(0, shard)[1]) for shard in range(len(self._files))]
+        shards = range(len(index["shards"]))
+        if not isinstance(counts, list) or len(counts) != len(shards) or not all(
+                type(count) is int and 0 <= count < 2**63 for count in counts):
+            counts = [len(self._shard_rows(0, shard)[1]) for shard in shards]
             with contextlib.suppress(UserError):  # Not writable: counted anew at each start.
                 write_json(path, counts)
         return np.array(counts, np.int64)

@@ -6,13 +6,16 @@ index is complete.
 
 import hashlib
 import io
+import math
 import os
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.file_bytes import read_bytes
 from keras_attn.json_files import read_if_whole, write_json
 from keras_attn.npz import parse_npz
 from keras_attn.whole_files import write_whole
@@ -21,6 +24,7 @@ FORMAT = 2
 INDEX = "index.json"
 # A folder that is prepared is not read through when the same text is prepared again.
 _AGAIN = "remove the folder and prepare the text again"
+_OURS = {"vocabulary_sha256", "lowercase"}
 
 
 @dataclass(frozen=True)
@@ -74,29 +78,46 @@ def write_shard(path, shard, **extra):
     return hashlib.sha256(content).hexdigest()
 
 
-def read_shard(path):
+def shard_reader(folder, index):
+    """Function that reads the shard of a number, and checks that it is the one of the index.
+
+    Args:
+        folder: A prepared folder.
+        index: What `read_index` returned.
+    """
+    def read(number):
+        shard = index["shards"][number]
+        return read_shard(tf.io.gfile.join(os.fspath(folder), shard["file"]), shard["sha256"])
+
+    return read
+
+
+def read_shard(path, sha256=None):
     """Reads a shard back.
 
+    Args:
+        path: The file.
+        sha256: What `write_shard` returned; None: anything.
+
     Raises:
-        UserError: If the file is missing or damaged.
+        UserError: If the file is missing, damaged or another.
     """
-    arrays = read_arrays(path, "ids", "sentence_ends", "document_ends")
+    arrays = read_arrays(path, "ids", "sentence_ends", "document_ends", sha256=sha256)
     try:
         return Shard(arrays[0].astype("int32"), *(ends.astype("int64") for ends in arrays[1:]))
     except ValueError as error:
         raise _damaged(path) from error
 
 
-def read_arrays(path, *names):
-    """Returns the named arrays of a shard file, as stored."""
+def read_arrays(path, *names, sha256=None):
+    """Returns the named arrays of a shard file, as stored; see `read_shard`."""
+    content = read_bytes(path, math.inf)
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(f"{path} is not the shard that {INDEX} describes: its SHA-256 differs. "
+                        "Prepare the text again in a new folder")
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            arrays = parse_npz(file.read(), names)
+        arrays = parse_npz(content, names)
         return [arrays[name] for name in names]
-    except tf.errors.NotFoundError as error:
-        raise UserError(
-            f"The shard must exist; {_AGAIN}. Received: {path}"
-        ) from error
     except ValueError as error:
         raise _damaged(path) from error
 
@@ -113,7 +134,7 @@ def read_index(folder):
         UserError: If the folder is not a prepared one, or of another version of the format.
     """
     index = read_if_whole(tf.io.gfile.join(os.fspath(folder), INDEX))
-    if index is None or "shards" not in index:
+    if not isinstance(index, dict) or "shards" not in index:
         raise UserError(
             f"The folder must be one that pretrain.prepare has finished. Received: {folder}"
         )
@@ -122,7 +143,23 @@ def read_index(folder):
             f"The folder must have shards of format {FORMAT}; {_AGAIN}. "
             f"Received: {folder} of format {index.get('format')}"
         )
+    if not index.keys() >= _OURS or not are_entries(index["shards"]):
+        raise UserError(f"{tf.io.gfile.join(os.fspath(folder), INDEX)} is damaged; prepare the "
+                        "text again")
     return index
+
+
+def are_entries(shards):
+    """Whether a value out of a JSON file is a list of entries of an index, as they were written."""
+    return isinstance(shards, list) and all(map(_is_entry, shards))
+
+
+def _is_entry(shard):
+    return isinstance(shard, dict) and all(
+        type(shard.get(name)) is int and 0 <= shard[name] < 2**63
+        for name in ("documents", "sentences", "tokens")) and all(
+        isinstance(shard.get(name), str) for name in ("file", "sha256")) and \
+        re.fullmatch(r"\w[\w.-]*", shard["file"])
 
 
 def is_prepared(folder):

@@ -14,6 +14,7 @@ from keras_attn.data.files import find_files
 from keras_attn.data.table_formats import BadRow, Lines, is_text, without_end
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
+from keras_attn.finite import check_outputs
 from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.generation.sampling import COLDEST
@@ -212,6 +213,7 @@ class Generator:
             name: value[None] for name, value in found.items()}
         end, told = self.tokenizer.end_id, []
         begin = prompt[:0] if prompt[0] == end and len(prompt) == 1 else prompt
+        check_outputs(beams["log_probabilities"], "the language model")
         for number, length in enumerate(beams["lengths"]):
             if "scores" in beams and beams["scores"][number] < -1e29:
                 continue  # there were not as many

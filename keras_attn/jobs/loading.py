@@ -11,6 +11,7 @@ from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2
+from keras_attn.finite import check_outputs
 from keras_attn.jobs.families import family_of
 from keras_attn.jobs.generating import Generator
 from keras_attn.jobs.saved import Saved
@@ -147,6 +148,7 @@ class Embedder:
         rows = [np.asarray(function(batches.batch(i, 0, batch_size)))
                 for i in range(batches.num_batches)]
         rows = np.concatenate(rows)[:examples.num_examples]
+        check_outputs(rows, f"the model in {self.path}")
         return [mean_by_text(rows, examples.owners, examples.num_texts)]
 
 
@@ -190,6 +192,7 @@ class MaskFiller(Embedder):
         batch = {"token_ids": ids, "segment_ids": np.zeros_like(ids),
                  "padding_mask": np.ones_like(ids), "mask_positions": places}
         logits = self._run(batch)["mlm_logits"].numpy()[0].astype(np.float64)
+        check_outputs(logits, f"the model in {self.path}")
         guesses = [self._guesses(row, pieces, number, top) for number, row in enumerate(logits)]
         return guesses[0] if len(guesses) == 1 else guesses
 
@@ -348,6 +351,8 @@ class Answerer(Embedder):
             windows, self.tokenizer, length=data["length"], batch_size=batch_size, shuffle=False))
         logits = [row for number in range(batches.num_batches)
                   for row in self._run(batches.batch(number, 0, batch_size))["span_logits"].numpy()]
+        for row in logits:
+            check_outputs(row, f"the model in {self.path}")
         return find_answers(windows, logits[:len(windows)], questions.texts, data["max_answer"],
                             count)
 

@@ -3,10 +3,11 @@
 import numpy as np
 
 from keras_attn.jobs import report_sections as sections
-from keras_attn.jobs.report import NAME, about_the_run, records, write_page
+from keras_attn.jobs.report import NAME, about_the_run, write_page
 from keras_attn.jobs.report_page import cut, isolated, join, section, table, tag
 from keras_attn.text.sentences import split_sentences
 from keras_attn.training.reading_metrics import METRICS, normalized, question_scores
+from keras_attn.training.records import read_records
 
 ASKED = ("what", "who", "whom", "whose", "when", "where", "which", "why", "how")
 AROUND = 120  # characters shown on each side of an answer
@@ -82,7 +83,7 @@ def write_reading_report(run, results, baselines, questions, answers, threshold)
             section("Results", sections.numbers({name: results[name] for name in METRICS}),
                     _lines_to_beat(scores, baselines), notes if chose else []),
             _kinds(rows, given, scores),
-            sections.curves(records(run.workdir), METRICS[0]),
+            sections.curves(read_records(run.workdir.path), METRICS[0]),
             _errors(rows, answers, given, scores["exact"], sure),
             about_the_run(run, results, counts))
         run.say(run.workdir / NAME)

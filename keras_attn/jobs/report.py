@@ -1,6 +1,5 @@
 """The page that a finetuning run leaves on its validation: report.html."""
 
-import json
 import posixpath
 import urllib.parse
 
@@ -14,6 +13,7 @@ from keras_attn.jobs.report_numbers import decisions, one_hot
 from keras_attn.jobs.report_page import columns, isolated, join, page, section, table, tag
 from keras_attn.saved_config import DEFAULTS
 from keras_attn.training.metrics import metrics_among
+from keras_attn.training.records import read_records
 from keras_attn.whole_files import write_whole
 from keras_attn.workdir import flatten
 
@@ -48,7 +48,7 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
         write_page(
             run.workdir, subtitle,
             section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,
-            sections.curves(records(run.workdir), next(iter(found))), errors,
+            sections.curves(read_records(run.workdir.path), next(iter(found))), errors,
             about_the_run(run, results, {
                 "training rows": f"{len(tables['train']):,}",
                 "validation rows": f"{len(tables['validation']):,}",
@@ -146,12 +146,6 @@ def write_page(workdir, subtitle, *parts):
     write_whole(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
 
 
-def records(workdir):
-    """Lines of metrics.jsonl."""
-    if not tf.io.gfile.exists(workdir / "metrics.jsonl"):
-        return []
-    with tf.io.gfile.GFile(workdir / "metrics.jsonl") as file:
-        return [json.loads(line) for line in file.read().splitlines()]
 
 
 def _notes(run, tables):

@@ -201,6 +201,7 @@ def curves(records, metric):
         records: Of metrics.jsonl.
         metric: Name of what to draw of the validation beside the loss.
     """
+    records = [record for record in records if {"loss", "learning_rate"} <= record.keys()]
     steps = [record["step"] for record in records]
     ends, losses, window = thinned(steps, [record["loss"] for record in records])
     lines = "Line: training" + (f", means of {window:,} steps" if window > 1 else "")

@@ -20,7 +20,7 @@ from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.step_memory import choose_sizes
-from keras_attn.jobs.translators import SavedTranslator
+from keras_attn.jobs.translators import SUBWORDS, SavedTranslator
 from keras_attn.saved_config import DEFAULTS, add_missing
 from keras_attn.training.evaluation import Evaluator
 from keras_attn.training.optimizers import make_optimizer
@@ -124,6 +124,10 @@ class Run:
             raise UserError("A folder without runs is needed; choose another --workdir. "
                             f"Received: workdir={self.workdir.path}, which holds several")
         self.resumed = self.saved is not None
+        if self.resumed:
+            self.workdir.check_tokenizer(
+                self.saved, (SUBWORDS,) if self.kind == "translation" else
+                family_of_kind(self.kind).tokenizers.files)
         if "lowercase" not in data:
             pass
         elif not self.resumed:
@@ -297,7 +301,7 @@ class Run:
         return evaluate
 
     def _finish(self, trainer, batches, notes):
-        """Writes model.keras and results.json, and returns the results."""
+        """Writes results.json and model.keras, and returns the results."""
         examples = round(trainer.step * batches.mean_rows)
         results = {
             **(trainer.validation or {}),
@@ -313,8 +317,8 @@ class Run:
             **notes,
         }
         if self.chief:
+            self.write_results(results)  # first: a disk too full for the model may hold them
             self.workdir.save_model(trainer.step_function.model)
-            self.write_results(results)
             self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
                 f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
         self.meet()  # a worker that ended before would look lost to the chief

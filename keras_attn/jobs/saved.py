@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn import convert
+from keras_attn.convert.architectures import check_size
 from keras_attn.convert.bert.stored import StoredBert, head_of, with_text
 from keras_attn.convert.bert.workdirs import MODELS, TASKS, config_of
 from keras_attn.errors import UserError
@@ -102,6 +103,7 @@ class Saved:
 
     def make_model(self, dtype="float32"):
         """The trained model."""
+        check_size(self.architecture, self.weights, self.path)
         model = BertEncoder(**self.architecture, dtype=dtype, name="bert_encoder")
         if self.kind in TASKS:
             model = TASKS[self.kind](model, **self.heads, dtype=dtype, name=MODELS[self.kind])

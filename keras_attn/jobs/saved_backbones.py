@@ -1,6 +1,7 @@
 """GPT-2 and XLNet to start from or to use, and their classifiers."""
 
 from keras_attn import convert
+from keras_attn.convert.architectures import check_size
 from keras_attn.convert.stored_model import StoredModel, with_tokenizer
 from keras_attn.convert.workdirs import config_of
 from keras_attn.errors import UserError
@@ -74,6 +75,7 @@ class SavedBackbone:
 
     def make_model(self, dtype="float32"):
         """The trained model."""
+        check_size(self.architecture, self.weights, self.path)
         backbone = self.family.backbone(**self.architecture, dtype=dtype, name=self.family.name)
         if self.kind == "finetuning":
             model = self.family.classifier(backbone, **self.heads, dtype=dtype)

@@ -4,10 +4,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_attn.convert.architectures import MOST_LAYERS, check_architecture, check_size
 from keras_attn.data.parallel import read_parallel
 from keras_attn.data.table_formats import is_text
 from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError, check_counts, check_precision
+from keras_attn.finite import check_outputs
 from keras_attn.generation import beam_search
 from keras_attn.models import Transformer
 from keras_attn.ops.kernels.tensorflow_graphs import traced
@@ -60,10 +62,15 @@ class SavedTranslator(SavedRun):
 
     def __init__(self, path):
         super().__init__(path, (KIND,), "a translator")
+        config = Workdir(path) / "config.json"
+        self.architecture = check_architecture(
+            Transformer, self.architecture, config, MOST_LAYERS)
+        Workdir(path).check_tokenizer(self.saved, (SUBWORDS,))
         self.subwords = Subwords.from_file(Workdir(path) / SUBWORDS)
 
     def make_model(self, dtype="float32"):
         """The trained model."""
+        check_size(self.architecture, self.weights, self.path)
         model = Transformer(**self.architecture, dtype=dtype)
         model.build()
         self.assign(model)
@@ -193,7 +200,10 @@ class Translator:
                 for n in range(len(rows))]
 
     def _hypotheses(self, source, found):
+        check_outputs(found["scores"], "the translator")
         kept = [number for number, score in enumerate(found["scores"]) if score > -1e29]
+        if not kept:  # NaN is never the best token
+            check_outputs(np.nan, "the translator")
         tokens = [found["token_ids"][number, :found["lengths"][number]] for number in kept]
         hypotheses = []
         for number, own, text in zip(kept, tokens, self.subwords.decode(tokens), strict=True):

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import posixpath
+import re
 
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError
+from keras_attn.file_bytes import read_bytes
 from keras_attn.json_files import read_object
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
@@ -218,18 +220,36 @@ def read_files(folder, files=FILES):
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise UserError("A JSON object of pieces and their ids, 0, 1, 2, …, is needed. "
                         f"Received: others in {vocabulary}")
+    content = read_bytes(merges)
     try:
-        with tf.io.gfile.GFile(merges, "rb") as file:
-            lines = file.read().decode("utf-8-sig").split("\n")
-    except (ValueError, tf.errors.OpError) as error:
-        raise UserError("Lines of two pieces are needed. "
-                        f"Received: {merges} ({first_line(error)})") from error
+        # No piece holds a line end: bytes are written as printable characters.
+        lines = re.split("\r\n?|\n", content.decode("utf-8-sig"))
+    except ValueError as error:
+        raise UserError(f"Cannot read {merges}: it is not UTF-8 text") from error
     lines = lines[1:] if lines[0].startswith("#version") else lines
-    pairs = [tuple(line.removesuffix("\r").split(" ")) for line in lines if line.strip()]
+    pairs = [tuple(line.split(" ")) for line in lines if line.strip()]
     if any(len(pair) != 2 for pair in pairs):
         raise UserError("Lines of two pieces are needed. "
                         f"Received: {merges} (a line is no pair)")
+    if unmade := _unmade(pieces, pairs):
+        raise UserError(
+            f"{merges} is incomplete or belongs to another model: no merge makes {unmade[0]!r}"
+            + (f" and {len(unmade) - 1:,} more pieces" if len(unmade) > 1 else "")
+            + f" of {names[0]}. Copy both files again")
     return pieces, pairs
+
+
+def _unmade(pieces, pairs):
+    """Pieces that no text is cut into, though they do not look like added tokens.
+
+    Added tokens are in brackets, or come last, after `<|endoftext|>`.
+    """
+    made = {*_alphabet(), *map("".join, pairs)}
+    last = max((n for n, piece in enumerate(pieces) if piece in made), default=-1)
+    end = pieces.index(END_OF_TEXT) if END_OF_TEXT in pieces else -1
+    text = pieces[:end] if end > last else pieces
+    return [piece for piece in text
+            if piece not in made and not re.fullmatch(r"<.*>|\[.*\]", piece, re.DOTALL)]
 
 
 def train_byte_pairs(texts, size):

@@ -11,10 +11,11 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.errors import UserError, first_line
+from keras_attn.errors import UserError
+from keras_attn.file_bytes import read_bytes
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
-from keras_attn.text.subwords import load_processor, training_error
+from keras_attn.text.subwords import damaged_model, load_processor, pieces_of, training_error
 from keras_attn.whole_files import write_whole
 
 FILE = "spiece.model"
@@ -66,7 +67,7 @@ class SentencePieceTokenizer:
         self.model, self.lowercase = model, lowercase
         processor = load_processor(model, name)
         self.vocabulary_size = processor.get_piece_size()
-        self.vocabulary = [processor.id_to_piece(n) for n in range(self.vocabulary_size)]
+        self.vocabulary = pieces_of(processor, name)
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
         missing = [mark for mark in (UNKNOWN, *MARKS) if mark not in ids]
         if missing:
@@ -81,7 +82,10 @@ class SentencePieceTokenizer:
         self.continuation = np.array([not piece.startswith((BLANK, "<")) and piece not in _STARTS
                                       for piece in self.vocabulary])
         self.sha256 = hashlib.sha256(model + bytes([lowercase, 1])).hexdigest()
-        self._tokenizer = _tokenizer_of(model)
+        try:
+            self._tokenizer = _tokenizer_of(model)
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise damaged_model(name) from error
         self._processor = processor
         self._comma = ids.get(",", self.unk_id)
         self._number = np.array([len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
@@ -112,12 +116,7 @@ class SentencePieceTokenizer:
         path = str(path)
         if tf.io.gfile.isdir(path):
             path = posixpath.join(path, FILE)
-        try:
-            with tf.io.gfile.GFile(path, "rb") as file:
-                return cls(file.read(), lowercase, path)
-        except tf.errors.OpError as error:
-            raise UserError("The vocabulary must be a readable file. "
-                            f"Received: {path} ({first_line(error)})") from error
+        return cls(read_bytes(path), lowercase, path)
 
     def write(self, folder):
         """Writes spiece.model, whole or not at all."""

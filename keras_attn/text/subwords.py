@@ -5,9 +5,9 @@ import itertools
 import re
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.file_bytes import read_bytes
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.whole_files import write_whole
 
@@ -74,8 +74,21 @@ def load_processor(model, name):
     try:
         processor.LoadFromSerializedProto(model)
     except (RuntimeError, OSError, TypeError) as error:
-        raise UserError(f"A sentencepiece model is needed. Received: {name}") from error
+        raise damaged_model(name) from error
     return processor
+
+
+def pieces_of(processor, name):
+    """All pieces of a sentencepiece processor; raises a `UserError` if one is not UTF-8."""
+    try:
+        return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+    except UnicodeDecodeError as error:
+        raise damaged_model(name) from error
+
+
+def damaged_model(name):
+    """The `UserError` for a file that is not a sentencepiece model."""
+    return UserError(f"Cannot read {name}: it is not a sentencepiece model, or is damaged")
 
 
 class Subwords:
@@ -96,17 +109,12 @@ class Subwords:
         if marks != [PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID]:
             raise UserError("A sentencepiece model with the marks pad, begin, end, unknown as 0 to "
                             f"3 is needed. Received: {name}, with {marks}")
+        pieces_of(self._processor, name)
 
     @classmethod
     def from_file(cls, path):
         """Reads the model of a file."""
-        try:
-            with tf.io.gfile.GFile(path, "rb") as file:
-                return cls(file.read(), path)
-        except tf.errors.OpError as error:
-            raise UserError(
-                f"The subwords must be a readable file. Received: {path} ({error.message})"
-            ) from error
+        return cls(read_bytes(path), path)
 
     def write(self, path):
         """Writes the model, whole or not at all."""

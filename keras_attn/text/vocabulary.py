@@ -3,13 +3,13 @@
 import hashlib
 from collections import Counter
 
-import tensorflow as tf
-
 from keras_attn.errors import UserError
+from keras_attn.file_bytes import read_bytes
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.whole_files import write_whole
 
 FILE = "vocab.txt"
+MOST_BYTES = 256  # of a piece without ##, in TensorFlow Text
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -26,11 +26,9 @@ def read_vocabulary(path):
         UserError: If the file is missing, is not UTF-8, lacks one of BERT's five special
             tokens, or has an empty or a repeated line.
     """
+    content = read_bytes(path)
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            text = file.read().decode("utf-8-sig")
-    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError) as error:
-        raise UserError(f"The vocabulary must be an existing file. Received: {path}") from error
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise UserError(
@@ -68,11 +66,25 @@ def check_vocabulary(vocabulary, name="vocabulary"):
         if piece in first:
             raise UserError(f"Each word piece of a vocabulary is there once. Received: {name}, "
                             f"lines {first[piece]} and {line} are both {piece!r}")  # fmt: skip
+        if fault := _fault(piece):
+            raise UserError(f"A word piece is text of at most {MOST_BYTES} bytes. Received: {name}"
+                            f", line {line} {fault}")
         first[piece] = line
     missing = [token for token in SPECIAL_TOKENS if token not in first]
     if missing:
         raise UserError(f"A BERT vocabulary holds {' '.join(SPECIAL_TOKENS)}. Received: {name}, "
                         f"without {' '.join(missing)}")  # fmt: skip
+
+
+def _fault(piece):
+    """Why the tokenizer cannot take a piece; None if it can."""
+    if "\0" in piece:
+        return "holds a NUL character"
+    try:
+        size = len(piece.removeprefix("##").encode())
+    except UnicodeEncodeError:
+        return "holds half a surrogate pair"
+    return f"has {size:,} bytes" if size > MOST_BYTES else None
 
 
 def vocabulary_sha256(vocabulary):
@@ -124,7 +136,7 @@ def train_vocabulary(texts, size, lowercase=True, min_frequency=2):
         show_progress=False,
     )
     ids = trainer.get_vocab(with_added_tokens=True)
-    return sorted(ids, key=ids.get)
+    return [piece for piece in sorted(ids, key=ids.get) if not _fault(piece)]
 
 
 def _alphabet(texts, tokenizer, limit):

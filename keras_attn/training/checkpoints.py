@@ -5,19 +5,26 @@ A checkpoint is one `.npz` file (no pickles; every array has a checksum).
 killed while writing leaves nothing that a restart would take for whole.
 """
 
+import errno
 import hashlib
 import json
 import mmap
+import os
 import posixpath
 import re
+import stat
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line, warn
+from keras_attn.file_bytes import unreadable
+from keras_attn.finite import check_weights
+from keras_attn.json_files import read_if_whole, write_json
 from keras_attn.npz import parse_npz
 from keras_attn.training.step import is_seed
-from keras_attn.whole_files import whole
+from keras_attn.whole_files import open_new, reporting_failed_writes, whole
 
 
 def variables_by_path(model, optimizer=None, loss_scale=None):
@@ -52,7 +59,7 @@ def assign_values(variables, values, source):
 
 
 def check_values(variables, values, source):
-    """Raises UserError if an array for the variables is missing, left over or misshapen."""
+    """Raises UserError if an array is missing, left over, misshapen or of another dtype."""
     missing = sorted(set(variables) - set(values))
     extra = sorted(set(values) - set(variables))
     if missing or extra:
@@ -61,11 +68,17 @@ def check_values(variables, values, source):
             f"missing={_few(missing)}, unknown={_few(extra)}"
         )
     for path, variable in variables.items():
-        if tuple(values[path].shape) != tuple(variable.shape):
+        value, dtype = values[path], keras.backend.standardize_dtype(variable.dtype)
+        if tuple(value.shape) != tuple(variable.shape):
             raise UserError(
                 f"{source} must hold {path} with shape {tuple(variable.shape)}. "
-                f"Received: shape={tuple(values[path].shape)}"
+                f"Received: shape={tuple(value.shape)}"
             )
+        # Weights are float32 in files, whatever the precision that they are used in.
+        wanted = "float32" if "float" in dtype else dtype
+        found = str(getattr(value, "dtype", "float32"))
+        if found != wanted:
+            raise UserError(f"{source} must hold {path} as {wanted}. Received: {found}")
 
 
 def _few(names):
@@ -105,10 +118,13 @@ class Checkpoints:
 
     def steps(self):
         """Steps of the complete checkpoints, oldest first."""
+        index = read_if_whole(self._path("index.json"))
         try:
-            with tf.io.gfile.GFile(self._path("index.json")) as file:
-                return sorted(int(step) for step in json.load(file)["steps"])
-        except (tf.errors.NotFoundError, ValueError, KeyError, TypeError):
+            steps = sorted(index["steps"])
+            if not all(type(step) is int and 0 <= step < 2**63 for step in steps):
+                raise ValueError
+            return steps
+        except (ValueError, KeyError, TypeError):
             steps = self._steps_of_files()
             if steps:
                 self.log(f"warning: {self._path('index.json')} is missing or damaged; "
@@ -127,13 +143,14 @@ class Checkpoints:
 
         The newest stay, and the one of step `also`.
         """
-        tf.io.gfile.makedirs(self.folder)
+        with reporting_failed_writes(self.folder):
+            tf.io.gfile.makedirs(self.folder)
         steps = sorted({*self.steps(), step})
         # The count: a wrong bit in the file's directory can hide arrays, and checksums see none.
         state = json.dumps({**state, "step": step, "arrays": len(values)})
         state = np.frombuffer(state.encode(), np.uint8)
-        with whole(self._path(f"step-{step}.npz")) as temporary, \
-                tf.io.gfile.GFile(temporary, "wb") as file:
+        path = self._path(f"step-{step}.npz")
+        with reporting_failed_writes(path), whole(path) as temporary, open_new(temporary) as file:
             appended = _Append(file)
             try:
                 np.savez(appended, **{"state": state, **values})
@@ -169,12 +186,11 @@ class Checkpoints:
         path = self._path(f"step-{step}.npz")
         if "://" in path:
             with tf.io.gfile.GFile(path, "rb") as file:
-                return _parse(file.read(), step, prefix, check)
-        tf.io.gfile.stat(path)  # raises NotFoundError, as of other filesystems
+                return _parse(file.read(), path, step, prefix, check)
         # Mapped, a file three times as large as the weights takes no memory.
-        with open(path, "rb") as file, \
+        with _opened(path) as file, \
                 _Mapped(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _parse(content, step, prefix, check)
+            return _parse(content, path, step, prefix, check)
 
     def read_newest(self, prefix="", check=None):
         """Reads the newest whole checkpoint, or returns None if there is none; see `read`."""
@@ -224,6 +240,8 @@ class Checkpoints:
         for step in chosen[-count:]:
             try:
                 values, _ = self.read(step, "model/")
+            except UserError:
+                raise
             except DAMAGE as error:
                 self.log(f"warning: checkpoint {self._path(f'step-{step}.npz')} is damaged and "
                          f"left out of the mean: {first_line(error)}")
@@ -234,15 +252,28 @@ class Checkpoints:
         return {path: (array / number).astype("float32") for path, array in total.items()}, number
 
     def _write_index(self, steps):
-        with whole(self._path("index.json")) as temporary, \
-                tf.io.gfile.GFile(temporary, "w") as file:
-            json.dump({"steps": steps}, file)
+        path = self._path("index.json")
+        write_json(path, {"steps": steps}, f"{path}.tmp")
 
     def _path(self, name):
         return posixpath.join(self.folder, name)
 
 
-def _parse(content, step, prefix, check):
+def _opened(path):
+    """Opens a local file; raises ValueError if there is none but a folder, a pipe or such."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError("it is not a regular file")
+        return open(path, "rb")
+    except PermissionError as error:
+        raise unreadable(path, error) from error
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise ValueError(error.strerror) from error
+        raise
+
+
+def _parse(content, path, step, prefix, check):
     found = []
 
     def choose(header):
@@ -255,11 +286,15 @@ def _parse(content, step, prefix, check):
 
     values = parse_npz(content, choose)
     state = json.loads(values.pop("state").tobytes())
+    if not isinstance(state, dict):
+        raise ValueError("its state is not an object")
     arrays = state.pop("arrays", len(found) - 1)
     if len(found) - 1 != arrays:
         raise ValueError(f"{len(found) - 1} of {arrays} arrays")
     if state["step"] != step:
         raise ValueError(f"step {state['step']} in the file of step {step}")
+    for name, array in values.items():
+        check_weights(array, name, path)
     return values, state
 
 

@@ -1,6 +1,7 @@
 """What a run leaves on record: metrics.jsonl, TensorBoard, the progress line."""
 
 import json
+import math
 import posixpath
 import shutil
 import sys
@@ -8,7 +9,11 @@ import time
 
 import tensorflow as tf
 
-from keras_attn.whole_files import whole
+from keras_attn.file_bytes import exists, read_bytes
+from keras_attn.json_files import to_json
+from keras_attn.whole_files import open_new, open_no_follow, reporting_failed_writes, whole
+
+METRICS = "metrics.jsonl"
 
 
 class Records:
@@ -25,31 +30,22 @@ class Records:
         self.active = active
         if not active:
             return
-        self._path = posixpath.join(folder, "metrics.jsonl")
-        self._drop_after(step)
-        self._file = tf.io.gfile.GFile(self._path, "a")
+        self._path = posixpath.join(folder, METRICS)
+        kept = [record for record in read_records(folder) if record["step"] <= step]
+        with reporting_failed_writes(self._path):
+            tf.io.gfile.makedirs(folder)
+            with whole(self._path) as temporary, open_new(temporary, binary=False) as file:
+                file.write(_lines(kept))
+            self._file = (tf.io.gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
         self._events = tf.summary.create_file_writer(posixpath.join(folder, "events"))
-
-    def _drop_after(self, step):
-        if not tf.io.gfile.exists(self._path):
-            return
-        kept = []
-        with tf.io.gfile.GFile(self._path) as file:
-            for line in file.read().splitlines():
-                try:
-                    if json.loads(line)["step"] <= step:
-                        kept.append(line + "\n")
-                except (ValueError, KeyError, TypeError):
-                    continue  # a line that the killed run did not finish
-        with whole(self._path) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
-            file.write("".join(kept))
 
     def write(self, records):
         """Appends records, dicts with `step`; TensorBoard gets the last one."""
         if not self.active or not records:
             return
-        self._file.write("".join(json.dumps(rounded(record)) + "\n" for record in records))
-        self._file.flush()
+        with reporting_failed_writes(self._path):
+            self._file.write(_lines(map(rounded, records)))
+            self._file.flush()
         with self._events.as_default(step=records[-1]["step"]):
             for name, value in records[-1].items():
                 if name != "step":
@@ -58,8 +54,36 @@ class Records:
     def close(self):
         """Flushes and closes the files."""
         if self.active:
-            self._file.close()
+            with reporting_failed_writes(self._path):
+                self._file.close()
             self._events.close()
+
+
+def read_records(folder):
+    """The records in metrics.jsonl of a workdir, in their order; a null is NaN.
+
+    Lines that are not records are left out: those that a killed run did not finish, or damaged.
+
+    Raises:
+        UserError: If there is something else than a file that can be read.
+    """
+    path = posixpath.join(folder, METRICS)
+    lines = read_bytes(path, math.inf).split(b"\n") if exists(path) else []
+    return [record for record in map(_record, lines) if record]
+
+
+def _record(line):
+    try:
+        record = json.loads(line)
+        if not isinstance(record["step"], int):
+            return None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return {name: math.nan if value is None else value for name, value in record.items()}
+
+
+def _lines(records):
+    return "".join(f"{to_json(record)}\n" for record in records)
 
 
 def rounded(record, digits=7):

@@ -249,6 +249,8 @@ class Trainer:
         model = self.step_function.model
         try:
             values, _ = self.checkpoints.read(step, prefix="model/")
+        except UserError:
+            raise
         except ckpt.DAMAGE as error:
             raise UserError("The checkpoint with the best weights must be whole; choose another "
                             f"--workdir. Received: {self.checkpoints.folder}, step {step}: "

@@ -352,9 +352,10 @@ def test_pickles_and_missing_files_are_said(openai, tmp_path):
 
 
 @pytest.mark.parametrize("file, change, message", [
-    ("vocab.json", lambda ids: ids.update(a=ids["b"], b=ids["a"]), "which has changed"),
-    ("vocab.json", lambda ids: ids.update(new=len(ids)), "which has changed"),
-    ("config.json", lambda found: found["config"].update(checkpoint=None), "that of a run"),
+    ("vocab.json", lambda ids: ids.update(a=ids["b"], b=ids["a"]), "vocab.json has changed"),
+    ("vocab.json", lambda ids: ids.update(new=len(ids)), "vocab.json has changed"),
+    ("config.json", lambda found: found["config"].update(checkpoint=None),
+     "checkpoint must be an object"),
     ("config.json", lambda found: found["architecture"].update(num_heads=7), "multiple of"),
 ])
 def test_a_workdir_that_was_changed_is_said(file, change, message, tmp_path):

@@ -1,13 +1,19 @@
+import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
 
+from keras_attn.data.next_tokens import NextTokenExamples
+from keras_attn.data.permutations import PermutationExamples
+from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import (
     Shard,
     is_prepared,
     read_index,
     read_shard,
+    shard_reader,
     write_index,
     write_shard,
 )
@@ -56,7 +62,7 @@ def test_a_truncated_or_missing_shard_is_an_error_that_names_it(tmp_path, size):
     with pytest.raises(UserError, match=r"whole.*shard\.npz, damaged"):
         read_shard(str(path))
     path.unlink()
-    with pytest.raises(UserError, match=r"exist.*shard\.npz"):
+    with pytest.raises(UserError, match=r"Cannot read .*shard\.npz: No such"):
         read_shard(str(path))
 
 
@@ -82,9 +88,47 @@ def test_a_folder_is_prepared_once_it_has_an_index(tmp_path):
     assert not is_prepared(tmp_path) and not is_prepared(str(tmp_path / "missing"))
     with pytest.raises(UserError, match="finished"):
         read_index(tmp_path)
-    write_index(tmp_path, {"shards": [{"file": "é"}]})
+    index = {"shards": [{"file": "é", "sha256": "0", "documents": 1, "sentences": 2, "tokens": 3}],
+             "vocabulary_sha256": "1", "lowercase": True}
+    write_index(tmp_path, index)
     assert is_prepared(tmp_path)
-    assert read_index(tmp_path) == {"format": 2, "shards": [{"file": "é"}]}
+    assert read_index(tmp_path) == {"format": 2, **index}
     (tmp_path / "index.json").write_text(json.dumps({"format": 1, "shards": []}))
     with pytest.raises(UserError, match="of format 1"):
+        read_index(tmp_path)
+
+
+def test_a_shard_that_is_not_that_of_its_index_is_refused_when_it_is_read(tmp_path):
+    path = tmp_path / "shard-0.npz"
+    digest = write_shard(str(path), _shard())
+    entry = {"file": path.name, "sha256": digest, "documents": 1, "sentences": 1, "tokens": 1}
+    read = shard_reader(tmp_path, {"shards": [entry]})
+    np.testing.assert_array_equal(read(0).ids, _shard().ids)
+    write_shard(str(path), dataclasses.replace(_shard(), ids=_shard().ids[::-1]))
+    with pytest.raises(UserError, match="shard-0.npz is not the shard that index.json describes"):
+        read(0)
+
+
+@pytest.mark.parametrize("make", [NextTokenExamples, PermutationExamples, PretrainingExamples])
+def test_examples_are_of_the_shards_of_the_index(tmp_path, make):
+    tokenizer = types.SimpleNamespace(
+        sha256="x", lowercase=True, end_id=0, special_ids=np.arange(5), vocabulary_size=9,
+        continuation=np.zeros(9, bool), mask_id=4)
+    path = tmp_path / "shard-0.npz"
+    write_shard(str(path), _shard())
+    entry = {"file": path.name, "sha256": "0" * 64, "documents": 1, "sentences": 1, "tokens": 6}
+    write_index(tmp_path, {"shards": [entry], "vocabulary_sha256": "x", "lowercase": True})
+    with pytest.raises(UserError, match="is not the shard that index.json describes"):
+        make(tmp_path, tokenizer, length=8).rows(0, 1)
+
+
+@pytest.mark.parametrize("shards", [
+    None, {}, [1], [{"file": "a"}],
+    [{"file": "../a", "sha256": "", "documents": 1, "sentences": 1, "tokens": 1}],
+    [{"file": "a", "sha256": None, "documents": 1, "sentences": 1, "tokens": 1}],
+    [{"file": "a", "sha256": "", "documents": 1, "sentences": 1, "tokens": "1"}],
+    [{"file": "a", "sha256": "", "documents": 1, "sentences": 1, "tokens": 2**70}]])
+def test_an_index_of_something_else_is_refused(tmp_path, shards):
+    write_index(tmp_path, {"shards": shards, "vocabulary_sha256": "x", "lowercase": True})
+    with pytest.raises(UserError, match="index.json is damaged; prepare the text again"):
         read_index(tmp_path)

@@ -267,7 +267,7 @@ def test_another_vocabulary_of_the_same_size_is_refused(trained):
     lines = (workdir / "vocab.txt").read_text().splitlines()
     lines[-2:] = lines[:-3:-1]
     (workdir / "vocab.txt").write_text("\n".join(lines) + "\n")
-    with pytest.raises(UserError, match="vocab.txt, which has changed"):
+    with pytest.raises(UserError, match="vocab.txt has changed since the run"):
         Saved(workdir)
 
 
@@ -276,8 +276,8 @@ def test_damaged_files_of_a_workdir_are_named(trained):
     for name, content, message in (
         ("config.json", "{", "config.json must be JSON"),
         ("config.json", "[1]", "config.json must be that of a run"),
-        ("vocab.txt", "[PAD]\n", r"vocab.txt.*\[UNK\]"),
-        ("vocab.txt", "", "vocab.txt"),
+        ("vocab.txt", "[PAD]\n", "vocab.txt has changed since the run"),
+        ("vocab.txt", "", "vocab.txt has changed since the run"),
     ):
         whole = (workdir / name).read_bytes()
         (workdir / name).write_text(content)

@@ -127,3 +127,29 @@ def test_rows_without_a_piece_are_counted_and_left_out():
     assert tokenizer.unnamed == 2 and BytePairTokenizer(pieces[:-2], []).unnamed == 0
     assert tokenizer.without_unnamed().vocabulary == pieces[:-2]
     assert tokenizer.without_unnamed().added == ["[PAD]"]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_merges_with_other_line_ends_are_the_same(tokenizer, tmp_path, end):
+    tokenizer.write(tmp_path)
+    path = tmp_path / "merges.txt"
+    path.write_bytes(path.read_bytes().replace(b"\n", end.encode()))
+    assert BytePairTokenizer.read(tmp_path).merges == tokenizer.merges
+
+
+@pytest.mark.parametrize("kept", [0, 1, 0.5, -1])
+def test_merges_that_are_cut_are_refused(tokenizer, tmp_path, kept):
+    tokenizer.write(tmp_path)
+    path = tmp_path / "merges.txt"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:int(kept * len(lines)) if 0 < kept < 1 else kept]))
+    with pytest.raises(UserError, match="merges.txt is incomplete or belongs to another model: no"):
+        BytePairTokenizer.read(tmp_path)
+
+
+def test_added_tokens_need_no_merge(tmp_path):
+    pieces = ["<pad>", "[PAD]", *_bytes(), "ab", END_OF_TEXT, "added", "<x>"]
+    for order in (pieces, [END_OF_TEXT, *(piece for piece in pieces if piece not in (
+            END_OF_TEXT, "added"))]):
+        BytePairTokenizer(order, [("a", "b")]).write(tmp_path)
+        assert BytePairTokenizer.read(tmp_path).vocabulary == order

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from keras_attn.errors import UserError
+from keras_attn.text import vocabulary
 from keras_attn.text.vocabulary import (
     SPECIAL_TOKENS,
     read_vocabulary,
@@ -34,10 +35,10 @@ def test_a_vocabulary_file_reads_back_and_its_hash_is_the_tokenizers(tmp_path):
 
 
 def test_a_vocabulary_that_cannot_be_written_leaves_nothing_behind(tmp_path):
-    with pytest.raises(UserError, match="writable"):
+    with pytest.raises(UserError, match="Cannot write .*vocab.txt: "):
         write_vocabulary(str(tmp_path / "missing" / "vocab.txt"), SPECIAL_TOKENS)
     (tmp_path / "vocab.txt").mkdir()  # cannot be renamed over
-    with pytest.raises(UserError, match="writable"):
+    with pytest.raises(UserError, match="Cannot write .*vocab.txt: "):
         write_vocabulary(str(tmp_path / "vocab.txt"), SPECIAL_TOKENS)
     assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
 
@@ -45,10 +46,12 @@ def test_a_vocabulary_that_cannot_be_written_leaves_nothing_behind(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "existing file"),
+        (None, "Cannot read .*: No such file"),
         (b"[PAD]\n[UNK]\n\xff\n", "UTF-8.*line 3"),
         (b"[PAD]\n[UNK]\n\n[CLS]\n[SEP]\n[MASK]\n", "line 3 is empty"),
         (b"[PAD]\n[UNK]\n[CLS]\n[CLS]\n", "lines 3 and 4"),
+        (b"a\0b\n", "line 1 holds a NUL character"),
+        (b"[PAD]\n##" + b"a" * 256 + b"\n" + "é".encode() * 129, "line 3 has 258 bytes"),
         (b"a\nb\n", "without"),
         (b"", "without"),
     ],
@@ -102,3 +105,12 @@ def test_training_on_no_words_or_for_too_few_pieces_is_refused():
         train_vocabulary(["", " \n"], 100)
     with pytest.raises(UserError, match="size=10"):
         train_vocabulary(TEXTS, 10)
+
+
+def test_a_piece_of_256_bytes_is_taken_and_longer_ones_are_not_trained(monkeypatch):
+    longest = "##" + "é" * 128
+    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "é", longest], lowercase=False)
+    assert tokenizer(["é" * 129]).to_list() == [[5, 6]]
+    monkeypatch.setattr(vocabulary, "MOST_BYTES", 4)
+    pieces = train_vocabulary(["abcdefgh abcdefgh"] * 9, 200)
+    assert "abcd" in pieces and max(len(piece.removeprefix("##")) for piece in pieces[5:]) == 4

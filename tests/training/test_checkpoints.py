@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.errors import UserError
+from keras_attn.training import checkpoints as module
 from keras_attn.training.checkpoints import (
     Checkpoints,
     assign_values,
@@ -187,11 +188,16 @@ def test_a_file_without_its_line_in_the_index_counts_for_nothing(tmp_path):
     assert checkpoints.steps() == [1]
 
 
-def test_a_full_disk_leaves_the_old_ones_whole_and_nothing_half_written(tmp_path):
+def _full(path):
+    return open("/dev/full", "wb")
+
+
+def test_a_full_disk_leaves_the_old_ones_whole_and_nothing_half_written(tmp_path, monkeypatch):
     checkpoints, _ = _saved(tmp_path, 1, 2)
-    os.symlink("/dev/full", tmp_path / "step-3.npz.tmp")  # every write: no space left
-    with pytest.raises((OSError, tf.errors.OpError), match="[Nn]o space left"):
-        checkpoints.save(3, {"model/a": np.zeros(1_000_000, np.float32)}, {})
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "open_new", _full)
+        with pytest.raises(UserError, match=r"Cannot write .*step-3.npz: No space left.*MB free"):
+            checkpoints.save(3, {"model/a": np.zeros(1_000_000, np.float32)}, {})
     assert sorted(os.listdir(tmp_path)) == ["index.json", "step-1.npz", "step-2.npz"]
     assert checkpoints.read_newest()[1]["step"] == 2
     checkpoints.save(3, _values(3), {})

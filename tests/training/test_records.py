@@ -2,10 +2,13 @@
 
 import io
 import json
+import math
 
+import pytest
 import tensorflow as tf
 
-from keras_attn.training.records import ProgressLine, Records, duration
+from keras_attn.errors import UserError
+from keras_attn.training.records import ProgressLine, Records, duration, read_records
 
 
 def _write(folder, start, steps, active=True):
@@ -94,3 +97,30 @@ def test_a_terminal_keeps_one_line_up_to_date(monkeypatch):
 def test_durations_are_short_texts():
     assert [duration(s) for s in (-1, 59.4, 60, 3600, 7384)] == [
         "0s", "59s", "1m 00s", "1h 00m", "2h 03m"]
+
+
+def test_bytes_that_are_no_text_and_lines_that_are_no_records_are_left_out(tmp_path):
+    _write(tmp_path, 0, [1, 2])
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'\xff\xfe\n{"step": "3"}\n{"step": 3, "loss": NaN}\n' + b"[" * 100_000 + b"\n")
+    assert [record["step"] for record in read_records(str(tmp_path))] == [1, 2, 3]
+    _write(tmp_path, 3, [4])
+    assert _steps(tmp_path) == [1, 2, 3, 4]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert lines[2] == '{"step": 3, "loss": null}'
+    assert math.isnan(read_records(str(tmp_path))[2]["loss"])
+
+
+def test_numbers_that_are_not_finite_are_null(tmp_path):
+    records = Records(str(tmp_path), 0)
+    records.write([{"step": 1, "loss": math.inf, "perplexity": math.nan}])
+    records.close()
+    line = '{"step": 1, "loss": null, "perplexity": null}\n'
+    assert (tmp_path / "metrics.jsonl").read_text() == line
+
+
+def test_records_that_cannot_be_read_or_written_are_named(tmp_path):
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(UserError, match="Cannot read .*metrics.jsonl: it is not a regular file"):
+        Records(str(tmp_path), 0)
+    assert read_records(str(tmp_path / "nothing")) == []

@@ -226,7 +226,7 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
     for _ in range(2):
         again = PretrainingExamples(folder, make_tokenizer(), length=16)
         assert again.num_examples == examples.num_examples
-        with pytest.raises(UserError, match=r"must be whole.*Received: .*3\.npz, damaged$"):
+        with pytest.raises(UserError, match=r"3\.npz is not the shard that index.json"):
             run(again)
     steps = [record["step"] for record in _records(tmp_path)]
     assert steps == list(range(1, _checkpoints(tmp_path)[-1] + 1)) != []

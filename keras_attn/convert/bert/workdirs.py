@@ -3,7 +3,7 @@
 import collections.abc
 import posixpath
 
-from keras_attn.convert.architectures import MOST_LAYERS, check_numbers, resolved
+from keras_attn.convert.architectures import MOST_LAYERS, check_architecture
 from keras_attn.convert.bert.stored import StoredBert, shapes
 from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK as READING
@@ -64,20 +64,18 @@ def read(folder, log=warn):
         if not heads.keys() <= known.keys():
             raise ValueError(heads)
         heads = {**known, **heads}
-        architecture = resolved(BertEncoder, saved["architecture"], workdir / "config.json")
+        architecture = check_architecture(
+            BertEncoder, saved["architecture"], workdir / "config.json", MOST_LAYERS)
         if kind in TASKS:  # they check their arguments
             TASKS[kind](BertEncoder(**architecture), **heads)
-        check_numbers(architecture, workdir / "config.json", MOST_LAYERS)
-        lowercase, sha256 = config["data"]["lowercase"], saved["data_sha256"].get("vocab.txt")
+        lowercase = config["data"]["lowercase"]
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{workdir / 'config.json'} must be that of a run. "
                         "Received: something else") from error
+    workdir.check_tokenizer(saved, ("vocab.txt",))
     vocabulary = read_vocabulary(workdir / "vocab.txt")
-    if file_sha256(workdir / "vocab.txt") != sha256:
-        raise UserError("The vocabulary must be the one that the run was made with. "
-                        f"Received: {workdir / 'vocab.txt'}, which has changed")
     if len(vocabulary) != architecture["vocabulary_size"]:
         raise UserError("The vocabulary must have a piece for each row of the token table. "
                         f"Received: {len(vocabulary)} pieces, {architecture['vocabulary_size']} "

@@ -1,0 +1,33 @@
+"""Checks that numbers are finite: neither NaN nor infinite."""
+
+import numpy as np
+
+from keras_attn.errors import UserError
+
+
+def check_weights(array, name, source):
+    """Raises a `UserError` if an array of weights has values that are not finite.
+
+    Args:
+        array: NumPy array of any dtype.
+        name, source: What the message calls it and the checkpoint that it is from.
+    """
+    # Both are NaN where any value is, and take no memory as np.isfinite would.
+    if array.dtype.kind != "f" or not array.size or \
+            np.isfinite(array.min()) and np.isfinite(array.max()):
+        return
+    count = array.size - np.count_nonzero(np.isfinite(array))
+    raise UserError(f"Cannot use {source}: {count:,} of the {array.size:,} values of {name} are "
+                    "NaN or infinite. Use another checkpoint")
+
+
+def check_outputs(array, source):
+    """Raises a `UserError` if what a model computed has values that are not finite.
+
+    Args:
+        array: NumPy array.
+        source: What the message calls the model, such as "the model in FOLDER".
+    """
+    if not np.isfinite(array).all():
+        raise UserError(f"The outputs of {source} are NaN or infinite: its weights are damaged, or "
+                        "its training diverged. Use another checkpoint")

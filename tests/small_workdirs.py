@@ -1,0 +1,64 @@
+"""Small workdirs of every family, written without training, and what is read from them."""
+
+import pathlib
+
+import numpy as np
+
+from keras_attn import convert
+from keras_attn.data.files import file_sha256
+from keras_attn.defaults import translation_defaults
+from keras_attn.jobs.translators import KIND, SUBWORDS, SavedTranslator, is_translator
+from keras_attn.models import Transformer
+from keras_attn.text.subwords import Subwords, train_subwords
+from keras_attn.training.checkpoints import Checkpoints, digest, read_values, variables_by_path
+from keras_attn.workdir import Workdir
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+SOURCES = {
+    "bert": "hugging_face/classifier", "reader": "hugging_face/reader",
+    "gpt2": "language_models/gpt2", "gpt2_classifier": "language_models/gpt2_classifier",
+    "xlnet": "language_models/xlnet_classifier",
+}
+KINDS = (*SOURCES, "translator")
+TEXT = "the quick brown fox, 1,234 times"
+
+
+def write_workdir(kind, folder):
+    """Writes the workdir of one of `KINDS`; returns the folder."""
+    if kind == "translator":
+        _write_translator(folder)
+    else:
+        convert.convert(GOLDEN / SOURCES[kind], folder, "workdir", lowercase=True
+                        if kind in ("bert", "reader") else None)
+    return folder
+
+
+def content(folder):
+    """What a folder of any format holds: (weights and tokenizer, all that JSON files say)."""
+    if is_translator(str(folder)):
+        saved = SavedTranslator(str(folder))
+        ids, _ = saved.subwords.encode([TEXT])
+        return (saved.sha256, ids.tolist()), (saved.architecture, saved.config)
+    stored = convert.read(folder)
+    weights = digest({path: np.asarray(array) for path, array in stored.weights.items()})
+    if hasattr(stored, "vocabulary"):
+        return (weights, stored.vocabulary), (stored.architecture, stored.heads, stored.labels)
+    ids = stored.tokenizer and stored.tokenizer.encode([TEXT])[0].tolist()
+    return (weights, ids), (stored.architecture, stored.heads, stored.labels)
+
+
+def _write_translator(folder):
+    workdir = Workdir(folder)
+    workdir.create()
+    subwords = Subwords(train_subwords([TEXT] * 50, 60))
+    subwords.write(workdir / SUBWORDS)
+    architecture = {"vocabulary_size": subwords.vocabulary_size, "num_layers": 1, "hidden_dim": 8,
+                    "num_heads": 2, "intermediate_dim": 16, "max_length": 32}
+    model = Transformer(**architecture, seed=0)
+    model.build()
+    Checkpoints(workdir / "checkpoints").save(
+        3, read_values(variables_by_path(model)), {"seconds": 1.0})
+    config = translation_defaults().to_dict()
+    config.pop("workdir")
+    config["data"]["length"] = 32
+    workdir.start(KIND, config, architecture, {SUBWORDS: file_sha256(workdir / SUBWORDS)}, {})

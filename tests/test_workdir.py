@@ -1,0 +1,152 @@
+"""The small files of a run's folder, and its model."""
+
+import errno
+import json
+import os
+import pathlib
+import tempfile
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.errors import UserError
+from keras_attn.workdir import Workdir
+from tests.small_workdirs import write_workdir
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    found = Workdir(tmp_path / "run")
+    found.create()
+    return found
+
+
+@pytest.mark.parametrize(("found", "message"), [
+    ({"names": [1, 2], "pairs": False}, r"names must be a list of strings.*\[1, 2\] in .*labels"),
+    ({"names": ["a", None], "pairs": False}, "names must be a list of strings"),
+    ({"names": "ab", "pairs": False}, "names must be a list of strings"),
+    ({"names": ["a", "b", "a"], "pairs": False}, "names must be different. Received: 'a' twice"),
+    ({"names": ["a", "b"], "pairs": 1}, "pairs must be true, false or null. Received: 1"),
+    ({"names": ["a", "b"]}, "must be that of a classifier"),
+    ([], "must be that of a classifier"),
+])
+def test_labels_are_different_strings(workdir, found, message):
+    workdir.write_json("labels.json", found)
+    with pytest.raises(UserError, match=message):
+        workdir.read_labels()
+
+
+def test_labels_of_classes_and_of_a_regression_are_read(workdir):
+    for names, pairs in ((["a", ""], True), ([], None)):
+        workdir.write_json("labels.json", {"names": names, "pairs": pairs})
+        assert workdir.read_labels() == {"names": names, "pairs": pairs}
+
+
+@pytest.mark.parametrize("threshold", ["NaN", "-Infinity", "true", '"1"', "[]"])
+def test_a_threshold_is_a_finite_number(workdir, threshold):
+    pathlib.Path(workdir / "reading.json").write_text(f'{{"threshold": {threshold}}}')
+    with pytest.raises(UserError, match="with a threshold"):
+        workdir.read_threshold()
+
+
+def test_numbers_that_are_not_finite_are_null_in_json(workdir):
+    value = {"a": [1.0, float("nan"), {"b": float("inf")}], "c": (np.float64("-inf"),), "d": None}
+    workdir.write_json("results.json", value)
+    wanted = {"a": [1.0, None, {"b": None}], "c": [None], "d": None}
+    text = pathlib.Path(workdir / "results.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail) == wanted
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"data": {"length": "1"}}, "data.length must be of type int. Received: '1' in .*config.json"),
+    ({"data": {"length": True}}, "data.length must be of type int. Received: True"),
+    ({"data": {"length": 1.5}}, "data.length must be of type int. Received: 1.5"),
+    ({"data": {"length": 0}}, "data.length must be above 0. Received: 0"),
+    ({"data": []}, r"data must be an object. Received: \[\]"),
+    ({"eval": {"length_penalty": -1}}, "eval.length_penalty must be at least 0"),
+    ({"checkpoint": {"average": "x"}}, "checkpoint.average must be of type int. Received: 'x'"),
+])
+def test_saved_fields_have_the_types_that_they_are_declared_with(workdir, change, message):
+    workdir.start("translation", change, {}, {}, {})
+    with pytest.raises(UserError, match=message):
+        workdir.read_config()
+
+
+def test_saved_fields_that_are_null_count_as_missing_and_unknown_ones_stay(workdir):
+    config = {"data": {"length": None, "vocab": None, "of_another_version": [1]}, "new": 3}
+    workdir.start("translation", config, {}, {}, {})
+    del config["data"]["length"]
+    assert workdir.read_config()["config"] == config
+
+
+class _Model:
+    """Stands for a model on a full disk, or tells where it is written."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def save(self, path):
+        self.path = path
+        with open(path, "wb") as file:
+            file.write(b"model")
+        if self.error:
+            raise self.error
+
+
+def test_the_model_is_written_beside_its_place_and_not_through_the_folder_for_temporary_files(
+    workdir, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    model = _Model()
+    (tmp_path / "run/model.keras.tmp").write_text("of a killed run")
+    workdir.save_model(model)
+    assert os.path.dirname(os.path.dirname(model.path)) == workdir.path
+    assert os.listdir(workdir.path) == ["model.keras"]
+    assert pathlib.Path(workdir / "model.keras").read_bytes() == b"model"
+
+
+@pytest.mark.parametrize("error", [
+    OSError(errno.ENOSPC, "No space left on device"),
+    OSError("Unable to write (errno = 28, error message = 'No space left on device')"),
+])
+def test_a_disk_too_full_for_the_model_is_named_and_the_old_one_stays(workdir, error):
+    workdir.save_model(_Model())
+    with pytest.raises(UserError, match=r"Cannot write .*/run/model.keras: .*MB free on the disk"):
+        workdir.save_model(_Model(error))
+    assert os.listdir(workdir.path) == ["model.keras"]
+
+
+def test_a_full_disk_of_temporary_files_is_named_by_its_path(workdir, tmp_path):
+    error = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "tmp/x"))
+    with pytest.raises(UserError, match="No space left on device.*on the disk mounted at /"):
+        workdir.save_model(_Model(error))
+
+
+def test_a_saved_model_is_loaded_by_keras_and_replaces_a_link(workdir, tmp_path):
+    (tmp_path / "precious").write_text("content")
+    for name in ("model.keras", "model.keras.tmp"):
+        os.symlink(tmp_path / "precious", workdir / name)
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(3)])
+    workdir.save_model(model)
+    again = keras.saving.load_model(workdir / "model.keras")
+    np.testing.assert_array_equal(again.get_weights()[0], model.get_weights()[0])
+    assert (tmp_path / "precious").read_text() == "content"
+    assert not os.path.islink(workdir / "model.keras")
+
+
+@pytest.mark.parametrize(("kind", "name"), [
+    ("bert", "vocab.txt"), ("gpt2", "merges.txt"), ("gpt2", "vocab.json"),
+    ("xlnet", "spiece.model"), ("translator", "subwords.model")])
+def test_a_tokenizer_that_has_changed_since_the_run_is_refused(tmp_path, kind, name):
+    folder = write_workdir(kind, tmp_path / "run")
+    workdir = Workdir(folder)
+    saved = workdir.read_config()
+    workdir.check_tokenizer(saved, (name,))
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match=rf"{name} has changed since the run: .*Restore the orig"):
+        workdir.check_tokenizer(saved, (name,))
+    saved["data_sha256"] = None
+    with pytest.raises(UserError, match="config.json has None"):
+        workdir.check_tokenizer(saved, (name,))
