@@ -104,11 +104,7 @@ class Heads:
             initializer=seeded_initializer(
                 self.output_initializer or self.kernel_initializer, output_seed),
         )
-        self.output_bias = None
-        if self.use_bias:
-            self.output_bias = layer.add_weight(
-                name=f"{self.prefix}output_bias", shape=(output_dim,),
-                initializer=self.bias_initializer)
+        self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
         initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
@@ -130,12 +126,15 @@ class Heads:
             name=f"{self.prefix}{name}_kernel", shape=(depth, sum(widths)),
             initializer=seeded_initializer(initializer, None),
         ))
-        bias = None
-        if self.use_bias:
-            bias = layer.add_weight(
-                name=f"{self.prefix}{name}_bias", shape=(sum(widths),),
-                initializer=self.bias_initializer)
-        self.biases.append(bias)
+        self.biases.append(self._add_bias(layer, name, sum(widths)))
+
+    def _add_bias(self, layer, name, width):
+        if not self.use_bias:
+            return None
+        seed = split_seed(self.seed, 4, stream=2)[len(self.biases)]
+        return layer.add_weight(
+            name=f"{self.prefix}{name}_bias", shape=(width,),
+            initializer=seeded_initializer(self.bias_initializer, seed))
 
     def _shifted_kernels(self, depth):
         if self.initial_shifts is None:

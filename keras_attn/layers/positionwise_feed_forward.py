@@ -79,25 +79,26 @@ class PositionwiseFeedForward(keras.layers.Layer):
 
     def build(self, input_shape):
         seeds = split_seed(self.seed, 3)
+        bias_seeds = split_seed(self.seed, 2, stream=1)
         self.intermediate = self._dense(
             "intermediate", self.intermediate_dim, self.kernel_initializer, seeds[0],
-            activation=self.activation,
+            bias_seeds[0], activation=self.activation,
         )
         self.output_dense = self._dense(
             "output", self.output_dim or input_shape[-1],
-            self.output_initializer or self.kernel_initializer, seeds[1])
+            self.output_initializer or self.kernel_initializer, seeds[1], bias_seeds[1])
         self.seed_generator = dropout_generator(self.dropout, seeds[2], "dropout")
         self.intermediate.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def _dense(self, name, units, initializer, seed, activation=None):
+    def _dense(self, name, units, initializer, seed, bias_seed, activation=None):
         return keras.layers.Dense(
             units,
             activation=activation,
             use_bias=self.use_bias,
             kernel_initializer=seeded_initializer(initializer, seed),
-            bias_initializer=self.bias_initializer,
+            bias_initializer=seeded_initializer(self.bias_initializer, bias_seed),
             dtype=self.dtype_policy,
             name=name,
         )

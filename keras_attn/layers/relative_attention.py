@@ -100,9 +100,10 @@ class RelativeAttention(keras.layers.Layer):
         if self.style == "xl":
             shapes = {"position_kernel": (width, heads * depth)}
             self.content_bias, self.position_bias = (
-                self.add_weight(name=name, shape=(heads, depth),
-                                initializer=self.heads.bias_initializer)
-                for name in ("content_bias", "position_bias"))
+                self.add_weight(name=name, shape=(heads, depth), initializer=seeded_initializer(
+                    self.heads.bias_initializer, seed))
+                for name, seed in zip(("content_bias", "position_bias"),
+                                      split_seed(self.heads.seed, 2, stream=3), strict=True))
         else:
             rows = 2 * self.max_distance + 1
             shapes = {"key_table": (rows, depth), "value_table": (rows, depth)}

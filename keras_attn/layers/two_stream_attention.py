@@ -98,9 +98,10 @@ class TwoStreamAttention(keras.layers.Layer):
             name="segment_table", shape=(2, heads, depth),
             initializer=seeded_initializer(self.heads.kernel_initializer, segment_seed))
         self.content_bias, self.position_bias, self.segment_bias = (
-            self.add_weight(name=name, shape=(heads, depth),
-                            initializer=self.heads.bias_initializer)
-            for name in ("content_bias", "position_bias", "segment_bias"))
+            self.add_weight(name=name, shape=(heads, depth), initializer=seeded_initializer(
+                self.heads.bias_initializer, seed))
+            for name, seed in zip(("content_bias", "position_bias", "segment_bias"),
+                                  split_seed(self.heads.seed, 3, stream=3), strict=True))
         self.seed_generators = [
             dropout_generator(self.dropout, seed, name) for seed, name in zip(
                 split_seed(self.heads.seed, 7)[-2:], ("content_dropout", "query_dropout"),

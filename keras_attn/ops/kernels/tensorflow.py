@@ -9,6 +9,7 @@ their sum of exponentials. One block at a time: loops that ran ahead would hold 
 import tensorflow as tf
 
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
+from keras_attn.ops.kernels import tensorflow_replicas as replicas  # noqa: F401
 from keras_attn.ops.masks import MASKED
 
 # Queries and keys of a block. With 8 heads its logits take 4 MB.
