@@ -98,12 +98,9 @@ class Heads:
         if not with_output:
             return
         output_dim = self.output_dim or query_shape[-1]
-        self.output_kernel = layer.add_weight(
-            name=f"{self.prefix}output_kernel",
-            shape=(self.widths["value"], output_dim),
-            initializer=seeded_initializer(
-                self.output_initializer or self.kernel_initializer, output_seed),
-        )
+        self.output_kernel = self._add_weight(
+            layer, "output_kernel", (self.widths["value"], output_dim),
+            self.output_initializer or self.kernel_initializer, output_seed)
         self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
@@ -122,19 +119,22 @@ class Heads:
                 parts.append(part)
             return ops.concatenate(parts, axis=-1)
 
-        self.kernels.append(layer.add_weight(
-            name=f"{self.prefix}{name}_kernel", shape=(depth, sum(widths)),
-            initializer=seeded_initializer(initializer, None),
-        ))
+        self.kernels.append(self._add_weight(
+            layer, f"{name}_kernel", (depth, sum(widths)), initializer, None))
         self.biases.append(self._add_bias(layer, name, sum(widths)))
 
     def _add_bias(self, layer, name, width):
         if not self.use_bias:
             return None
         seed = split_seed(self.seed, 4, stream=2)[len(self.biases)]
-        return layer.add_weight(
-            name=f"{self.prefix}{name}_bias", shape=(width,),
-            initializer=seeded_initializer(self.bias_initializer, seed))
+        return self._add_weight(layer, f"{name}_bias", (width,), self.bias_initializer, seed)
+
+    def _add_weight(self, layer, name, shape, initializer, seed):
+        name = f"{self.prefix}{name}"
+        weight = layer.add_weight(
+            name=name, shape=shape, initializer=seeded_initializer(initializer, seed))
+        setattr(layer, name, weight)  # where `tf.saved_model.save` looks for it
+        return weight
 
     def _shifted_kernels(self, depth):
         if self.initial_shifts is None:

@@ -67,6 +67,10 @@ class ABCNN(LabelLoss, keras.Model):
     [1. 1. 1. 0.]
     """
 
+    INPUTS = dict.fromkeys(("token_ids", "second_token_ids", "padding_mask",
+                            "second_padding_mask"), 2)
+    REQUIRED = ("token_ids", "second_token_ids")
+
     def __init__(self, vocabulary_size, num_classes, max_length, variant=3, embedding_dim=300,
                  filters=50, width=4, num_blocks=1, share_weights=True, normalize=False,
                  seed=None, name="abcnn", **kwargs):

@@ -58,6 +58,8 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     [[1. 0. 0.]]
     """
 
+    INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), 2)
+    REQUIRED = ("feature_ids",)
     metric_names = ("label_loss",)
 
     def __init__(self, num_features, num_fields, embedding_dim=256, attention_units=8,
@@ -80,6 +82,10 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         self.has_attention = attention
         self.attention_l2 = attention_l2
         self.seed = seed
+
+    def input_spec_of(self, name):
+        dtype = "float32" if name == "feature_values" else "int32"
+        return keras.InputSpec(shape=(None, self.sizes["num_fields"]), dtype=dtype, name=name)
 
     def build(self, input_shape=None):
         rows, depth = self.sizes["num_features"], self.sizes["embedding_dim"]

@@ -79,6 +79,9 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     (2, 11) [1. 1.] [ True  True] [0. 0.]
     """
 
+    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    REQUIRED = ("token_ids", "target_ids")
+
     def __init__(self, vocabulary_size, num_oov=0, embedding_dim=128, units=256,
                  attention_units=None, coverage=True, coverage_weight=1.0, unknown_id=1,
                  seed=None, name="pointer_generator", **kwargs):

@@ -64,6 +64,8 @@ class PointerNetwork(Losses, keras.Model):
     (1, 3, 3) [[1. 1. 1.]]
     """
 
+    INPUTS = {"elements": 3, "padding_mask": 2, "label": 2}
+    REQUIRED = ("elements", "label")
     metric_names = ("pointer_loss", "accuracy")
 
     def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,
@@ -76,6 +78,11 @@ class PointerNetwork(Losses, keras.Model):
         self.units = units
         self.forbid_repeats = forbid_repeats
         self.seed = seed
+
+    def input_spec_of(self, name):
+        if name != "elements":
+            return super().input_spec_of(name)
+        return keras.InputSpec(shape=(None, None, self.element_dim), dtype="float32", name=name)
 
     def build(self, input_shape=None):
         encoder_seed, decoder_seed, pointer_seed, start_seed = split_seed(self.seed, 4)

@@ -5,12 +5,13 @@ import functools
 import keras
 from keras import ops
 
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import kernels
 
 _KERNELS = kernels.of_backend("tensorflow")
 
 
-class Losses:
+class Losses(DeclaredInputs):
     """Losses and metrics that add up over devices.
 
     A mixin before `keras.Model`. The model takes a dictionary with its inputs,
@@ -40,6 +41,12 @@ class Losses:
             self.build()
         self._means  # noqa: B018
         super().compile(*args, **kwargs)
+
+    def compile_from_config(self, config):
+        # As Keras's own, which leaves models that have a `compile` alone.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if y is not None or sample_weight is not None:
@@ -81,13 +88,27 @@ class Losses:
 
 
 class Task(Losses):
-    """A head on a backbone; a mixin before `keras.Model`."""
+    """A head on a backbone; a mixin before `keras.Model`.
+
+    Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
+    """
+
+    OWN_INPUTS = {}
 
     def __init__(self, backbone, seed, **kwargs):
         kwargs.setdefault("dtype", backbone.dtype_policy)
         super().__init__(**kwargs)
         self.backbone = backbone
         self.seed = seed
+
+    @property
+    def INPUTS(self):
+        return {**self.backbone.INPUTS, **self.OWN_INPUTS}
+
+    def input_spec_of(self, name):
+        if name in self.OWN_INPUTS:
+            return super().input_spec_of(name)
+        return self.backbone.input_spec_of(name)
 
     def build_backbone(self):
         """Builds the backbone if it is not, and returns it."""

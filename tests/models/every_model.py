@@ -18,6 +18,10 @@ def _texts():
             "padding_mask": real}
 
 
+def _one_segment(inputs=_texts):
+    return {key: x for key, x in inputs().items() if key != "segment_ids"}
+
+
 def _labelled():
     return {**_texts(), "label": np.arange(ROWS) % 3}
 
@@ -58,7 +62,7 @@ def _xlnet(**options):
 
 BACKBONES = {
     "BertEncoder": (_bert, _texts),
-    "GPT2": (_gpt2, _texts),
+    "GPT2": (_gpt2, _one_segment),
     "XLNet": (_xlnet, _texts),
 }
 TASKS = {
@@ -66,8 +70,9 @@ TASKS = {
     "BertPretrainer": (lambda: models.BertPretrainer(_bert()),
                        lambda: {**_masked(), "next_sentence_label": np.arange(ROWS) % 2}),
     "BertQuestionAnswerer": (lambda: models.BertQuestionAnswerer(_bert()), _answered),
-    "GPT2Classifier": (lambda: models.GPT2Classifier(_gpt2(), 3, dropout=0.0), _labelled),
-    "GPT2LanguageModel": (lambda: models.GPT2LanguageModel(_gpt2()), _texts),
+    "GPT2Classifier": (lambda: models.GPT2Classifier(_gpt2(), 3, dropout=0.0),
+                       lambda: _one_segment(_labelled)),
+    "GPT2LanguageModel": (lambda: models.GPT2LanguageModel(_gpt2()), _one_segment),
     "XLNetClassifier": (lambda: models.XLNetClassifier(_xlnet(), 3, dropout=0.0), _labelled),
     "XLNetPretrainer": (lambda: models.XLNetPretrainer(_xlnet()), _permuted),
     "Transformer": (lambda: models.Transformer(12, 1, 8, 2, dropout=0.0, seed=0), _translated),

@@ -7,6 +7,7 @@ from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, linear
@@ -23,7 +24,7 @@ BERT_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BertEncoder(keras.Model):
+class BertEncoder(DeclaredInputs, keras.Model):
     """BERT without a task: token ids to vectors.
 
     Token, position and segment embeddings are added, normalised and passed
@@ -88,8 +89,8 @@ class BertEncoder(keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
-              "cls_positions")
+    INPUTS = dict.fromkeys(("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
+                            "cls_positions"), 2)
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -24,7 +25,7 @@ GPT2_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class GPT2(keras.Model):
+class GPT2(DeclaredInputs, keras.Model):
     """GPT-2 without a task: token ids to vectors, none of which sees what is after it.
 
     Token and position embeddings are added and passed through Transformer layers with the norm
@@ -80,7 +81,8 @@ class GPT2(keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = ("token_ids", "padding_mask", "position_ids", "pack_ids", "cls_positions")
+    INPUTS = dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids",
+                            "cls_positions"), 2)
 
     def __init__(
         self,

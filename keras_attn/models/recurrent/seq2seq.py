@@ -17,6 +17,8 @@ class Seq2Seq(RowCache, TokenLoss):
     `initial_state` of the decoder.
     """
 
+    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    REQUIRED = ("token_ids", "target_ids")
 
     def call(self, inputs, training=None, teacher_forcing_ratio=None):
         encoded, initial_state = self.read(inputs, training)

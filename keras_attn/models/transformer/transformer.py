@@ -81,6 +81,8 @@ class Transformer(TokenLoss, keras.Model):
     (1, 2, 50) 1331456
     """
 
+    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    REQUIRED = ("token_ids", "target_ids")
 
     def __init__(
         self,

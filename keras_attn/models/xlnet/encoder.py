@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.models.padding import take_last
 from keras_attn.models.xlnet.layer import XLNetLayer
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -24,7 +25,7 @@ XLNET_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class XLNet(keras.Model):
+class XLNet(DeclaredInputs, keras.Model):
     """XLNet without a task: token ids to vectors, and places to vectors that do not know theirs.
 
     There are no positions but distances, so any length will do.
@@ -91,9 +92,9 @@ class XLNet(keras.Model):
     [[1.]]
     """
 
-    INPUTS = ("token_ids", "segment_ids", "padding_mask", "pack_ids", "permutation_ranks",
-              "permutation_mask", "mask_positions", "cls_positions", "memory", "memory_mask",
-              "reversed_rows")
+    INPUTS = {"token_ids": 2, "segment_ids": 2, "padding_mask": 2, "pack_ids": 2,
+              "permutation_ranks": 2, "permutation_mask": 3, "mask_positions": 2,
+              "cls_positions": 2, "memory": 3, "memory_mask": 2, "reversed_rows": 1}
 
     def __init__(
         self,
@@ -169,6 +170,12 @@ class XLNet(keras.Model):
     def select_inputs(self, batch):
         """The entries of a batch that this model reads."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def input_spec_of(self, name):
+        if name != "memory":
+            return super().input_spec_of(name)
+        return [keras.InputSpec(shape=(None, None, self.hidden_dim), dtype=self.compute_dtype,
+                                name=f"memory_{layer}") for layer in range(self.num_layers)]
 
     def build(self, input_shape=None):
         token_seed, query_seed, pooler_seed, *dropout_seeds, = split_seed(self.seed, 6)
