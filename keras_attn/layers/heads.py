@@ -5,6 +5,7 @@ import itertools
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
@@ -41,11 +42,8 @@ class Heads:
     def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
                  fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
                  initial_shifts=None, seed=None, prefix="", output_initializer=None):
-        sizes = {"num_heads": num_heads, "key_dim": key_dim}
-        sizes |= {"value_dim": value_dim, "output_dim": output_dim}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        require_sizes(num_heads=num_heads, key_dim=key_dim)
+        require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
             raise ValueError(f"fused must be 'qkv', 'kv' or None. Received: fused={fused!r}")
         if initial_shifts is not None and len(initial_shifts) != num_heads:

@@ -2,13 +2,15 @@
 
 import keras
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, keep_products
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class PositionwiseFeedForward(keras.layers.Layer):
+class PositionwiseFeedForward(CheckedLayer):
     """The same two-layer network at every position.
 
     `FFN(x) = activation(x W1 + b1) W2 + b2`
@@ -61,11 +63,9 @@ class PositionwiseFeedForward(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        for name, size in {"intermediate_dim": intermediate_dim, "output_dim": output_dim}.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_sizes(intermediate_dim=intermediate_dim)
+        require_sizes(optional=True, output_dim=output_dim)
+        require_rates(dropout=dropout)
         self.intermediate_dim = intermediate_dim
         self.output_dim = output_dim
         self.activation = get_activation(activation)
@@ -94,7 +94,7 @@ class PositionwiseFeedForward(keras.layers.Layer):
 
     def _dense(self, name, units, initializer, seed, bias_seed, activation=None):
         return keras.layers.Dense(
-            units,
+            int(units),  # Keras takes no integer of NumPy
             activation=activation,
             use_bias=self.use_bias,
             kernel_initializer=seeded_initializer(initializer, seed),

@@ -4,6 +4,7 @@ import contextvars
 
 import keras
 
+from keras_attn.layers.checked_layer import require_dense
 from keras_attn.ops import kernels
 
 # Whether a model is being exported, and what its calls return goes into a file.
@@ -106,6 +107,8 @@ def require_entries(model, inputs, names):
     if not hasattr(inputs, "keys"):
         raise ValueError(f"{kind}: inputs must be a dictionary with {', '.join(names)}. "
                          f"Received: inputs of type {type(inputs).__name__}")
+    for name in inputs:
+        require_dense(kind, name, inputs[name])
     missing = [name for name in names if inputs.get(name) is None]
     if missing:
         raise ValueError(f"{kind}: inputs lack {', '.join(missing)}. "

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.copy_distribution import CopyDistribution
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, recurrent
 from keras_attn.layers.recurrent.time_loop import over_time
@@ -89,9 +90,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         attention_units = 2 * units if attention_units is None else attention_units
         self.sizes = {"vocabulary_size": vocabulary_size, "embedding_dim": embedding_dim,
                       "units": units, "attention_units": attention_units}
-        for field, size in self.sizes.items():
-            if size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(**self.sizes)
         for field, value in (("num_oov", num_oov), ("coverage_weight", coverage_weight)):
             if value < 0:
                 raise ValueError(f"{field} must not be negative. Received: {field}={value}")

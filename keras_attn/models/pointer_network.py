@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.loop import decode_while
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.padded_rnn import over_steps, recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -71,9 +72,7 @@ class PointerNetwork(Losses, keras.Model):
     def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,
                  name="pointer_network", **kwargs):
         super().__init__(name=name, **kwargs)
-        for field, size in (("element_dim", element_dim), ("units", units)):
-            if size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(element_dim=element_dim, units=units)
         self.element_dim = element_dim
         self.units = units
         self.forbid_repeats = forbid_repeats

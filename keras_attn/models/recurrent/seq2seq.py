@@ -80,21 +80,6 @@ class Seq2Seq(RowCache, TokenLoss):
         return drop(x, self.dropout, self.dropout_generator, training)
 
 
-def check_sizes_and_shares(sizes, shares):
-    """Raises a ValueError for a size below 1, or a share outside of [0, 1).
-
-    Args:
-        sizes: Dictionary of integers or None by argument.
-        shares: Dictionary of numbers by argument.
-    """
-    for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise ValueError(f"{name} must be positive. Received: {name}={size}")
-    for name, share in shares.items():
-        if not 0 <= share < 1:
-            raise ValueError(f"{name} must be in [0, 1). Received: {name}={share}")
-
-
 def recurrent_layer(kind, units, both_ways, seed, dtype, name):
     """A layer of an encoder that returns its sequence and its last states.
 

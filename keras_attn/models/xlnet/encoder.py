@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.declared_inputs import DeclaredInputs
@@ -117,22 +118,18 @@ class XLNet(DeclaredInputs, keras.Model):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers,
-                 "hidden_dim": hidden_dim, "num_heads": num_heads,
-                 "intermediate_dim": intermediate_dim, "reuse_length": reuse_length,
-                 "max_distance": max_distance}
-        for field, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
+                      hidden_dim=hidden_dim, num_heads=num_heads)
+        require_sizes(optional=True, intermediate_dim=intermediate_dim, reuse_length=reuse_length,
+                      max_distance=max_distance)
         if memory_length < 0:
             raise ValueError("memory_length must be at least 0. "
                              f"Received: memory_length={memory_length}")
         if hidden_dim % num_heads:
             raise ValueError("hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
-        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        require_rates(dropout=dropout)
+        require_rates(optional=True, attention_dropout=attention_dropout)
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
