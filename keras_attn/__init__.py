@@ -6,6 +6,8 @@ it is first used.
 
 import importlib
 
+from keras_attn.registration import register_with_keras
+
 __version__ = "0.1.0"
 
 _FUNCTIONS = {
@@ -16,6 +18,8 @@ _FUNCTIONS = {
 _MODULES = ("convert", "generation", "layers", "models", "ops", "visualize")
 
 __all__ = [*_FUNCTIONS, *_MODULES]
+
+register_with_keras()
 
 
 def __getattr__(name):

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix
@@ -10,7 +12,7 @@ from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class ABCNN1Attention(keras.layers.Layer):
+class ABCNN1Attention(CheckedLayer):
     """Gives each of two sequences a second channel: which steps of the other its own match.
 
     With `A_ij = 1 / (1 + |x_i - y_j|)`, the channels are `A W_0` and `A^T W_1`. Row j of W is that
@@ -57,8 +59,7 @@ class ABCNN1Attention(keras.layers.Layer):
     def __init__(self, max_length, share_weights=True, kernel_initializer="glorot_uniform",
                  seed=None, **kwargs):
         super().__init__(**kwargs)
-        if max_length < 1:
-            raise ValueError(f"max_length must be positive. Received: max_length={max_length}")
+        require_sizes(max_length=max_length)
         self.max_length = max_length
         self.share_weights = share_weights
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

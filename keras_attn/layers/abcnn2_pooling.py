@@ -3,13 +3,15 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix, window_sums
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class ABCNN2Pooling(keras.layers.Layer):
+class ABCNN2Pooling(CheckedLayer):
     """Sums windows of two sequences, each step weighted by how well the other one matches it.
 
     With `A_ij = 1 / (1 + |x_i - y_j|)`, the weights are `a_i = sum_j A_ij` of x and
@@ -51,8 +53,7 @@ class ABCNN2Pooling(keras.layers.Layer):
 
     def __init__(self, width, normalize=False, **kwargs):
         super().__init__(**kwargs)
-        if width < 1:
-            raise ValueError(f"width must be positive. Received: width={width}")
+        require_sizes(width=width)
         self.width = width
         self.normalize = normalize
         self.supports_masking = True

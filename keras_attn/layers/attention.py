@@ -3,7 +3,9 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
@@ -16,7 +18,7 @@ from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class Attention(keras.layers.Layer):
+class Attention(CheckedLayer):
     """Average of the values, weighted by how well their keys match the query.
 
     `output_i = sum_j a_ij v_j`, `a_i = softmax_j(score(q_i, k_j))`, the softmax in float32.
@@ -80,8 +82,7 @@ class Attention(keras.layers.Layer):
     def __init__(self, score="scaled_dot", units=None, dropout=0.0, causal_align="end", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
             raise ValueError(
                 f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}")
@@ -150,6 +151,6 @@ class Attention(keras.layers.Layer):
     compute_output_spec = traced_output_spec
 
     def get_config(self):
-        return {**super().get_config(), "score": self._score_name or part_config(self.score),
+        return {**super().get_config(), "score": self._score_name or part_config(self.score, self),
                 "units": self.units, "dropout": self.dropout, "causal_align": self.causal_align,
                 "seed": self.seed}

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
@@ -15,7 +17,7 @@ SCORES = "context", "linear", "query"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentionPooling(keras.layers.Layer):
+class AttentionPooling(CheckedLayer):
     """Average of a sequence, weighted by what a vector finds of interest.
 
     `a = softmax_t(e)`, `output = sum_t a_t h_t`, with
@@ -67,14 +69,12 @@ class AttentionPooling(keras.layers.Layer):
     def __init__(self, units=None, activation="tanh", score="context", dropout=0.0,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if units is not None and units < 1:
-            raise ValueError(f"units must be positive. Received: units={units}")
+        require_sizes(optional=True, units=units)
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}. Received: score={score!r}")
         if score == "linear":
             refuse_in_vain('score="context" or "query"', units=(units, None))
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         self.units = units
         self.activation = keras.activations.get(activation)
         self.score = score

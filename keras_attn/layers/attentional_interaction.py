@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
@@ -13,7 +15,7 @@ from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentionalInteraction(keras.layers.Layer):
+class AttentionalInteraction(CheckedLayer):
     """Average of the products of all pairs of features, weighted by how much each pair matters.
 
     `e_ij = h^T relu(W (v_i * v_j) + b)`, `a = softmax` of e over all pairs `i < j`,
@@ -59,11 +61,8 @@ class AttentionalInteraction(keras.layers.Layer):
     def __init__(self, attention_units=8, dropout=0.0, kernel_initializer="glorot_uniform",
                  kernel_regularizer=None, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if attention_units < 1:
-            raise ValueError("attention_units must be positive. "
-                             f"Received: attention_units={attention_units}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_sizes(attention_units=attention_units)
+        require_rates(dropout=dropout)
         self.attention_units = attention_units
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

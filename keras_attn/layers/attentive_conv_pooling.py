@@ -3,7 +3,9 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, padded_to_one
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -11,7 +13,7 @@ from keras_attn.ops.masks import as_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentiveConvPooling(keras.layers.Layer):
+class AttentiveConvPooling(CheckedLayer):
     """Average of the places of a convolution, weighted by how each fits the whole sequence.
 
     `c = activation(conv(x))`, `s` the last states of a BiLSTM over x,
@@ -56,10 +58,7 @@ class AttentiveConvPooling(keras.layers.Layer):
     def __init__(self, filters, kernel_size, lstm_units, activation="relu",
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        for name, size in (("filters", filters), ("kernel_size", kernel_size),
-                           ("lstm_units", lstm_units)):
-            if size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        require_sizes(filters=filters, kernel_size=kernel_size, lstm_units=lstm_units)
         self.filters = filters
         self.kernel_size = kernel_size
         self.lstm_units = lstm_units

@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class CopyDistribution(keras.layers.Layer):
+class CopyDistribution(CheckedLayer):
     """Mixes words of the vocabulary with words that attention copies from the source.
 
     `P(w) = p_gen P_vocabulary(w) + (1 - p_gen) sum_{i: w_i = w} a_i`: the attention to all places

@@ -4,6 +4,8 @@ import numbers
 
 import keras
 
+from keras_attn.layers.arguments import require_rates
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
@@ -13,7 +15,7 @@ from keras_attn.ops.windows import check_window
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class ExpandedWindowAttention(keras.layers.Layer):
+class ExpandedWindowAttention(CheckedLayer):
     """Self-attention of several heads to a window with ways out of it.
 
     Position i sees j if `i - extension <= j <= i + extension + window - 1`, the reach of windows
@@ -85,8 +87,7 @@ class ExpandedWindowAttention(keras.layers.Layer):
         if separate_global_projections and not global_tokens:
             raise ValueError("separate_global_projections needs global_tokens. "
                              f"Received: global_tokens={global_tokens}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         check_window(extension, extension + window - 1, dilation, random_blocks, False)
         options = {"use_bias": use_bias, "kernel_initializer": kernel_initializer,
                    "bias_initializer": bias_initializer}

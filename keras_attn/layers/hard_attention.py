@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
@@ -16,7 +17,7 @@ ESTIMATORS = "straight_through", "gumbel", "reinforce"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class HardAttention(keras.layers.Layer):
+class HardAttention(CheckedLayer):
     """Takes the value of one key: in training by chance, else the likeliest.
 
     With `p = softmax(score(q, k))` and w the weights, a single 1:
@@ -197,7 +198,7 @@ class HardAttention(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(), "estimator": self.estimator,
-            "score": self._score_name or part_config(self.score), "units": self.units,
+            "score": self._score_name or part_config(self.score, self), "units": self.units,
             "temperature": self.temperature,
             "sample_probability": self.sample_probability,
             "baseline_momentum": self.baseline_momentum, "entropy_weight": self.entropy_weight,

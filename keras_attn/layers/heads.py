@@ -5,6 +5,7 @@ import itertools
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
@@ -41,11 +42,8 @@ class Heads:
     def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
                  fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
                  initial_shifts=None, seed=None, prefix="", output_initializer=None):
-        sizes = {"num_heads": num_heads, "key_dim": key_dim}
-        sizes |= {"value_dim": value_dim, "output_dim": output_dim}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        require_sizes(num_heads=num_heads, key_dim=key_dim)
+        require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
             raise ValueError(f"fused must be 'qkv', 'kv' or None. Received: fused={fused!r}")
         if initial_shifts is not None and len(initial_shifts) != num_heads:
@@ -98,17 +96,10 @@ class Heads:
         if not with_output:
             return
         output_dim = self.output_dim or query_shape[-1]
-        self.output_kernel = layer.add_weight(
-            name=f"{self.prefix}output_kernel",
-            shape=(self.widths["value"], output_dim),
-            initializer=seeded_initializer(
-                self.output_initializer or self.kernel_initializer, output_seed),
-        )
-        self.output_bias = None
-        if self.use_bias:
-            self.output_bias = layer.add_weight(
-                name=f"{self.prefix}output_bias", shape=(output_dim,),
-                initializer=self.bias_initializer)
+        self.output_kernel = self._add_weight(
+            layer, "output_kernel", (self.widths["value"], output_dim),
+            self.output_initializer or self.kernel_initializer, output_seed)
+        self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
         initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
@@ -126,16 +117,22 @@ class Heads:
                 parts.append(part)
             return ops.concatenate(parts, axis=-1)
 
-        self.kernels.append(layer.add_weight(
-            name=f"{self.prefix}{name}_kernel", shape=(depth, sum(widths)),
-            initializer=seeded_initializer(initializer, None),
-        ))
-        bias = None
-        if self.use_bias:
-            bias = layer.add_weight(
-                name=f"{self.prefix}{name}_bias", shape=(sum(widths),),
-                initializer=self.bias_initializer)
-        self.biases.append(bias)
+        self.kernels.append(self._add_weight(
+            layer, f"{name}_kernel", (depth, sum(widths)), initializer, None))
+        self.biases.append(self._add_bias(layer, name, sum(widths)))
+
+    def _add_bias(self, layer, name, width):
+        if not self.use_bias:
+            return None
+        seed = split_seed(self.seed, 4, stream=2)[len(self.biases)]
+        return self._add_weight(layer, f"{name}_bias", (width,), self.bias_initializer, seed)
+
+    def _add_weight(self, layer, name, shape, initializer, seed):
+        name = f"{self.prefix}{name}"
+        weight = layer.add_weight(
+            name=name, shape=shape, initializer=seeded_initializer(initializer, seed))
+        setattr(layer, name, weight)  # where `tf.saved_model.save` looks for it
+        return weight
 
     def _shifted_kernels(self, depth):
         if self.initial_shifts is None:

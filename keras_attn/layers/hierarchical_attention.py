@@ -3,7 +3,9 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
@@ -12,7 +14,7 @@ from keras_attn.ops.masks import as_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class HierarchicalAttention(keras.layers.Layer):
+class HierarchicalAttention(CheckedLayer):
     """Vector of a document: of its sentences, each a vector of its words.
 
     `s_i = pool_t(BiGRU(w_i1 … w_iW))`, `output = pool_i(BiGRU(s_1 … s_S))`, `pool` being
@@ -60,10 +62,8 @@ class HierarchicalAttention(keras.layers.Layer):
     def __init__(self, word_units=50, sentence_units=50, attention_units=100,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        for name, units in (("word_units", word_units), ("sentence_units", sentence_units),
-                            ("attention_units", attention_units)):
-            if units < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={units}")
+        require_sizes(word_units=word_units, sentence_units=sentence_units,
+                      attention_units=attention_units)
         self.word_units = word_units
         self.sentence_units = sentence_units
         self.attention_units = attention_units

@@ -6,6 +6,8 @@ import numbers
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
@@ -21,7 +23,7 @@ RENORMALIZE = "none", "weights", "scores"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class LocalAttention(keras.layers.Layer):
+class LocalAttention(CheckedLayer):
     """Attention to the keys around one position, that of the query or a predicted one.
 
     `a_t(s) = softmax_s(score(q_t, k_s)) exp(-(s - p_t)^2 / (2 sigma^2))` over the
@@ -79,7 +81,7 @@ class LocalAttention(keras.layers.Layer):
                  renormalize="none", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if window < 0 or not (isinstance(window, numbers.Integral) or window == math.inf):
+        if not (isinstance(window, numbers.Integral) or window == math.inf) or window < 0:
             raise ValueError("window must be an integer of 0 or more, or infinite. "
                              f"Received: window={window}")
         if alignment not in ALIGNMENTS:
@@ -94,8 +96,7 @@ class LocalAttention(keras.layers.Layer):
         elif not (window if sigma is None else sigma) > 0:
             raise ValueError("sigma must be positive. "
                              f"Received: sigma={sigma}, window={window}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
@@ -180,7 +181,7 @@ class LocalAttention(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(), "window": self.window, "alignment": self.alignment,
-            "score": self._score_name or part_config(self.score), "units": self.units,
+            "score": self._score_name or part_config(self.score, self), "units": self.units,
             "sigma": self.sigma, "renormalize": self.renormalize, "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}

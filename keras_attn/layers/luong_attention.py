@@ -3,8 +3,10 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.cache import keep_value_mask
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -12,7 +14,7 @@ from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class LuongAttention(keras.layers.Layer):
+class LuongAttention(CheckedLayer):
     """Global attention whose context is joined with the decoder's state.
 
     `c_t = sum_s a_t(s) h_s`, `output_t = tanh(W [c_t; h_t])`, with `h_t` the state of the decoder
@@ -62,8 +64,8 @@ class LuongAttention(keras.layers.Layer):
                  activation="tanh", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"units must be positive. Received: units={units}")
+        require_sizes(units=units)
+        require_sizes(optional=True, attention_units=attention_units)
         if attention is not None:
             if not isinstance(attention, (dict, keras.layers.Layer)):
                 raise ValueError("attention must be a layer or None; names go to score. "
@@ -128,7 +130,7 @@ class LuongAttention(keras.layers.Layer):
             **super().get_config(), "units": self.units,
             "score": self.attention.get_config()["score"] if own else self._score_name,
             "attention_units": self.attention_units,
-            "attention": None if own else part_config(self.attention),
+            "attention": None if own else part_config(self.attention, self),
             "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}

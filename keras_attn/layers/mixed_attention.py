@@ -5,6 +5,8 @@ import numbers
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
@@ -20,7 +22,7 @@ GATES = "query", "head", "scalar"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class MixedAttention(keras.layers.Layer):
+class MixedAttention(CheckedLayer):
     """Self-attention of several heads, global and local at once.
 
     With `A` the weights of attention to all positions and `L` those of attention to the ones at
@@ -81,8 +83,7 @@ class MixedAttention(keras.layers.Layer):
             raise ValueError(f"mix must be one of {', '.join(MIXES)}. Received: mix={mix!r}")
         if gate not in GATES:
             raise ValueError(f"gate must be one of {', '.join(GATES)}. Received: gate={gate!r}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)

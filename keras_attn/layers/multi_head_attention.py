@@ -3,7 +3,9 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
@@ -16,7 +18,7 @@ from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(CheckedLayer):
     """Attention of several heads, each with its own projections.
 
     `head_h = softmax(Q W_h^Q (K W_h^K)^T / sqrt(key_dim)) V W_h^V`, and the
@@ -119,8 +121,7 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
             raise ValueError(
                 f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}"
@@ -274,7 +275,7 @@ class MultiHeadAttention(keras.layers.Layer):
             **self.heads.get_config(),
             "dropout": self.dropout,
             "causal_align": self.causal_align,
-            "position": part_config(self.position),
+            "position": part_config(self.position, self),
             "initial_shifts": self.heads.initial_shifts,
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }

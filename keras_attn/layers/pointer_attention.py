@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.shapes import require_sequences
@@ -11,7 +12,7 @@ from keras_attn.ops.weights import joint_mask, masked_softmax
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class PointerAttention(keras.layers.Layer):
+class PointerAttention(CheckedLayer):
     """Logits of pointing at each input: attention that is a distribution over positions.
 
     `u_ij = v^T tanh(W d_i + U e_j)`, `p(j | i) = softmax_j(u_ij)`.

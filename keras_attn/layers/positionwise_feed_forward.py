@@ -2,13 +2,15 @@
 
 import keras
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, keep_products
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class PositionwiseFeedForward(keras.layers.Layer):
+class PositionwiseFeedForward(CheckedLayer):
     """The same two-layer network at every position.
 
     `FFN(x) = activation(x W1 + b1) W2 + b2`
@@ -61,11 +63,9 @@ class PositionwiseFeedForward(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        for name, size in {"intermediate_dim": intermediate_dim, "output_dim": output_dim}.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_sizes(intermediate_dim=intermediate_dim)
+        require_sizes(optional=True, output_dim=output_dim)
+        require_rates(dropout=dropout)
         self.intermediate_dim = intermediate_dim
         self.output_dim = output_dim
         self.activation = get_activation(activation)
@@ -79,25 +79,26 @@ class PositionwiseFeedForward(keras.layers.Layer):
 
     def build(self, input_shape):
         seeds = split_seed(self.seed, 3)
+        bias_seeds = split_seed(self.seed, 2, stream=1)
         self.intermediate = self._dense(
             "intermediate", self.intermediate_dim, self.kernel_initializer, seeds[0],
-            activation=self.activation,
+            bias_seeds[0], activation=self.activation,
         )
         self.output_dense = self._dense(
             "output", self.output_dim or input_shape[-1],
-            self.output_initializer or self.kernel_initializer, seeds[1])
+            self.output_initializer or self.kernel_initializer, seeds[1], bias_seeds[1])
         self.seed_generator = dropout_generator(self.dropout, seeds[2], "dropout")
         self.intermediate.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def _dense(self, name, units, initializer, seed, activation=None):
+    def _dense(self, name, units, initializer, seed, bias_seed, activation=None):
         return keras.layers.Dense(
-            units,
+            int(units),  # Keras takes no integer of NumPy
             activation=activation,
             use_bias=self.use_bias,
             kernel_initializer=seeded_initializer(initializer, seed),
-            bias_initializer=self.bias_initializer,
+            bias_initializer=seeded_initializer(self.bias_initializer, bias_seed),
             dtype=self.dtype_policy,
             name=name,
         )

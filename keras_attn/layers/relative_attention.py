@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
@@ -18,7 +20,7 @@ STYLES = "xl", "shaw"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class RelativeAttention(keras.layers.Layer):
+class RelativeAttention(CheckedLayer):
     """Self-attention of several heads with the distance of query and key in the score.
 
     - `"xl"`: `(q_i + u)^T k_j + (q_i + v)^T W_R r_{i-j}`, r the sines and cosines of the distance,
@@ -79,13 +81,10 @@ class RelativeAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         if style not in STYLES:
             raise ValueError(f"style must be one of {', '.join(STYLES)}. Received: style={style!r}")
-        if max_distance < 1:
-            raise ValueError("max_distance must be positive. "
-                             f"Received: max_distance={max_distance}")
+        require_sizes(max_distance=max_distance)
         if style != "shaw":
             refuse_in_vain('style="shaw"', max_distance=(max_distance, 16))
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)
@@ -101,9 +100,10 @@ class RelativeAttention(keras.layers.Layer):
         if self.style == "xl":
             shapes = {"position_kernel": (width, heads * depth)}
             self.content_bias, self.position_bias = (
-                self.add_weight(name=name, shape=(heads, depth),
-                                initializer=self.heads.bias_initializer)
-                for name in ("content_bias", "position_bias"))
+                self.add_weight(name=name, shape=(heads, depth), initializer=seeded_initializer(
+                    self.heads.bias_initializer, seed))
+                for name, seed in zip(("content_bias", "position_bias"),
+                                      split_seed(self.heads.seed, 2, stream=3), strict=True))
         else:
             rows = 2 * self.max_distance + 1
             shapes = {"key_table": (rows, depth), "value_table": (rows, depth)}

@@ -2,12 +2,14 @@
 
 import keras
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.activations import get_activation, serialize_activation
 
 
-class TransformerLayer(keras.layers.Layer):
+class TransformerLayer(CheckedLayer):
     """Arguments of sublayers with residuals and norms; see the layers made of it."""
 
     def __init__(
@@ -26,13 +28,10 @@ class TransformerLayer(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        sizes = {"num_heads": num_heads, "intermediate_dim": intermediate_dim, "key_dim": key_dim}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
-        for name, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{name} must be in [0, 1). Received: {name}={rate}")
+        require_sizes(num_heads=num_heads, intermediate_dim=intermediate_dim)
+        require_sizes(optional=True, key_dim=key_dim)
+        require_rates(dropout=dropout)
+        require_rates(optional=True, attention_dropout=attention_dropout)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.key_dim = key_dim

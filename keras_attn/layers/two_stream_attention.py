@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -13,7 +15,7 @@ from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class TwoStreamAttention(keras.layers.Layer):
+class TwoStreamAttention(CheckedLayer):
     """Relative self-attention, and beside it queries that know their place but not their token.
 
     The content stream h and the query stream g share all weights; keys and values are those of
@@ -77,11 +79,8 @@ class TwoStreamAttention(keras.layers.Layer):
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if max_distance is not None and max_distance < 1:
-            raise ValueError("max_distance must be positive. "
-                             f"Received: max_distance={max_distance}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_sizes(optional=True, max_distance=max_distance)
+        require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=False,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)
@@ -99,9 +98,10 @@ class TwoStreamAttention(keras.layers.Layer):
             name="segment_table", shape=(2, heads, depth),
             initializer=seeded_initializer(self.heads.kernel_initializer, segment_seed))
         self.content_bias, self.position_bias, self.segment_bias = (
-            self.add_weight(name=name, shape=(heads, depth),
-                            initializer=self.heads.bias_initializer)
-            for name in ("content_bias", "position_bias", "segment_bias"))
+            self.add_weight(name=name, shape=(heads, depth), initializer=seeded_initializer(
+                self.heads.bias_initializer, seed))
+            for name, seed in zip(("content_bias", "position_bias", "segment_bias"),
+                                  split_seed(self.heads.seed, 3, stream=3), strict=True))
         self.seed_generators = [
             dropout_generator(self.dropout, seed, name) for seed, name in zip(
                 split_seed(self.heads.seed, 7)[-2:], ("content_dropout", "query_dropout"),

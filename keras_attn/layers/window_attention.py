@@ -5,6 +5,8 @@ import numbers
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
@@ -16,7 +18,7 @@ from keras_attn.ops.windows import grid_window_mask, windowed_attention_2d
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class WindowAttention(keras.layers.Layer):
+class WindowAttention(CheckedLayer):
     """Self-attention of several heads in which each position sees those at most `window` away.
 
     `MultiHeadAttention` with the mask `|i - j| <= window`, in time and memory `O(T window)`.
@@ -80,8 +82,7 @@ class WindowAttention(keras.layers.Layer):
                              f"Received: window={window}")
         if pair and causal:
             raise ValueError(f"A grid has no causal window. Received: window={window}, causal=True")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.abcnn1_attention import ABCNN1Attention
 from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
@@ -67,6 +68,10 @@ class ABCNN(LabelLoss, keras.Model):
     [1. 1. 1. 0.]
     """
 
+    INPUTS = dict.fromkeys(("token_ids", "second_token_ids", "padding_mask",
+                            "second_padding_mask"), 2)
+    REQUIRED = ("token_ids", "second_token_ids")
+
     def __init__(self, vocabulary_size, num_classes, max_length, variant=3, embedding_dim=300,
                  filters=50, width=4, num_blocks=1, share_weights=True, normalize=False,
                  seed=None, name="abcnn", **kwargs):
@@ -75,9 +80,7 @@ class ABCNN(LabelLoss, keras.Model):
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
             "max_length": max_length, "embedding_dim": embedding_dim, "filters": filters,
             "width": width, "num_blocks": num_blocks}
-        for field, size in self.sizes.items():
-            if size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(**self.sizes)
         if variant not in (0, 1, 2, 3):
             raise ValueError(f"variant must be 0, 1, 2 or 3. Received: variant={variant}")
         self.variant = variant

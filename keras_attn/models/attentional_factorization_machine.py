@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.attentional_interaction import AttentionalInteraction
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.task import Losses, label_weights
@@ -58,6 +59,8 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     [[1. 0. 0.]]
     """
 
+    INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), 2)
+    REQUIRED = ("feature_ids",)
     metric_names = ("label_loss",)
 
     def __init__(self, num_features, num_fields, embedding_dim=256, attention_units=8,
@@ -66,20 +69,21 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         super().__init__(name=name, **kwargs)
         self.sizes = {"num_features": num_features, "num_fields": num_fields,
                       "embedding_dim": embedding_dim, "attention_units": attention_units}
-        for field, size in self.sizes.items():
-            least = 2 if field == "num_fields" else 1
-            if size < least:
-                raise ValueError(f"{field} must be at least {least}. Received: {field}={size}")
+        require_sizes(**self.sizes)
+        if num_fields < 2:
+            raise ValueError(f"num_fields must be at least 2. Received: num_fields={num_fields}")
         self.shares = {"attention_dropout": attention_dropout, "dropout": dropout}
-        for field, share in self.shares.items():
-            if not 0 <= share < 1:
-                raise ValueError(f"{field} must be in [0, 1). Received: {field}={share}")
+        require_rates(**self.shares)
         if attention_l2 < 0:
             raise ValueError("attention_l2 must not be negative. "
                              f"Received: attention_l2={attention_l2}")
         self.has_attention = attention
         self.attention_l2 = attention_l2
         self.seed = seed
+
+    def input_spec_of(self, name):
+        dtype = "float32" if name == "feature_values" else "int32"
+        return keras.InputSpec(shape=(None, self.sizes["num_fields"]), dtype=dtype, name=name)
 
     def build(self, input_shape=None):
         rows, depth = self.sizes["num_features"], self.sizes["embedding_dim"]

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
@@ -66,9 +67,8 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         self.sizes = {
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
             "embedding_dim": embedding_dim, "units": units, "num_heads": num_heads}
-        for field, size in (*self.sizes.items(), ("attention_units", attention_units)):
-            if size is not None and size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(**self.sizes)
+        require_sizes(optional=True, attention_units=attention_units)
         if reduce not in REDUCTIONS:
             raise ValueError(
                 f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
@@ -77,8 +77,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         if 2 * units % num_heads:
             raise ValueError("num_heads must divide 2 units. "
                              f"Received: num_heads={num_heads}, units={units}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         self.reduce = reduce
         self.attention_units = attention_units
         self.dropout = dropout

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy
@@ -61,10 +62,8 @@ class Classifier(Task, keras.Model):
     ):
         pooling = self.OWN if pooling is None else pooling
         super().__init__(backbone, seed, **kwargs)
-        if num_classes < 1:
-            raise ValueError(f"num_classes must be positive. Received: num_classes={num_classes}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_sizes(num_classes=num_classes)
+        require_rates(dropout=dropout)
         if not label_deviation > 0:
             raise ValueError("label_deviation must be positive. "
                              f"Received: label_deviation={label_deviation}")

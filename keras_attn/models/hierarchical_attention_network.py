@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
@@ -49,6 +50,8 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
     [1. 1. 0.]
     """
 
+    INPUTS = {"token_ids": 3, "padding_mask": 3}
+
     def __init__(self, vocabulary_size, num_classes, embedding_dim=200, word_units=50,
                  sentence_units=50, attention_units=100, dropout=0.0, seed=None,
                  name="hierarchical_attention_network", **kwargs):
@@ -57,11 +60,8 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
             "embedding_dim": embedding_dim, "word_units": word_units,
             "sentence_units": sentence_units, "attention_units": attention_units}
-        for field, size in self.sizes.items():
-            if size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_sizes(**self.sizes)
+        require_rates(dropout=dropout)
         self.dropout = dropout
         self.seed = seed
 

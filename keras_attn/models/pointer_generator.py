@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.copy_distribution import CopyDistribution
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, recurrent
 from keras_attn.layers.recurrent.time_loop import over_time
@@ -79,6 +80,9 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     (2, 11) [1. 1.] [ True  True] [0. 0.]
     """
 
+    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    REQUIRED = ("token_ids", "target_ids")
+
     def __init__(self, vocabulary_size, num_oov=0, embedding_dim=128, units=256,
                  attention_units=None, coverage=True, coverage_weight=1.0, unknown_id=1,
                  seed=None, name="pointer_generator", **kwargs):
@@ -86,9 +90,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         attention_units = 2 * units if attention_units is None else attention_units
         self.sizes = {"vocabulary_size": vocabulary_size, "embedding_dim": embedding_dim,
                       "units": units, "attention_units": attention_units}
-        for field, size in self.sizes.items():
-            if size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(**self.sizes)
         for field, value in (("num_oov", num_oov), ("coverage_weight", coverage_weight)):
             if value < 0:
                 raise ValueError(f"{field} must not be negative. Received: {field}={value}")
@@ -129,6 +131,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
                              (self.output_hidden, 3 * units), (self.output_words, units),
                              (self.generation, 3 * units + embedding_dim)):
             dense.build((None, depth))
+        self.copying.build(None)
         if self.coverage:
             self.coverage_kernel = self.add_weight(
                 name="coverage_kernel", shape=(1, self.sizes["attention_units"]),

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.loop import decode_while
+from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.padded_rnn import over_steps, recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -64,18 +65,23 @@ class PointerNetwork(Losses, keras.Model):
     (1, 3, 3) [[1. 1. 1.]]
     """
 
+    INPUTS = {"elements": 3, "padding_mask": 2, "label": 2}
+    REQUIRED = ("elements", "label")
     metric_names = ("pointer_loss", "accuracy")
 
     def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,
                  name="pointer_network", **kwargs):
         super().__init__(name=name, **kwargs)
-        for field, size in (("element_dim", element_dim), ("units", units)):
-            if size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(element_dim=element_dim, units=units)
         self.element_dim = element_dim
         self.units = units
         self.forbid_repeats = forbid_repeats
         self.seed = seed
+
+    def input_spec_of(self, name):
+        if name != "elements":
+            return super().input_spec_of(name)
+        return keras.InputSpec(shape=(None, None, self.element_dim), dtype="float32", name=name)
 
     def build(self, input_shape=None):
         encoder_seed, decoder_seed, pointer_seed, start_seed = split_seed(self.seed, 4)

@@ -5,14 +5,20 @@ import functools
 import keras
 from keras import ops
 
+from keras_attn.models.declared_inputs import DeclaredInputs
+from keras_attn.ops import kernels
 
-class Losses:
+_KERNELS = kernels.of_backend("tensorflow")
+
+
+class Losses(DeclaredInputs):
     """Losses and metrics that add up over devices.
 
     A mixin before `keras.Model`. The model takes a dictionary with its inputs,
     labels and weights, and returns a dictionary; `fit` takes a dataset of such
     dictionaries, without y. The loss is the sum over names of error / weight,
-    and 0 for a name whose weight is 0.
+    both summed over the global batch, and 0 for a name whose weight is 0. So `fit` under
+    `tf.distribute.MirroredStrategy` computes what it computes on one device.
 
     A model implements:
 
@@ -27,16 +33,40 @@ class Losses:
     (`keras_attn.data.packing.pack`) it is `(B, E)`, as labels are.
     """
 
+    def compile(self, *args, **kwargs):
+        # Here, where Keras creates variables too, because a strategy's scope is open: `fit` calls
+        # an unbuilt model with floats in place of distributed integers, and creates metrics whose
+        # sums no other device sees.
+        if not self.built:
+            self.build()
+        self._means  # noqa: B018
+        super().compile(*args, **kwargs)
+
+    def compile_from_config(self, config):
+        # As Keras's own, which leaves models that have a `compile` alone.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "Labels and weights go into the dictionary of inputs: fit(x=batches). "
                 f"Received: y={y}, sample_weight={sample_weight}"
             )
-        weights = self.loss_weights(x)
+        weights, devices = self.loss_weights(x), 1
+        if _KERNELS is not None:
+            devices, weights = _KERNELS.replicas.count(), _KERNELS.replicas.summed(weights)
         errors = self.loss_errors(y_pred, x)
         terms = [ops.divide_no_nan(errors[name], weights[name]) for name in weights]
-        return sum([*terms, *self.losses])
+        # Keras sums the gradients of the devices.
+        loss = sum([*terms, *(penalty / devices for penalty in self.losses)])
+        if devices == 1:
+            return loss
+        # Keras reports the mean over devices of the loss times their number, weighted by rows. It
+        # is that of the global batch if each device returns an equal share of that.
+        share = _KERNELS.replicas.summed(loss) / devices
+        return loss + ops.stop_gradient(share - loss)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         weights = self.loss_weights(x)
@@ -58,13 +88,27 @@ class Losses:
 
 
 class Task(Losses):
-    """A head on a backbone; a mixin before `keras.Model`."""
+    """A head on a backbone; a mixin before `keras.Model`.
+
+    Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
+    """
+
+    OWN_INPUTS = {}
 
     def __init__(self, backbone, seed, **kwargs):
         kwargs.setdefault("dtype", backbone.dtype_policy)
         super().__init__(**kwargs)
         self.backbone = backbone
         self.seed = seed
+
+    @property
+    def INPUTS(self):
+        return {**self.backbone.INPUTS, **self.OWN_INPUTS}
+
+    def input_spec_of(self, name):
+        if name in self.OWN_INPUTS:
+            return super().input_spec_of(name)
+        return self.backbone.input_spec_of(name)
 
     def build_backbone(self):
         """Builds the backbone if it is not, and returns it."""

@@ -77,7 +77,7 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
 
 def _behind_memory(mask, memory_length, memory_mask):
     """A mask `(B, T, T)` with that of the memory before it."""
-    if mask is None or not memory_length:
+    if mask is None or (isinstance(memory_length, int) and memory_length == 0):
         return mask
     if memory_mask is None:
         return ops.pad(mask, [(0, 0), (0, 0), (memory_length, 0)], constant_values=True)

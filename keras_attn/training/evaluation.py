@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
-from keras_attn.training.strategies import summed_over_replicas
 
 
 class Evaluator:
@@ -65,7 +65,7 @@ class Evaluator:
             [tf.convert_to_tensor(v.value) for v in self.model.non_trainable_variables],
             batch,
         )
-        return summed_over_replicas(sums), output
+        return replicas.summed(sums), output
 
     def _stateless(self, trainable, others, batch):
         outputs, _ = self.model.stateless_call(trainable, others, batch, training=False)

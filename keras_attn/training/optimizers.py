@@ -56,7 +56,7 @@ class _Adam(keras.optimizers.Optimizer):
             self._factor = 1.0
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Keras's own, where there are several: see `summed_over_replicas`.
+        # Keras's own, where there are several: see `tensorflow_replicas.summed`.
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             return grads_and_vars
         return super()._all_reduce_sum_gradients(grads_and_vars)

@@ -11,9 +11,9 @@ With float16 the shares are scaled up, and a step whose sums overflow is left ou
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.training.loss_scale import LossScale
-from keras_attn.training.strategies import summed_over_replicas
 
 MOST_STEPS = 1024  # of one call
 
@@ -115,7 +115,7 @@ class TrainingStep:
         context = tf.distribute.get_replica_context()
         rows = {name: tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
                 for name, x in batch.items()}
-        weights = summed_over_replicas(self.model.loss_weights(rows))
+        weights = replicas.summed(self.model.loss_weights(rows))
         scales = {name: tf.math.divide_no_nan(1.0, weight) for name, weight in weights.items()}
         seed = tf.constant([self.seed & 0x7FFFFFFF, 0], tf.int32)
         for number in (step, context.replica_id_in_sync_group):
@@ -126,7 +126,7 @@ class TrainingStep:
             batch, {name: factor * scale for name, factor in scales.items()}, seed,
         )
         tokens = tf.reduce_sum(tf.cast(rows["padding_mask"], tf.float32))
-        (gradients, errors, metrics), tokens = summed_over_replicas((sums, tokens))
+        (gradients, errors, metrics), tokens = replicas.summed((sums, tokens))
 
         losses = {name: errors[name] * scales[name] for name in sorted(scales)}
         loss = tf.add_n(list(losses.values()))

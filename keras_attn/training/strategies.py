@@ -121,17 +121,6 @@ def _tpu_strategy(address):
     return tf.distribute.TPUStrategy(resolver)
 
 
-def summed_over_replicas(values):
-    """Within a replica, the sum over all of them.
-
-    One's are its own: TensorFlow keeps the graph around an `all_reduce` as long as the process.
-    """
-    context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
-        return values
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
-
-
 def devices(strategy):
     """What the strategy trains on, such as `2 x GPU`."""
     name = strategy.extended.worker_devices[0]

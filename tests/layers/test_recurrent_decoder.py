@@ -230,6 +230,25 @@ def test_masks_of_keras_work_without_an_argument():
     np.testing.assert_allclose(alignments.sum(-1), 1.0, 1e-5)
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("make", [
+    lambda dtype: BahdanauDecoderCell(4, seed=0, dtype=dtype),
+    lambda dtype: AttentionCell(keras.layers.GRUCell(4, dtype=dtype),
+                                LuongAttention(4, seed=0, dtype=dtype), dtype=dtype)])
+def test_a_decoder_and_its_cell_may_have_different_policies(make, policy):
+    ids, memory = np.array([[1, 5, 6]]), np.ones((1, 2, 8), "float32")
+    for of_cell, of_decoder in (("float32", policy), (policy, "float32"), (policy, policy)):
+        decoder = RecurrentDecoder(make(of_cell), 9, 3, seed=0, dtype=of_decoder)
+        plain = RecurrentDecoder(make("float32"), 9, 3, seed=0)
+        expected = plain(ids, memory)
+        decoder.build(ids.shape, memory.shape)
+        decoder.set_weights(plain.get_weights())
+        for x, wanted in zip(decoder(ids, memory), expected, strict=True):
+            assert keras.backend.standardize_dtype(x.dtype) == decoder.compute_dtype
+            np.testing.assert_allclose(ops.convert_to_numpy(ops.cast(x, "float32")),
+                                       ops.convert_to_numpy(wanted), atol=0.03)
+
+
 def test_dropout_repeats_by_seed_and_is_absent_at_inference():
     inputs, found = inputs_of(2), []
     for _ in range(2):

@@ -346,6 +346,17 @@ def test_a_memory_can_be_made_first(inputs):
         np.testing.assert_allclose(array(x), array(y), 1e-4, 1e-4)
 
 
+def test_biases_come_from_the_seed_and_differ():
+    first, again, other = (XLNet(12, 2, 8, 2, seed=seed) for seed in (0, 0, 1))
+    for model in (first, again, other):
+        model.build()
+    biases = [array(w) for w in first.weights if w.name.endswith("_bias")]
+    assert len(biases) == 6 and len({b.tobytes() for b in biases}) == 6
+    for a, b, c in zip(first.weights, again.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(array(a), array(b), err_msg=a.path)
+        assert np.std(a) == 0 or not np.allclose(array(a), array(c)), a.path
+
+
 def test_it_reloads_with_the_same_output(inputs, tmp_path):
     batch = batch_of(inputs, "permutation_ranks")
     model = make_model(activation="relu", memory_length=3, reuse_length=2, max_distance=9,

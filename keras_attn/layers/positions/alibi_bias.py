@@ -4,12 +4,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AlibiBias(keras.layers.Layer):
+class AlibiBias(CheckedLayer):
     """Fixed penalty of each head that grows with the distance of query and key.
 
     `-m_h |i - j|`, with `m_h = 2^(-8 h / H)` for heads 1 to H a power of two; for other numbers
@@ -47,8 +49,7 @@ class AlibiBias(keras.layers.Layer):
 
     def __init__(self, num_heads, **kwargs):
         super().__init__(**kwargs)
-        if num_heads < 1:
-            raise ValueError(f"num_heads must be positive. Received: num_heads={num_heads}")
+        require_sizes(num_heads=num_heads)
         self.num_heads = num_heads
 
     def build(self, query_shape, key_shape=None):

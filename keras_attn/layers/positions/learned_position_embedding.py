@@ -3,11 +3,13 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class LearnedPositionEmbedding(keras.layers.Layer):
+class LearnedPositionEmbedding(CheckedLayer):
     """Adds a learned vector of its position to each vector.
 
     `y[t] = x[t] + P[t]`
@@ -44,8 +46,7 @@ class LearnedPositionEmbedding(keras.layers.Layer):
 
     def __init__(self, max_length, initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if max_length < 1:
-            raise ValueError(f"max_length must be positive. Received: max_length={max_length}")
+        require_sizes(max_length=max_length)
         self.max_length = max_length
         self.initializer = keras.initializers.get(initializer)
         self.seed = seed

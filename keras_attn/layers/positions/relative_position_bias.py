@@ -5,13 +5,15 @@ import math
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
 from keras_attn.layers.seeds import seeded_initializer
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class RelativePositionBias(keras.layers.Layer):
+class RelativePositionBias(CheckedLayer):
     """Learned number of each head for the distance of query and key, added to their logit.
 
     `b[h, bucket(j - i)]`: small distances have buckets of their own, larger ones share one with
@@ -56,12 +58,13 @@ class RelativePositionBias(keras.layers.Layer):
     def __init__(self, num_heads, num_buckets=32, max_distance=128, bidirectional=True,
                  initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
+        require_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         exact = num_buckets // (4 if bidirectional else 2)
-        if num_heads < 1 or num_buckets % 2 or exact < 1 or max_distance <= exact:
+        if num_buckets % 2 or exact < 1 or max_distance <= exact:
             raise ValueError(
-                "num_heads must be positive, num_buckets even, at least 4 (2 in one direction), "
-                f"and max_distance larger than {exact}, the buckets of single distances. Received: "
-                f"num_heads={num_heads}, num_buckets={num_buckets}, max_distance={max_distance}")
+                "num_buckets must be even and at least 4 (2 in one direction), and max_distance "
+                f"larger than {exact}, the number of buckets of single distances. Received: "
+                f"num_buckets={num_buckets}, max_distance={max_distance}")
         self.num_heads = num_heads
         self.num_buckets = num_buckets
         self.max_distance = max_distance

@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.ops.positions import rotation_angles
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class RotaryEmbedding(keras.layers.Layer):
+class RotaryEmbedding(CheckedLayer):
     """Turns pairs of a query's or key's entries by angles that grow with its position.
 
     `(x_a, x_b) -> (x_a cos - x_b sin, x_b cos + x_a sin)` of `position * w^(-2i/D)` for pair i, in

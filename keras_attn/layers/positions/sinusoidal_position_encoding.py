@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.ops import sinusoidal_positions
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class SinusoidalPositionEncoding(keras.layers.Layer):
+class SinusoidalPositionEncoding(CheckedLayer):
     """Adds sines and cosines of its position to each vector.
 
     `PE[p, 2i] = sin(p / w^(2i/D))`, `PE[p, 2i+1] = cos(p / w^(2i/D))`, in

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention import Attention
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
@@ -16,7 +17,7 @@ ORDERS = "attend_last", "attend_first"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentionCell(keras.layers.Layer):
+class AttentionCell(CheckedLayer):
     """A recurrent cell of Keras and attention.
 
     With x the embedding of the last word, s the state before and h the memory:
@@ -208,6 +209,6 @@ class AttentionCell(keras.layers.Layer):
         return self.attention.join(context, query), weights
 
     def get_config(self):
-        return {**super().get_config(), "cell": part_config(self.cell),
-                "attention": part_config(self.attention), "order": self.order,
+        return {**super().get_config(), "cell": part_config(self.cell, self),
+                "attention": part_config(self.attention, self), "order": self.order,
                 "input_feeding": self.input_feeding}

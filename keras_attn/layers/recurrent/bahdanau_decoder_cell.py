@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.recurrent.memory import attend, by_source, prepare
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
@@ -12,7 +14,7 @@ READOUTS = "maxout", "tanh"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BahdanauDecoderCell(keras.layers.Layer):
+class BahdanauDecoderCell(CheckedLayer):
     """A gated unit that asks with the state before the step and reads a word and what it found.
 
     With x the embedding of the last word, s the state before and h the memory:
@@ -68,11 +70,8 @@ class BahdanauDecoderCell(keras.layers.Layer):
                  kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
                  seed=None, **kwargs):
         super().__init__(**kwargs)
-        sizes = {"units": units, "attention_units": attention_units,
-                 "readout_units": readout_units}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        require_sizes(units=units)
+        require_sizes(optional=True, attention_units=attention_units, readout_units=readout_units)
         if readout not in READOUTS:
             raise ValueError(f"readout must be one of {', '.join(READOUTS)}. "
                              f"Received: readout={readout!r}")

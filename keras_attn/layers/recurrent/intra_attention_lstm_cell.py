@@ -3,13 +3,15 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class IntraAttentionLSTMCell(keras.layers.Layer):
+class IntraAttentionLSTMCell(CheckedLayer):
     """An LSTM whose state before the step is an average of all earlier ones (LSTMN).
 
     - `a_i = softmax_i(v^T tanh(W_h h_i + W_x x_t + W_s s_{t-1}))` over the earlier steps i
@@ -59,10 +61,8 @@ class IntraAttentionLSTMCell(keras.layers.Layer):
                  kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
                  seed=None, **kwargs):
         super().__init__(**kwargs)
-        sizes = {"units": units, "max_length": max_length, "attention_units": attention_units}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        require_sizes(units=units, max_length=max_length)
+        require_sizes(optional=True, attention_units=attention_units)
         score_seed, *self._seeds = split_seed(seed, 3)
         self.units = units
         self.max_length = max_length

@@ -5,6 +5,8 @@ import contextlib
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import word_table
 from keras_attn.layers.parts import part, part_config
@@ -17,7 +19,7 @@ LEVELS = "sequence", "token"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class RecurrentDecoder(keras.layers.Layer):
+class RecurrentDecoder(CheckedLayer):
     """Predicts each word of a target from those before it and from what its cell attends to.
 
     A step is told the word before: that of the target (forced), or what the decoder itself finds
@@ -87,9 +89,7 @@ class RecurrentDecoder(keras.layers.Layer):
     def __init__(self, cell, vocabulary_size, embedding_dim, teacher_forcing_ratio=1.0,
                  level="sequence", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
-        for name, size in (("vocabulary_size", vocabulary_size), ("embedding_dim", embedding_dim)):
-            if size < 1:
-                raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
         ratio = part(teacher_forcing_ratio)
         if not callable(ratio) and not 0 <= ratio <= 1:
             raise ValueError("teacher_forcing_ratio must be in [0, 1], or a function. "
@@ -97,8 +97,7 @@ class RecurrentDecoder(keras.layers.Layer):
         if level not in LEVELS:
             raise ValueError(
                 f"level must be one of {', '.join(LEVELS)}. Received: level={level!r}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1). Received: dropout={dropout}")
+        require_rates(dropout=dropout)
         self.cell = part(cell)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
@@ -220,11 +219,13 @@ class RecurrentDecoder(keras.layers.Layer):
         return logits, alignments, states
 
     def _embedded(self, ids):
-        return ops.cast(ops.take(self.embedding, ids, axis=0), self.compute_dtype)
+        # The cell may have a policy of its own.
+        return ops.cast(ops.take(self.embedding, ids, axis=0), self.cell.compute_dtype)
 
     def _logits(self, outputs, inputs, memory, index, training):
         found, alignments = self.cell.read_out(outputs, inputs, memory, index, training=training)
         found = drop(found, self.dropout, self.dropout_generator, training)
+        found, alignments = (ops.cast(x, self.compute_dtype) for x in (found, alignments))
         return linear(found, self.output_kernel), alignments
 
     def attention_of(self, results):
@@ -243,7 +244,7 @@ class RecurrentDecoder(keras.layers.Layer):
     def get_config(self):
         ratio = self.teacher_forcing_ratio
         return {
-            **super().get_config(), "cell": part_config(self.cell),
+            **super().get_config(), "cell": part_config(self.cell, self),
             "vocabulary_size": self.vocabulary_size, "embedding_dim": self.embedding_dim,
             "teacher_forcing_ratio": (
                 keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),

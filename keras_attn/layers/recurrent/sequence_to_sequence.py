@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
@@ -13,7 +14,7 @@ CONTEXTS = "states", "summary", "input", "both"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class SequenceToSequence(keras.layers.Layer):
+class SequenceToSequence(CheckedLayer):
     """An encoder without attention and a decoder (many-to-many).
 
     With c the summary of the encoder's outputs:
@@ -127,6 +128,6 @@ class SequenceToSequence(keras.layers.Layer):
         return (*target_shape[:2], depth)
 
     def get_config(self):
-        return {**super().get_config(), "encoder": part_config(self.encoder.cell),
-                "decoder": part_config(self.decoder.cell), "context": self.context,
+        return {**super().get_config(), "encoder": part_config(self.encoder.cell, self),
+                "decoder": part_config(self.decoder.cell, self), "context": self.context,
                 "reduce": self.reduce, "seed": self.seed}

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.ops.masks import MASKED, row_mask
 from keras_attn.ops.maxima import largest
@@ -12,7 +13,7 @@ REDUCTIONS = "last", "mean", "max", "attention"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class SequenceToVector(keras.layers.Layer):
+class SequenceToVector(CheckedLayer):
     """Sums up the steps of a sequence that count (many-to-one).
 
     - `"last"`: the last of them;

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 
@@ -10,7 +12,7 @@ FEEDS = "first", "every"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class VectorToSequence(keras.layers.Layer):
+class VectorToSequence(CheckedLayer):
     """Runs a recurrent cell for some steps from one vector (one-to-many).
 
     - `"first"`: the first step is given x, the others 0;
@@ -44,8 +46,7 @@ class VectorToSequence(keras.layers.Layer):
 
     def __init__(self, cell, length, feed="first", **kwargs):
         super().__init__(**kwargs)
-        if length < 1:
-            raise ValueError(f"length must be positive. Received: length={length}")
+        require_sizes(length=length)
         if feed not in FEEDS:
             raise ValueError(f"feed must be one of {', '.join(FEEDS)}. Received: feed={feed!r}")
         self.length = length
@@ -71,5 +72,5 @@ class VectorToSequence(keras.layers.Layer):
             (input_shape[0], self.length, input_shape[-1]))[0]
 
     def get_config(self):
-        return {**super().get_config(), "cell": part_config(self.recurrent.cell),
+        return {**super().get_config(), "cell": part_config(self.recurrent.cell, self),
                 "length": self.length, "feed": self.feed}

@@ -3,12 +3,14 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AdditiveScore(keras.layers.Layer):
+class AdditiveScore(CheckedLayer):
     """Scores a key by a layer of hidden units that sees it and the query.
 
     `score(q, k) = v^T tanh(W q + U k)`; with a bias, `v^T tanh(W q + U k + b)`; normalised, with
@@ -53,8 +55,7 @@ class AdditiveScore(keras.layers.Layer):
     def __init__(self, units=None, use_bias=False, normalize=False,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if units is not None and units < 1:
-            raise ValueError(f"units must be positive. Received: units={units}")
+        require_sizes(optional=True, units=units)
         self.units = units
         self.use_bias = use_bias
         self.normalize = normalize

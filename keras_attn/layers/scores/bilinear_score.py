@@ -3,13 +3,14 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BilinearScore(keras.layers.Layer):
+class BilinearScore(CheckedLayer):
     """Scores a key by its product with the query through a matrix ("general").
 
     `score(q, k) = q^T W k`, the last product in float32: float16 ends at 65,504.

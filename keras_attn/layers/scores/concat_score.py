@@ -3,12 +3,14 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class ConcatScore(keras.layers.Layer):
+class ConcatScore(CheckedLayer):
     """Scores a key by a layer of hidden units on query and key, one after the other.
 
     `score(q, k) = v^T tanh(W [q; k])`
@@ -48,8 +50,7 @@ class ConcatScore(keras.layers.Layer):
 
     def __init__(self, units=None, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if units is not None and units < 1:
-            raise ValueError(f"units must be positive. Received: units={units}")
+        require_sizes(optional=True, units=units)
         self.units = units
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed

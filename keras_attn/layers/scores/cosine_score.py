@@ -5,12 +5,13 @@ import math
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.depths import require_one_depth
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class CosineScore(keras.layers.Layer):
+class CosineScore(CheckedLayer):
     """Scores a key by the cosine of its angle to the query, times a sharpness.
 
     `score(q, k) = beta * q.k / (|q| |k|)`, in float32.

@@ -3,12 +3,13 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.depths import require_one_depth
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class DotScore(keras.layers.Layer):
+class DotScore(CheckedLayer):
     """Scores a key by its product with the query.
 
     `score(q, k) = scale q^T k`, in float32: float16 ends at 65,504.

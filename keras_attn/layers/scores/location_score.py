@@ -3,12 +3,14 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.ops.products import linear
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class LocationScore(keras.layers.Layer):
+class LocationScore(CheckedLayer):
     """Scores a place by the query alone; what is there does not matter.
 
     `score(q, k_j) = w_j^T q`
@@ -45,8 +47,7 @@ class LocationScore(keras.layers.Layer):
 
     def __init__(self, max_length, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if max_length < 1:
-            raise ValueError(f"max_length must be positive. Received: max_length={max_length}")
+        require_sizes(max_length=max_length)
         self.max_length = max_length
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed

@@ -4,10 +4,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.products import by_rows, linear
@@ -24,7 +26,7 @@ BERT_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BertEncoder(keras.Model):
+class BertEncoder(DeclaredInputs, keras.Model):
     """BERT without a task: token ids to vectors.
 
     Token, position and segment embeddings are added, normalised and passed
@@ -94,8 +96,8 @@ class BertEncoder(keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = ("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
-              "cls_positions")
+    INPUTS = dict.fromkeys(("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
+                            "cls_positions"), 2)
     remat = False
 
     def __init__(
@@ -120,26 +122,17 @@ class BertEncoder(keras.Model):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        sizes = {
-            "vocabulary_size": vocabulary_size,
-            "num_layers": num_layers,
-            "hidden_dim": hidden_dim,
-            "num_heads": num_heads,
-            "intermediate_dim": intermediate_dim,
-            "max_length": max_length,
-            "num_segments": num_segments,
-        }
-        for field, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
+                      hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length,
+                      num_segments=num_segments)
+        require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
             raise ValueError(
                 "hidden_dim must be a multiple of num_heads. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
             )
-        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        require_rates(dropout=dropout)
+        require_rates(optional=True, attention_dropout=attention_dropout)
         if initial_attention not in ("uniform", "neighbours"):
             raise ValueError(
                 "initial_attention must be 'uniform' or 'neighbours'. "

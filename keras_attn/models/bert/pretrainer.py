@@ -61,6 +61,8 @@ class BertPretrainer(Task, keras.Model):
     [[3.9]]
     """
 
+    OWN_INPUTS = {"mask_positions": 2}
+
     def __init__(
         self,
         backbone,

@@ -50,6 +50,8 @@ class BertQuestionAnswerer(Task, keras.Model):
     [1 0 0 1 1 0] 1.0
     """
 
+    REQUIRED = ("token_ids", "segment_ids")
+
     def __init__(self, backbone, seed=None, name="bert_question_answerer", **kwargs):
         super().__init__(backbone, seed, name=name, **kwargs)
 

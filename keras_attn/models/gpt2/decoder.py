@@ -4,10 +4,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -25,7 +27,7 @@ GPT2_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class GPT2(keras.Model):
+class GPT2(DeclaredInputs, keras.Model):
     """GPT-2 without a task: token ids to vectors, none of which sees what is after it.
 
     Token and position embeddings are added and passed through Transformer layers with the norm
@@ -86,7 +88,8 @@ class GPT2(keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = ("token_ids", "padding_mask", "position_ids", "pack_ids", "cls_positions")
+    INPUTS = dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids",
+                            "cls_positions"), 2)
     remat = False
 
     def __init__(
@@ -107,18 +110,14 @@ class GPT2(keras.Model):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers,
-                 "hidden_dim": hidden_dim, "num_heads": num_heads,
-                 "intermediate_dim": intermediate_dim, "max_length": max_length}
-        for field, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
+                      hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
+        require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
             raise ValueError("hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
-        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        require_rates(dropout=dropout)
+        require_rates(optional=True, attention_dropout=attention_dropout)
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim

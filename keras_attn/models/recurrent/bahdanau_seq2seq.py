@@ -2,12 +2,13 @@
 
 import keras
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, word_table
 from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.models.building import needs_weights
-from keras_attn.models.recurrent.seq2seq import Seq2Seq, check_sizes_and_shares
+from keras_attn.models.recurrent.seq2seq import Seq2Seq
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -68,10 +69,10 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
                  teacher_forcing_ratio=1.0, level="sequence", label_smoothing=0.0, seed=None,
                  name="bahdanau_seq2seq", **kwargs):
         super().__init__(name=name, **kwargs)
-        check_sizes_and_shares(
-            {"vocabulary_size": vocabulary_size, "units": units, "embedding_dim": embedding_dim,
-             "target_vocabulary_size": target_vocabulary_size},
-            {"dropout": dropout, "label_smoothing": label_smoothing})
+        require_sizes(vocabulary_size=vocabulary_size, units=units)
+        require_sizes(optional=True, embedding_dim=embedding_dim,
+                      target_vocabulary_size=target_vocabulary_size)
+        require_rates(dropout=dropout, label_smoothing=label_smoothing)
         self.vocabulary_size = vocabulary_size
         self.units = units
         self.embedding_dim = embedding_dim or units

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.local_attention import LocalAttention
@@ -13,7 +14,6 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,
-    check_sizes_and_shares,
     recurrent_layer,
 )
 
@@ -87,10 +87,10 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
                  dropout=0.0, teacher_forcing_ratio=1.0, level="sequence", label_smoothing=0.0,
                  seed=None, name="luong_seq2seq", **kwargs):
         super().__init__(name=name, **kwargs)
-        check_sizes_and_shares(
-            {"vocabulary_size": vocabulary_size, "units": units, "embedding_dim": embedding_dim,
-             "target_vocabulary_size": target_vocabulary_size, "num_layers": num_layers},
-            {"dropout": dropout, "label_smoothing": label_smoothing})
+        require_sizes(vocabulary_size=vocabulary_size, units=units, num_layers=num_layers)
+        require_sizes(optional=True, embedding_dim=embedding_dim, attention_units=attention_units,
+                      target_vocabulary_size=target_vocabulary_size)
+        require_rates(dropout=dropout, label_smoothing=label_smoothing)
         if cell not in CELLS:
             raise ValueError(f"cell must be one of {', '.join(CELLS)}. Received: cell={cell!r}")
         if attention not in ATTENTIONS:
@@ -196,7 +196,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             "target_vocabulary_size": self.target_vocabulary_size,
             "num_layers": self.num_layers, "cell": self.cell,
             "bidirectional": self.bidirectional, "attention": self.attention,
-            "score": self.score if isinstance(self.score, str) else part_config(self.score),
+            "score": self.score if isinstance(self.score, str) else part_config(self.score, self),
             "attention_units": self.attention_units,
             "window": self.window, "input_feeding": self.input_feeding,
             "dropout": self.dropout, "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],

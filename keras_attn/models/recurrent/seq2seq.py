@@ -17,6 +17,8 @@ class Seq2Seq(RowCache, TokenLoss):
     `initial_state` of the decoder.
     """
 
+    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    REQUIRED = ("token_ids", "target_ids")
 
     def call(self, inputs, training=None, teacher_forcing_ratio=None):
         encoded, initial_state = self.read(inputs, training)
@@ -76,21 +78,6 @@ class Seq2Seq(RowCache, TokenLoss):
         x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
                      self.compute_dtype)
         return drop(x, self.dropout, self.dropout_generator, training)
-
-
-def check_sizes_and_shares(sizes, shares):
-    """Raises a ValueError for a size below 1, or a share outside of [0, 1).
-
-    Args:
-        sizes: Dictionary of integers or None by argument.
-        shares: Dictionary of numbers by argument.
-    """
-    for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise ValueError(f"{name} must be positive. Received: {name}={size}")
-    for name, share in shares.items():
-        if not 0 <= share < 1:
-            raise ValueError(f"{name} must be in [0, 1). Received: {name}={share}")
 
 
 def recurrent_layer(kind, units, both_ways, seed, dtype, name):

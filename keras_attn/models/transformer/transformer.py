@@ -9,6 +9,7 @@ from keras_attn.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -90,6 +91,8 @@ class Transformer(TokenLoss, keras.Model):
     (1, 2, 50) 1331456
     """
 
+    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    REQUIRED = ("token_ids", "target_ids")
     remat = False
 
     def __init__(
@@ -114,23 +117,16 @@ class Transformer(TokenLoss, keras.Model):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        sizes = {
-            "vocabulary_size": vocabulary_size, "num_layers": num_layers,
-            "hidden_dim": hidden_dim, "num_heads": num_heads,
-            "intermediate_dim": intermediate_dim, "max_length": max_length,
-            "target_vocabulary_size": target_vocabulary_size,
-        }
-        for field, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
+                      hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
+        require_sizes(optional=True, intermediate_dim=intermediate_dim,
+                      target_vocabulary_size=target_vocabulary_size)
         if hidden_dim % num_heads:
             raise ValueError("hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
         shares = {"dropout": dropout, "attention_dropout": attention_dropout,
                   "label_smoothing": label_smoothing}
-        for field, share in shares.items():
-            if not 0 <= share < 1:
-                raise ValueError(f"{field} must be in [0, 1). Received: {field}={share}")
+        require_rates(**shares)
         if positions not in ("sinusoidal", "learned"):
             raise ValueError(
                 f"positions must be 'sinusoidal' or 'learned'. Received: positions={positions!r}")

@@ -3,9 +3,11 @@
 import keras
 from keras import ops
 
+from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
+from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.models.padding import take_last
 from keras_attn.models.xlnet.layer import XLNetLayer
 from keras_attn.ops.activations import get_activation, serialize_activation
@@ -25,7 +27,7 @@ XLNET_SIZES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class XLNet(keras.Model):
+class XLNet(DeclaredInputs, keras.Model):
     """XLNet without a task: token ids to vectors, and places to vectors that do not know theirs.
 
     There are no positions but distances, so any length will do.
@@ -97,9 +99,9 @@ class XLNet(keras.Model):
     [[1.]]
     """
 
-    INPUTS = ("token_ids", "segment_ids", "padding_mask", "pack_ids", "permutation_ranks",
-              "permutation_mask", "mask_positions", "cls_positions", "memory", "memory_mask",
-              "reversed_rows")
+    INPUTS = {"token_ids": 2, "segment_ids": 2, "padding_mask": 2, "pack_ids": 2,
+              "permutation_ranks": 2, "permutation_mask": 3, "mask_positions": 2,
+              "cls_positions": 2, "memory": 3, "memory_mask": 2, "reversed_rows": 1}
     remat = False
 
     def __init__(
@@ -123,22 +125,18 @@ class XLNet(keras.Model):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers,
-                 "hidden_dim": hidden_dim, "num_heads": num_heads,
-                 "intermediate_dim": intermediate_dim, "reuse_length": reuse_length,
-                 "max_distance": max_distance}
-        for field, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{field} must be positive. Received: {field}={size}")
+        require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
+                      hidden_dim=hidden_dim, num_heads=num_heads)
+        require_sizes(optional=True, intermediate_dim=intermediate_dim, reuse_length=reuse_length,
+                      max_distance=max_distance)
         if memory_length < 0:
             raise ValueError("memory_length must be at least 0. "
                              f"Received: memory_length={memory_length}")
         if hidden_dim % num_heads:
             raise ValueError("hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
-        for field, rate in {"dropout": dropout, "attention_dropout": attention_dropout}.items():
-            if rate is not None and not 0 <= rate < 1:
-                raise ValueError(f"{field} must be in [0, 1). Received: {field}={rate}")
+        require_rates(dropout=dropout)
+        require_rates(optional=True, attention_dropout=attention_dropout)
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
@@ -176,6 +174,12 @@ class XLNet(keras.Model):
     def select_inputs(self, batch):
         """The entries of a batch that this model reads."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
+
+    def input_spec_of(self, name):
+        if name != "memory":
+            return super().input_spec_of(name)
+        return [keras.InputSpec(shape=(None, None, self.hidden_dim), dtype=self.compute_dtype,
+                                name=f"memory_{layer}") for layer in range(self.num_layers)]
 
     def build(self, input_shape=None):
         token_seed, query_seed, pooler_seed, *dropout_seeds, = split_seed(self.seed, 6)

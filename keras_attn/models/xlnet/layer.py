@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
@@ -12,7 +13,7 @@ from keras_attn.ops.products import by_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class XLNetLayer(keras.layers.Layer):
+class XLNetLayer(CheckedLayer):
     """Attention of two streams and a feed-forward network, each with a residual and a norm.
 
     Both streams go through the same weights.

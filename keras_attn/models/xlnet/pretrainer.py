@@ -51,6 +51,7 @@ class XLNetPretrainer(Task, keras.Model):
     [[3.9]]
     """
 
+    OWN_INPUTS = {"memory_ids": 2, "memory_mask": 2}
     metric_names = ("plm_loss", "plm_accuracy")
 
     def __init__(self, backbone, seed=None, name="xlnet_pretrainer", **kwargs):

@@ -57,6 +57,18 @@ def traced(function, jit, **options):
     return tf.function(called, jit_compile=jit, autograph=False, **options)
 
 
+def served(function, specs):
+    """The function as one of a SavedModel.
+
+    Args:
+        function: Of a dictionary of tensors.
+        specs: `{name: keras.InputSpec}`, or lists of them.
+    """
+    signature = keras.tree.map_structure(
+        lambda spec: tf.TensorSpec(spec.shape, spec.dtype, spec.name), specs)
+    return tf.function(function, input_signature=[signature], autograph=False)
+
+
 def writes_in_place():
     """Whether what is being traced may use `write_in_place`."""
     return _WHOLE.get() is False and not tf.executing_eagerly()

@@ -1,0 +1,95 @@
+"""What every layer asks of the tensors that it is called with."""
+
+import functools
+import inspect
+
+import keras
+
+# Of which input each mask is: the first of these that is given. Others are checked by their layers.
+MASKED_INPUTS = {
+    "query_mask": ("query",), "value_mask": ("value", "query"), "mask": ("inputs", "query"),
+    "padding_mask": ("inputs",), "memory_mask": ("memory",), "encoded_mask": ("encoded",),
+    "first_mask": ("first",), "second_mask": ("second",), "source_mask": ("source",),
+}
+
+
+class CheckedLayer(keras.layers.Layer):
+    """A layer whose calls raise a ValueError for ragged and sparse tensors and for masks of other
+    shapes than those of their inputs, which backends report in terms of their own operations."""
+
+    MASKED_INPUTS = MASKED_INPUTS
+
+    def __call__(self, *args, **kwargs):
+        names = _names(type(self))
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        arguments = {name: x for name, x in arguments.items() if x is not None}
+        for name, x in arguments.items():
+            require_dense(type(self).__name__, name, x)
+        for mask in self.MASKED_INPUTS.keys() & arguments.keys() & set(names):
+            self._check_mask(mask, arguments)
+        _require_attention_mask(type(self).__name__, arguments)
+        return super().__call__(*args, **kwargs)
+
+    def _check_mask(self, name, arguments):
+        mask = arguments[name]
+        of = next((of for of in self.MASKED_INPUTS[name] if of in arguments), None)
+        if not hasattr(mask, "shape") or not hasattr(arguments.get(of), "shape"):
+            return
+        shape, expected = tuple(mask.shape), tuple(arguments[of].shape)[:-1]
+        if name not in ("query_mask", "memory_mask") and _sees_others(arguments):
+            expected = (expected[0], None)
+        if len(shape) != len(expected) or not _broadcasts(shape, expected):
+            raise ValueError(f"{type(self).__name__}: {name} must be of shape {_text(expected)}. "
+                             f"Received: {name} of shape {_text(shape)}")
+
+
+def require_dense(owner, name, x):
+    """Raises a ValueError for a ragged or sparse tensor.
+
+    Args:
+        owner: Name of the layer or model that takes it.
+        name: Of the argument.
+        x: Anything.
+    """
+    kind = type(x).__name__
+    if kind in ("RaggedTensor", "SparseTensor"):
+        convert = "to_tensor()" if kind == "RaggedTensor" else "tf.sparse.to_dense"
+        raise ValueError(
+            f"{owner}: {name} must be a dense tensor. Convert it with {convert}, and pass a mask "
+            f"that is False at the padding. Received: {name} of type {kind}")
+
+
+@functools.cache
+def _names(kind):
+    return tuple(inspect.signature(kind.call).parameters)[1:]
+
+
+def _sees_others(arguments):
+    """Whether a call attends to more than its inputs, of which a mask is then."""
+    return "cache" in arguments or "memory" in arguments
+
+
+def _require_attention_mask(owner, arguments):
+    mask = arguments.get("attention_mask")
+    query = arguments.get("query", arguments.get("inputs"))
+    if not hasattr(mask, "shape") or len(getattr(query, "shape", ())) != 3 or (
+            _sees_others(arguments)):
+        return
+    value = arguments.get("value")
+    batch, length = query.shape[:2]
+    expected = (batch, None, length, (query if value is None else value).shape[1])
+    shape = tuple(mask.shape)
+    places = expected if len(shape) == 4 else (batch, *expected[2:])
+    if len(shape) > 4 or not _broadcasts(shape, places[len(places) - len(shape):]):
+        raise ValueError(
+            f"{owner}: attention_mask must broadcast to the shape of the attention weights, "
+            f"{_text((batch, *expected[2:]))}, or with heads {_text(expected)}. "
+            f"Received: attention_mask of shape {_text(shape)}")
+
+
+def _broadcasts(shape, expected):
+    return all(None in (a, b) or a == b or a == 1 for a, b in zip(shape, expected, strict=True))
+
+
+def _text(shape):
+    return str(tuple(shape)).replace("None", "?")

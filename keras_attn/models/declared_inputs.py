@@ -1,0 +1,115 @@
+"""The dictionary of inputs that a model takes."""
+
+import contextvars
+
+import keras
+
+from keras_attn.layers.checked_layer import require_dense
+from keras_attn.ops import kernels
+
+# Whether a model is being exported, and what its calls return goes into a file.
+_EXPORTING = contextvars.ContextVar("exporting", default=False)
+_KERNELS = kernels.of_backend("tensorflow")
+
+
+class DeclaredInputs:
+    """Declares the inputs of a model; a mixin before `keras.Model`.
+
+    A call without a required input raises an error that names it, and `export` needs no
+    signature.
+
+    A model has:
+
+    - `INPUTS`: `{name: number of axes}` of all inputs but labels and weights.
+    - `REQUIRED`: The names of those without which a call is an error.
+    - `input_spec_of(name)`, where an input is not integers of unknown sizes.
+    """
+
+    INPUTS = {"token_ids": 2, "padding_mask": 2}
+    REQUIRED = ("token_ids",)
+
+    def __call__(self, inputs, *args, **kwargs):
+        require_entries(self, inputs, self.REQUIRED)
+        # A tuple: Keras tracks lists.
+        self.latest_inputs = tuple(name for name in self.INPUTS if name in inputs)
+        outputs = super().__call__(inputs, *args, **kwargs)
+        return flat_outputs(outputs) if _EXPORTING.get() else outputs
+
+    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None,
+               **kwargs):
+        """Exports the model for inference, as `keras.Model.export`, with any batch and length.
+
+        Args:
+            filepath: Path of the folder or file to write.
+            format: `"tf_saved_model"`, or `"onnx"`, which on TensorFlow requires tf2onnx; others
+                as in Keras.
+            verbose: Whether to print the endpoints.
+            input_signature: Structure of `keras.InputSpec`. If None, the inputs of the latest
+                call without labels and weights, ids and masks as int32; of a model that has not
+                been called, the required inputs. A reloaded model remembers its latest call.
+            **kwargs: Others of `keras.Model.export`.
+        """
+        if not self.built:
+            self.build()
+        signature = [self.export_specs()] if input_signature is None else input_signature
+        token = _EXPORTING.set(True)
+        try:
+            return super().export(filepath, format=format, verbose=verbose,
+                                  input_signature=signature, **kwargs)
+        finally:
+            _EXPORTING.reset(token)
+
+    def export_specs(self):
+        """`{name: keras.InputSpec}` of the inputs that an exported model takes."""
+        names = getattr(self, "latest_inputs", ()) or self.REQUIRED
+        return {name: self.input_spec_of(name) for name in names}
+
+    def input_spec_of(self, name):
+        """`keras.InputSpec` of an input."""
+        return keras.InputSpec(shape=(None,) * self.INPUTS[name], dtype="int32", name=name)
+
+    @property
+    def _default_save_signature(self):
+        # `tf.saved_model.save` takes its signature from here, and an export that has one would
+        # trace it too. Keras's own takes ids for floats.
+        if _KERNELS is None or _EXPORTING.get() or not self.built:
+            return None
+        return _KERNELS.graphs.served(
+            lambda inputs: flat_outputs(self(inputs)), self.export_specs())
+
+    def get_build_config(self):
+        # As Keras's own of a model that was built by a call.
+        return {"input_shape": {name: (None,) * self.INPUTS[name]
+                                for name in getattr(self, "latest_inputs", ())}}
+
+    def build_from_config(self, config):
+        self.build()
+        shapes = config.get("input_shape")  # of released versions also a list, or none
+        if isinstance(shapes, dict):
+            self.latest_inputs = tuple(name for name in self.INPUTS if name in shapes)
+
+
+def flat_outputs(outputs):
+    """The outputs of a model with an entry for each tensor of a list, as a SavedModel needs them:
+    `memory_0`, … for `memory`."""
+    flat = {}
+    for name, value in outputs.items():
+        parts = {f"{name}_{i}": part for i, part in enumerate(value)} if isinstance(
+            value, (list, tuple)) else {name: value}
+        flat.update(parts)
+    return flat
+
+
+def require_entries(model, inputs, names):
+    """Raises a ValueError unless the inputs of a model are a dictionary of dense tensors that has
+    entries of these names."""
+    kind = type(model).__name__
+    if not hasattr(inputs, "keys"):
+        raise ValueError(f"{kind}: inputs must be a dictionary with {', '.join(names)}. "
+                         f"Received: inputs of type {type(inputs).__name__}")
+    for name in inputs:
+        require_dense(kind, name, inputs[name])
+    missing = [name for name in names if inputs.get(name) is None]
+    if missing:
+        raise ValueError(f"{kind}: inputs lack {', '.join(missing)}. "
+                         f"Received: inputs with {', '.join(inputs) or 'no entry'}")

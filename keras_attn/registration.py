@@ -1,0 +1,92 @@
+"""Names that Keras finds in its files, known to it before the modules that define them are loaded.
+
+`import keras, keras_attn` is to be enough for `keras.saving.load_model`. But the classes register
+themselves when their modules are imported, which takes Keras and its backend, and commands import
+this package to print their `--help` in a tenth of a second. Keras has no hook for a name that it
+does not know. So its registry gets a placeholder for each name, which imports the real class when
+a file needs it: at once if Keras is imported already, and else right after somebody imports it.
+"""
+
+import importlib
+import importlib.abc
+import sys
+
+CLASSES = {
+    "keras_attn.layers": (
+        "ABCNN1Attention", "ABCNN2Pooling", "AdditiveScore", "AlibiBias", "Attention",
+        "AttentionCell", "AttentionPooling", "AttentionalInteraction", "AttentiveConvPooling",
+        "BahdanauDecoderCell", "BilinearScore", "ConcatScore", "CopyDistribution", "CosineScore",
+        "DotScore", "ExpandedWindowAttention", "HardAttention", "HierarchicalAttention",
+        "IntraAttentionLSTMCell", "LearnedPositionEmbedding", "LocalAttention", "LocationScore",
+        "LuongAttention", "MixedAttention", "MultiHeadAttention", "PointerAttention",
+        "PositionwiseFeedForward", "RecurrentDecoder", "RelativeAttention",
+        "RelativePositionBias", "RotaryEmbedding", "SequenceToSequence", "SequenceToVector",
+        "SinusoidalPositionEncoding", "TransformerDecoderLayer", "TransformerEncoderLayer",
+        "TwoStreamAttention", "VectorToSequence", "WindowAttention"),
+    "keras_attn.layers.neighbours": ("NeighbourPositions",),
+    "keras_attn.layers.seeds": ("_Seeded",),
+    "keras_attn.models": (
+        "ABCNN", "AttentionalFactorizationMachine", "AttentiveLSTMClassifier", "BahdanauSeq2Seq",
+        "BertClassifier", "BertEncoder", "BertPretrainer", "BertQuestionAnswerer", "GPT2",
+        "GPT2Classifier", "GPT2LanguageModel", "HierarchicalAttentionNetwork", "LuongSeq2Seq",
+        "PointerGenerator", "PointerNetwork", "Transformer", "XLNet", "XLNetClassifier",
+        "XLNetPretrainer"),
+    "keras_attn.models.xlnet.layer": ("XLNetLayer",),
+    "keras_attn.training.optimizers": ("AdamW", "LAMB"),
+}
+FUNCTIONS = {"keras_attn.ops.activations": ("gelu_erf", "gelu_tanh")}
+
+
+def register_with_keras():
+    """Registers a placeholder for each name, now or when Keras has been imported."""
+    if "keras" in sys.modules:
+        _register(sys.modules["keras"])
+    else:
+        sys.meta_path.insert(0, _AfterKeras())
+
+
+def _register(keras):
+    registry = keras.saving.get_custom_objects()
+    for placeholder, modules in ((_UnloadedClass, CLASSES), (_unloaded_function, FUNCTIONS)):
+        for module, names in modules.items():
+            for name in names:
+                registry.setdefault(f"keras_attn>{name}", placeholder(module, name))
+
+
+class _UnloadedClass:
+    """What the registry holds until the module of a class is imported, which registers itself."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+    def from_config(self, config):
+        return getattr(importlib.import_module(self.module), self.name).from_config(config)
+
+
+def _unloaded_function(module, name):
+    def function(*args, **kwargs):
+        return getattr(importlib.import_module(module), name)(*args, **kwargs)
+
+    function.__name__ = f"keras_attn>{name}"  # as Keras writes the real one into files
+    return function
+
+
+class _AfterKeras(importlib.abc.MetaPathFinder):
+    """Finds Keras as the other finders do, and registers the placeholders once it has run."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "keras":
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                sys.meta_path.remove(self)
+                _register(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
