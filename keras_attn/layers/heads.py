@@ -34,6 +34,7 @@ class Heads:
         seed: Integer for initial weights.
         prefix: Of the weights' names.
         output_initializer: Of the output kernel; `kernel_initializer` if None.
+        regularizers, constraints: Of the kernels, and of the biases.
 
     Raises:
         ValueError: If a size is not positive or `fused` unknown.
@@ -41,7 +42,8 @@ class Heads:
 
     def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
                  fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 initial_shifts=None, seed=None, prefix="", output_initializer=None):
+                 initial_shifts=None, seed=None, prefix="", output_initializer=None,
+                 regularizers=(None, None), constraints=(None, None)):
         require_sizes(num_heads=num_heads, key_dim=key_dim)
         require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
@@ -61,6 +63,8 @@ class Heads:
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.regularizers = tuple(map(keras.regularizers.get, regularizers))
+        self.constraints = tuple(map(keras.constraints.get, constraints))
         self.seed = seed
         self.prefix = prefix
         self.widths = {"query": num_heads * key_dim, "key": num_heads * key_dim,
@@ -129,8 +133,10 @@ class Heads:
 
     def _add_weight(self, layer, name, shape, initializer, seed):
         name = f"{self.prefix}{name}"
+        is_bias = len(shape) == 1
         weight = layer.add_weight(
-            name=name, shape=shape, initializer=seeded_initializer(initializer, seed))
+            name=name, shape=shape, initializer=seeded_initializer(initializer, seed),
+            regularizer=self.regularizers[is_bias], constraint=self.constraints[is_bias])
         setattr(layer, name, weight)  # where `tf.saved_model.save` looks for it
         return weight
 
@@ -215,6 +221,14 @@ class Heads:
         """The config of a layer that takes no other sizes than those of its input."""
         config = self.get_config()
         return {name: config[name] for name in config.keys() - {"value_dim", "output_dim", "fused"}}
+
+    def penalties_config(self):
+        """What `get_config` of a layer holds of the regularizers and constraints."""
+        kinds = {"regularizer": (keras.regularizers, self.regularizers),
+                 "constraint": (keras.constraints, self.constraints)}
+        return {f"{weight}_{kind}": module.serialize(pair[number])
+                for kind, (module, pair) in kinds.items()
+                for number, weight in enumerate(("kernel", "bias"))}
 
     def get_config(self):
         return {
