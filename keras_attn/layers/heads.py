@@ -164,8 +164,11 @@ class Heads:
                     kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
                 else:
                     kernel_part, bias_part = kernel, bias
-                projected = linear(sources[run[0]], kernel_part, bias_part)
-                heads.update(zip(run, self._split(projected, run), strict=True))
+                source = sources[run[0]]
+                projected = linear(source, kernel_part, bias_part)
+                # Sizes of the source: tf2onnx joins two reshapes and loses what is between them.
+                outer = ops.shape(source)[:2]
+                heads.update(zip(run, self._split(projected, run, outer), strict=True))
         return heads
 
     def project_with_memory(self, x, memory=None):
@@ -185,16 +188,15 @@ class Heads:
         return heads | {name: ops.concatenate([part, heads[name]], axis=2)
                         for name, part in before.items()}
 
-    def _split(self, x, members):
+    def _split(self, x, members, outer):
         widths = [self.widths[m] for m in members]
         if len(set(widths)) > 1:
             ends = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
             parts = zip(ops.split(x, ends, axis=-1), members, strict=True)
-            return [self._split(part, [m])[0] for part, m in parts]
-        batch, length = ops.shape(x)[:2]
+            return [self._split(part, [m], outer)[0] for part, m in parts]
         number, width = len(members), widths[0] // self.num_heads
         # (B, T, N H K) -> N x (B, H, T, K)
-        x = ops.reshape(x, (batch, length, number, self.num_heads, width))
+        x = ops.reshape(x, (*outer, number, self.num_heads, width))
         return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
 
     def packed_shape(self, x):
