@@ -34,6 +34,7 @@ class Heads:
         seed: Integer for initial weights.
         prefix: Of the weights' names.
         output_initializer: Of the output kernel; `kernel_initializer` if None.
+        regularizers, constraints: Of the kernels, and of the biases.
 
     Raises:
         ValueError: If a size is not positive or `fused` unknown.
@@ -41,7 +42,8 @@ class Heads:
 
     def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
                  fused="qkv", kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 initial_shifts=None, seed=None, prefix="", output_initializer=None):
+                 initial_shifts=None, seed=None, prefix="", output_initializer=None,
+                 regularizers=(None, None), constraints=(None, None)):
         require_sizes(num_heads=num_heads, key_dim=key_dim)
         require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
@@ -61,6 +63,8 @@ class Heads:
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.regularizers = tuple(map(keras.regularizers.get, regularizers))
+        self.constraints = tuple(map(keras.constraints.get, constraints))
         self.seed = seed
         self.prefix = prefix
         self.widths = {"query": num_heads * key_dim, "key": num_heads * key_dim,
@@ -129,8 +133,10 @@ class Heads:
 
     def _add_weight(self, layer, name, shape, initializer, seed):
         name = f"{self.prefix}{name}"
+        is_bias = len(shape) == 1
         weight = layer.add_weight(
-            name=name, shape=shape, initializer=seeded_initializer(initializer, seed))
+            name=name, shape=shape, initializer=seeded_initializer(initializer, seed),
+            regularizer=self.regularizers[is_bias], constraint=self.constraints[is_bias])
         setattr(layer, name, weight)  # where `tf.saved_model.save` looks for it
         return weight
 
@@ -158,8 +164,11 @@ class Heads:
                     kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
                 else:
                     kernel_part, bias_part = kernel, bias
-                projected = linear(sources[run[0]], kernel_part, bias_part)
-                heads.update(zip(run, self._split(projected, run), strict=True))
+                source = sources[run[0]]
+                projected = linear(source, kernel_part, bias_part)
+                # Sizes of the source: tf2onnx joins two reshapes and loses what is between them.
+                outer = ops.shape(source)[:2]
+                heads.update(zip(run, self._split(projected, run, outer), strict=True))
         return heads
 
     def project_with_memory(self, x, memory=None):
@@ -179,16 +188,15 @@ class Heads:
         return heads | {name: ops.concatenate([part, heads[name]], axis=2)
                         for name, part in before.items()}
 
-    def _split(self, x, members):
+    def _split(self, x, members, outer):
         widths = [self.widths[m] for m in members]
         if len(set(widths)) > 1:
             ends = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
             parts = zip(ops.split(x, ends, axis=-1), members, strict=True)
-            return [self._split(part, [m])[0] for part, m in parts]
-        batch, length = ops.shape(x)[:2]
+            return [self._split(part, [m], outer)[0] for part, m in parts]
         number, width = len(members), widths[0] // self.num_heads
         # (B, T, N H K) -> N x (B, H, T, K)
-        x = ops.reshape(x, (batch, length, number, self.num_heads, width))
+        x = ops.reshape(x, (*outer, number, self.num_heads, width))
         return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
 
     def packed_shape(self, x):
@@ -215,6 +223,14 @@ class Heads:
         """The config of a layer that takes no other sizes than those of its input."""
         config = self.get_config()
         return {name: config[name] for name in config.keys() - {"value_dim", "output_dim", "fused"}}
+
+    def penalties_config(self):
+        """What `get_config` of a layer holds of the regularizers and constraints."""
+        kinds = {"regularizer": (keras.regularizers, self.regularizers),
+                 "constraint": (keras.constraints, self.constraints)}
+        return {f"{weight}_{kind}": module.serialize(pair[number])
+                for kind, (module, pair) in kinds.items()
+                for number, weight in enumerate(("kernel", "bias"))}
 
     def get_config(self):
         return {

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.arguments import require_rates
+from keras_attn.layers.attention_axes import AttentionAxes
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
@@ -49,16 +50,29 @@ class MultiHeadAttention(CheckedLayer):
             positions ahead, where the inputs hold `NeighbourPositions`.
         kernel_initializer, bias_initializer: Initializers.
         output_initializer: Of the output kernel; `kernel_initializer` if None.
+        attention_axes: Integer or tuple: the axes of inputs `(B, ..., D)` over which attention
+            goes; None: all between the batch and the features. Positions along the other axes
+            do not see each other. With several axes `use_causal_mask` and `position` count
+            positions in the order of the axes.
+        kernel_regularizer, bias_regularizer: Regularizers of all kernels and of all biases.
+        kernel_constraint, bias_constraint: Constraints of all kernels and of all biases. Kernels
+            are `(D, columns)` with the columns of all heads, and with `fused` those of query, key
+            and value, side by side: norms over axis 0 are those of one kernel per projection.
         seed: Integer for initial weights and dropout.
 
+    The projections are weights of this layer and no layers of their own, so that they can share a
+    matrix product. So `enable_lora` and `quantize` are not supported and raise an error, and
+    `keras.Model.quantize` leaves the projections as they are.
+
     Call arguments:
-        query: `(B, T, D)`.
+        query: `(B, T, D)`, or `(B, ..., D)` with the axes of attention.
         value: `(B, S, D)`; the query itself for self-attention; None with `memory`.
         key: `(B, S, D)`; the value if None.
         query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
         value_mask: Boolean or integer `(B, S)`; False keys are not attended.
         attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`,
-            or `(B, 1 or H, T, S)`; True where a query may attend to a key.
+            or `(B, 1 or H, T, S)`; True where a query may attend to a key. With `attention_axes`
+            to `(B, ..., H, T..., S...)`; axes that it lacks are those after the batch.
         use_causal_mask: Whether keys after the query are hidden.
         return_attention_scores: Also return the weights, before dropout.
         cache: None, or keys and values of earlier positions as made by
@@ -77,13 +91,14 @@ class MultiHeadAttention(CheckedLayer):
 
     Returns:
         Output `(B, T, output_dim)`; then the weights `(B, H, T, S)` if asked
-        for, then the cache if one was given.
+        for, then the cache if one was given. Of inputs `(B, ..., D)` the output has the axes of
+        the query, and the weights are `(B, ..., H, T..., S...)`.
 
     Raises:
         ValueError: If an argument is out of range, the inputs' depths do not
             fit `fused`, a mask is float, one of `cache` and `cache_index` is
-            missing, `value_mask` has another length than the cache, or `position` is no
-            layer or one for another number of heads.
+            missing, `value_mask` has another length than the cache, `position` is no
+            layer or one for another number of heads, or the inputs have no such `attention_axes`.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
@@ -118,6 +133,11 @@ class MultiHeadAttention(CheckedLayer):
         bias_initializer="zeros",
         output_initializer=None,
         seed=None,
+        attention_axes=None,
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -128,7 +148,12 @@ class MultiHeadAttention(CheckedLayer):
             )
         self.heads = Heads(num_heads, key_dim, value_dim, output_dim, use_bias, fused,
                            kernel_initializer, bias_initializer, initial_shifts, seed,
-                           output_initializer=output_initializer)
+                           output_initializer=output_initializer,
+                           regularizers=(kernel_regularizer, bias_regularizer),
+                           constraints=(kernel_constraint, bias_constraint))
+        self.attention_axes = attention_axes if attention_axes is None else (
+            tuple(attention_axes) if isinstance(attention_axes, (list, tuple))
+            else (attention_axes,))
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = self.heads.value_dim
@@ -140,6 +165,12 @@ class MultiHeadAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
+        axes = self._axes(query_shape, value_shape, key_shape)
+        if axes is not None:
+            axes.require_equal_rows(
+                query_shape=query_shape, value_shape=value_shape, key_shape=key_shape)
+            query_shape, value_shape, key_shape = map(
+                axes.fold_shape, (query_shape, value_shape, key_shape))
         self.heads.build(self, query_shape, value_shape, key_shape)
         self.output_kernel, self.output_bias = self.heads.output_kernel, self.heads.output_bias
         if self.position is not None and not self.position.built:
@@ -166,6 +197,37 @@ class MultiHeadAttention(CheckedLayer):
         memory=None,
         training=None,
     ):
+        axes = self._axes(*(None if x is None else x.shape for x in (query, value, key)))
+        options = {"use_causal_mask": use_causal_mask, "training": training,
+                   "return_attention_scores": return_attention_scores}
+        if axes is None:
+            return self._attend(query, value, key, query_mask, value_mask, attention_mask,
+                                cache=cache, cache_index=cache_index, memory=memory, **options)
+        if cache is not None or memory is not None:
+            raise ValueError("MultiHeadAttention: cache and memory require inputs (B, T, D) and no "
+                             f"attention_axes. Received: query of shape {tuple(query.shape)}, "
+                             f"attention_axes={self.attention_axes}")
+        rows = axes.fold(query)
+        result = self._attend(
+            rows, rows if value is query else axes.fold(value),
+            rows if key is query else axes.fold(key), axes.fold(query_mask),
+            axes.fold(value_mask), axes.fold_attention_mask(attention_mask, query, value),
+            **options)
+        if not return_attention_scores:
+            return axes.unfold(result, query)
+        return axes.unfold(result[0], query), axes.unfold_weights(result[1], query, value)
+
+    def _axes(self, *shapes):
+        """`AttentionAxes` of inputs of these shapes, None for those that are sequences."""
+        ranks = {len(shape) for shape in shapes if shape is not None}
+        if ranks == {3} and self.attention_axes in (None, (1,), (-2,)):
+            return None
+        if len(ranks) > 1 or min(ranks) < 3:
+            return None  # an error of the layer
+        return AttentionAxes("MultiHeadAttention", ranks.pop(), self.attention_axes)
+
+    def _attend(self, query, value, key, query_mask, value_mask, attention_mask, use_causal_mask,
+                return_attention_scores, training, cache=None, cache_index=None, memory=None):
         if memory is None:
             check_cache(cache, cache_index)
         elif cache is not None:
@@ -227,6 +289,20 @@ class MultiHeadAttention(CheckedLayer):
         output = self.heads.output(heads)
         return (output, *results) if results else output
 
+    def enable_lora(self, rank, *args, **kwargs):
+        """Not supported: see the class."""
+        raise NotImplementedError(
+            "MultiHeadAttention does not support LoRA: its projections are weights of one layer. "
+            "keras.layers.MultiHeadAttention has a layer for each, with enable_lora. "
+            f"Received: rank={rank}")
+
+    def quantize(self, mode=None, *args, **kwargs):
+        """Not supported: see the class."""
+        raise NotImplementedError(
+            "MultiHeadAttention does not support quantization: its projections stay in the dtype "
+            "policy of the layer. keras.layers.MultiHeadAttention has a layer for each, with "
+            f"quantize. Received: mode={mode!r}")
+
     def make_cache(self, batch_size, length, dtype=None):
         """Empty cache for decoding up to `length` positions.
 
@@ -277,6 +353,8 @@ class MultiHeadAttention(CheckedLayer):
             "causal_align": self.causal_align,
             "position": part_config(self.position, self),
             "initial_shifts": self.heads.initial_shifts,
+            "attention_axes": self.attention_axes,
+            **self.heads.penalties_config(),
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 

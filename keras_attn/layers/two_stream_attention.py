@@ -75,6 +75,8 @@ class TwoStreamAttention(CheckedLayer):
      [0.25 0.25 0.25 0.25 0.  ]]
     """
 
+    MASKED_INPUTS = {}  # these masks are of pairs of positions
+
     def __init__(self, num_heads, key_dim, max_distance=None, dropout=0.0,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
                  **kwargs):

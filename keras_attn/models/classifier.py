@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.models.declared_inputs import require_entries
 from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.cross_entropy import hits
@@ -105,6 +106,7 @@ class Classifier(Task, keras.Model):
             return outputs["pooled_output"]
         hidden = ops.cast(outputs["sequence_output"], "float32")
         if "cls_positions" in inputs:
+            require_entries(self, inputs, ["pack_ids"])
             numbers = ops.arange(1, ops.shape(inputs["cls_positions"])[1] + 1, dtype="int32")
             packs = ops.cast(inputs["pack_ids"], "int32")
             members = ops.cast(ops.equal(packs[:, None, :], numbers[:, None]), "float32")

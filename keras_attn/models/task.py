@@ -54,6 +54,7 @@ class Losses(DeclaredInputs):
                 "Labels and weights go into the dictionary of inputs: fit(x=batches). "
                 f"Received: y={y}, sample_weight={sample_weight}"
             )
+        x = _Batch(self, x)
         weights, devices = self.loss_weights(x), 1
         if _KERNELS is not None:
             devices, weights = _KERNELS.replicas.count(), _KERNELS.replicas.summed(weights)
@@ -69,6 +70,7 @@ class Losses(DeclaredInputs):
         return loss + ops.stop_gradient(share - loss)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        x = _Batch(self, x)
         weights = self.loss_weights(x)
         errors = self.loss_errors(y_pred, x)
         sums = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
@@ -85,6 +87,18 @@ class Losses(DeclaredInputs):
         # Made by the first `fit`, past Keras's tracking: a model that is only
         # called, or trained by another loop, has no such state.
         return {name: keras.metrics.Mean(name=name) for name in self.metric_names}
+
+
+class _Batch(dict):
+    """A batch whose missing entries, such as labels, are errors that name them."""
+
+    def __init__(self, model, batch):
+        super().__init__(batch)
+        self.model = type(model).__name__
+
+    def __missing__(self, name):
+        raise ValueError(f"{self.model}: losses and metrics require {name} in the inputs. "
+                         f"Received: inputs with {', '.join(self)}")
 
 
 class Task(Losses):

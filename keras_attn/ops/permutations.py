@@ -60,18 +60,19 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
         None if permutation is None else as_mask(permutation, "permutation_mask"),
         None if padding_mask is None else as_mask(padding_mask, "padding_mask")[:, None, :],
         None if pack_ids is None else pack_mask(pack_ids))
-    itself = ops.eye(length, dtype="bool")[None]
+    places = ops.arange(length, dtype="int32")
+    itself = (places[:, None] == places)[None]  # ONNX has no boolean `ops.eye`
     if memory_mask is not None and seen is None:
         seen = ops.ones((1, length, length), "bool")
     content = None if seen is None else ops.logical_or(seen, itself)
     query = None
     if query_positions is not None:
-        places = ops.cast(query_positions, "int32")
-        query = places[:, :, None] != ops.arange(length, dtype="int32")
+        own = ops.cast(query_positions, "int32")
+        query = own[:, :, None] != places
         if seen is not None:
             rows = ops.broadcast_to(
-                ops.cast(seen, "int32"), (ops.shape(places)[0], length, length))
-            query = ops.logical_and(query, take_positions(rows, places) > 0)
+                ops.cast(seen, "int32"), (ops.shape(own)[0], length, length))
+            query = ops.logical_and(query, take_positions(rows, own) > 0)
     return tuple(_behind_memory(mask, memory_length, memory_mask) for mask in (content, query))
 
 

@@ -284,7 +284,7 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     (lambda: RotaryEmbedding("pairs"), "layout must be"),
     (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "an even depth"),
     (lambda: RotaryEmbedding(max_wavelength=0), "max_wavelength must be positive"),
-    (lambda: RelativePositionBias(1, 7), "num_buckets even"),
+    (lambda: RelativePositionBias(1, 7), "num_buckets must be even"),
     (lambda: RelativePositionBias(1, 32, 8), "max_distance larger than 8"),
     (lambda: AlibiBias(0), "num_heads must be positive"),
     (lambda: RelativeAttention(2, 4, "t5"), "style must be one of xl, shaw"),

@@ -6,7 +6,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from every_model import EVERY_MODEL, inputs_of, make
+from every_model import EVERY_MODEL, TASKS, inputs_of, make
 
 from keras_attn.models import XLNet
 from keras_attn.models.declared_inputs import flat_outputs
@@ -117,6 +117,15 @@ def test_a_missing_input_is_named(name):
             model({k: x for k, x in inputs.items() if k != key})
     with pytest.raises(ValueError, match="inputs must be a dictionary with .*type ndarray"):
         model(next(iter(inputs.values())))
+
+
+# Without those whose labels are their tokens, or inputs.
+@pytest.mark.parametrize("name", sorted(TASKS.keys() - {"GPT2LanguageModel", "PointerNetwork"}))
+def test_a_missing_label_is_named(name):
+    model, inputs = make(name)[0], _inputs(name)
+    missing = "mask_weights" if "Pretrainer" in name else "label"
+    with pytest.raises(ValueError, match=f"{name}: losses and metrics require {missing} in the in"):
+        model.compute_loss(inputs, y_pred=model(inputs))
 
 
 @pytest.mark.runs

@@ -30,6 +30,8 @@ class XLNetLayer(CheckedLayer):
         for, the weights.
     """
 
+    MASKED_INPUTS = {}  # as of `TwoStreamAttention`
+
     def __init__(self, num_heads, intermediate_dim, dropout=0.0, attention_dropout=0.0,
                  max_distance=None, activation="gelu_tanh", layer_norm_epsilon=1e-12,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):

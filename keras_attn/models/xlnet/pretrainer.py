@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn.models.declared_inputs import require_entries
 from keras_attn.models.task import Task, mask_weights
 from keras_attn.ops.cross_entropy import vocabulary_losses
 
@@ -67,6 +68,7 @@ class XLNetPretrainer(Task, keras.Model):
     def call(self, inputs, training=None):
         given = self.backbone.select_inputs(inputs)
         if "memory_ids" in inputs:
+            require_entries(self, inputs, ["memory_mask"])
             before = {"token_ids": inputs["memory_ids"], "padding_mask": inputs["memory_mask"]}
             if "reversed_rows" in inputs:  # the text behind is read from its end on, too
                 before["reversed_rows"] = inputs["reversed_rows"]

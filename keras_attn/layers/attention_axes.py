@@ -1,0 +1,96 @@
+"""Attention over some axes of inputs that have more than one axis of positions."""
+
+import math
+
+from keras import ops
+
+
+class AttentionAxes:
+    """Turns inputs `(B, ..., D)` into sequences `(B', T, D)`, and what is made of them back.
+
+    The axes of attention become T, in their order; the others are rows of their own.
+
+    Args:
+        owner: Name of the layer, for errors.
+        rank: Number of axes of the inputs.
+        axes: Axes of attention, from 1 to `rank - 2`; None: all of these.
+
+    Raises:
+        ValueError: If the inputs have no such axes.
+    """
+
+    def __init__(self, owner, rank, axes=None):
+        inner = tuple(range(1, rank - 1))
+        self.axes = inner if axes is None else tuple(sorted(a % rank for a in axes))
+        if not self.axes or len(set(self.axes)) < len(self.axes) or set(self.axes) - set(inner):
+            raise ValueError(f"{owner}: attention_axes must be among {inner}, between the batch "
+                             f"and the features of inputs with {rank} axes. "
+                             f"Received: attention_axes={axes}")
+        self.owner = owner
+        self.rows = tuple(a for a in (0, *inner) if a not in self.axes)
+
+    def fold(self, x):
+        """`(B', T, D)` of `(B, ..., D)`; `(B', T)` of a mask `(B, ...)`."""
+        if x is None or isinstance(x, bool):
+            return x
+        x = ops.convert_to_tensor(x)
+        features = tuple(range(len(self.rows) + len(self.axes), len(x.shape)))
+        x = ops.transpose(x, (*self.rows, *self.axes, *features))
+        shape = ops.shape(x)
+        inner = _product(shape[len(self.rows):len(shape) - len(features)])
+        return ops.reshape(x, (_product(shape[:len(self.rows)]), inner,
+                               *shape[len(shape) - len(features):]))
+
+    def require_equal_rows(self, **shapes):
+        """Raises a ValueError for shapes of inputs, by name, that differ outside of attention."""
+        first, *others = [[shape[a] for a in self.rows] for shape in shapes.values()
+                          if shape is not None]
+        if any(None not in pair and pair[0] != pair[1]
+               for other in others for pair in zip(first, other, strict=True)):
+            received = ", ".join(
+                f"{name}={tuple(shape)}" for name, shape in shapes.items() if shape is not None)
+            raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes but "
+                             f"attention_axes={self.axes} and the features. Received: {received}")
+
+    def fold_shape(self, shape):
+        """The shape of what `fold` makes of inputs of a shape, which may have None."""
+        if shape is None:
+            return None
+        folded = ([shape[a] for a in axes] for axes in (self.rows, self.axes))
+        return (*(None if None in sizes else math.prod(sizes) for sizes in folded), shape[-1])
+
+    def fold_attention_mask(self, mask, query, value):
+        """A mask `(B', 1 or H, T, S)` of one that broadcasts to `(B, ..., H, T..., S...)`."""
+        if mask is None:
+            return None
+        mask, own = ops.convert_to_tensor(mask), 2 * len(self.axes)
+        # Missing axes are those between the batch and the positions, as in Keras.
+        missing = len(self.rows) + 1 + own - len(mask.shape)
+        sizes = ops.shape(mask)
+        if missing > 0:
+            sizes = (*sizes[:1], *[1] * missing, *sizes[1:])
+        outer = [ops.shape(query)[a] for a in self.rows]
+        inner = [ops.shape(x)[a] for x in (query, value) for a in self.axes]
+        mask = ops.broadcast_to(ops.reshape(mask, sizes),
+                                (*outer, sizes[len(self.rows)], *inner))
+        middle = len(self.axes)
+        return ops.reshape(mask, (_product(outer), sizes[len(self.rows)],
+                                  _product(inner[:middle]), _product(inner[middle:])))
+
+    def unfold(self, x, query):
+        """`(B, ..., E)` of `(B', T, E)`, with the axes of the query in place of B' and T."""
+        sizes = [ops.shape(query)[a] for a in (*self.rows, *self.axes)]
+        x = ops.reshape(x, (*sizes, ops.shape(x)[-1]))
+        order = (*self.rows, *self.axes, len(sizes))
+        return ops.transpose(x, sorted(range(len(order)), key=order.__getitem__))
+
+    def unfold_weights(self, weights, query, value):
+        """Weights `(B, ..., H, T..., S...)` of `(B', H, T, S)`, as Keras orders them."""
+        outer = [ops.shape(query)[a] for a in self.rows]
+        inner = [ops.shape(x)[a] for x in (query, value) for a in self.axes]
+        return ops.reshape(weights, (*outer, ops.shape(weights)[1], *inner))
+
+
+def _product(sizes):
+    return math.prod(sizes) if all(isinstance(n, int) for n in sizes) else ops.prod(
+        ops.stack([ops.cast(n, "int32") for n in sizes]))
