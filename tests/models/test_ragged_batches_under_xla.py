@@ -118,7 +118,7 @@ LAYERS = {
     "RecurrentDecoder": (decoder(lambda: L.BahdanauDecoderCell(4)), [IDS, X]),
     "RecurrentDecoder half forced": (
         decoder(lambda: L.BahdanauDecoderCell(4), teacher_forcing_ratio=0.5), [IDS, X]),
-    **{f"AttentionCell {name}": (decoder(lambda m=make: cell(m(), order=order)), [IDS, X])
+    **{f"AttentionCell {name}": (decoder(lambda m=make, o=order: cell(m(), order=o)), [IDS, X])
        for order in ("attend_last", "attend_first") for name, make in {
            f"Luong {order}": lambda: L.LuongAttention(4),
            f"LocationScore {order}": lambda: L.Attention(L.LocationScore(4)),
