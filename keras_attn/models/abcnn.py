@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers.abcnn1_attention import ABCNN1Attention
 from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
 from keras_attn.layers.arguments import require_sizes
+from keras_attn.layers.padded_rnn import padded_to_one
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
@@ -140,13 +141,18 @@ class ABCNN(LabelLoss, keras.Model):
             features += [*means, match]
         return {"logits": self.logits_dense(ops.concatenate(features, axis=-1)), **attention}
 
+    def _convolved(self, number, x):
+        # Of no row TensorFlow's convolution has another depth.
+        padded = padded_to_one(_padded(x, self.sizes["width"]), axis=0)
+        return self.convolutions[number](padded)[:ops.shape(x)[0]]
+
     def _block(self, number, pair, masks):
         found, width = {}, self.sizes["width"]
         if self.attentions:
             *pair, matches = self.attentions[number](
                 *pair, first_mask=masks[0], second_mask=masks[1], return_attention_scores=True)
             found[f"input_attention_{number}"] = matches
-        pair = [self.convolutions[number](_padded(x, width)) for x in pair]
+        pair = [self._convolved(number, x) for x in pair]
         # A place counts if it sees a real step.
         seen = [window_sums(_padded(ops.cast(mask, "int32"), width), width) > 0 for mask in masks]
         if self.poolings:
