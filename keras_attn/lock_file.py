@@ -68,7 +68,8 @@ def _opened(path):
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise
-        raise _not_a_lock(path, error.strerror or "it is not a regular file") from error
+        raise _not_a_lock(path, "it is a symbolic link" if error.errno == errno.ELOOP else
+                          "it is not a regular file") from error
 
 
 def _not_a_lock(path, reason):

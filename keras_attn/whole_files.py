@@ -112,8 +112,7 @@ def reporting_failed_writes(path):
 
 
 def _write_error(path, error):
-    reason = getattr(error, "strerror", None) or getattr(error, "message", None) \
-        or first_line(error)
+    reason = getattr(error, "strerror", None) or first_line(getattr(error, "message", error))
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
     if not full and "No space left" not in reason:
         return f"Cannot write {path}: {reason}"
@@ -133,4 +132,4 @@ def _disk_of(path):
     free = shutil.disk_usage(folder).free
     while not os.path.ismount(folder):
         folder = os.path.dirname(folder)
-    return f" ({free / 1e6:,.1f} MB free on the disk mounted at {folder})"
+    return f" (only {free / 1e6:,.1f} MB free on the disk mounted at {folder})"

@@ -9,8 +9,8 @@
     checkpoints/     see training/checkpoints.py
     metrics.jsonl    one record a step
     events/          the same for TensorBoard
-    results.json     written last: final metrics, steps, speed, versions, data hashes
-    model.keras      the trained model
+    results.json     at the end: final metrics, steps, speed, versions, data hashes
+    model.keras      the trained model, written after results.json
     report.html      a page on the validation of a finetuned model
 
 A folder of several runs has `results.json`, `report.html` and `settings.json`, the fields that they
@@ -35,7 +35,7 @@ import keras_attn
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.file_bytes import exists, read_bytes
-from keras_attn.json_files import read_if_whole, read_json, write_json
+from keras_attn.json_files import read_if_whole, read_json, read_object, write_json
 from keras_attn.lock_file import lock_file
 from keras_attn.saved_config import complete
 from keras_attn.saved_fields import checked
@@ -130,8 +130,8 @@ class Workdir:
             self._lock = None
 
     def read_json(self, name):
-        """Reads a JSON file of the folder; None if there is none."""
-        return read_json(self / name) if exists(self / name) else None
+        """Reads the object in a JSON file of the folder; None if there is no such file."""
+        return read_object(self / name) if exists(self / name) else None
 
     def read_config(self):
         """Reads config.json, checked to be what `start` wrote; None if there is none.
@@ -142,7 +142,7 @@ class Workdir:
         names = ("kind", "config", "architecture", "data_sha256")
         if found is None:
             return None
-        if not (isinstance(found, dict) and all(name in found for name in names)
+        if not (all(name in found for name in names)
                 and isinstance(found["kind"], str) and isinstance(found["config"], dict)):
             raise UserError(f"{self / 'config.json'} must be that of a run, with "
                             f"{', '.join(names)}. Received: something else")
@@ -152,7 +152,7 @@ class Workdir:
     def read_labels(self):
         """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not."""
         path, found = self / "labels.json", self.read_json("labels.json")
-        if not isinstance(found, dict) or not {"names", "pairs"} <= found.keys():
+        if found is None or not found.keys() >= {"names", "pairs"}:
             raise UserError(f"{path} must be that of a classifier, with names and pairs. "
                             "Received: something else, or no file")
         names, pairs = found["names"], found["pairs"]
@@ -188,7 +188,7 @@ class Workdir:
     def read_threshold(self):
         """Reads reading.json: the `threshold` of a model that reads, or None if it has none."""
         found = self.read_json("reading.json")
-        threshold = found.get("threshold", "") if isinstance(found, dict) else ""
+        threshold = found.get("threshold", "") if found else ""
         number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
         if not (threshold is None or number and math.isfinite(threshold)):
             raise UserError(f"{self / 'reading.json'} must be that of a model that reads, with a "

@@ -61,7 +61,9 @@ def test_headers_of_other_writers_are_read():
 def test_a_crafted_header_is_refused_and_takes_no_memory(header):
     content = _archive(header, b"\0" * 8)
     tracemalloc.start()
-    with pytest.raises(ValueError, match="."):
-        parse_npz(content)
-    assert tracemalloc.get_traced_memory()[1] < 2_000_000
-    tracemalloc.stop()
+    try:
+        with pytest.raises(ValueError, match="."):
+            parse_npz(content)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

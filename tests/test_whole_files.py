@@ -85,7 +85,7 @@ def test_a_full_disk_is_named(tmp_path, error):
     mount = str(tmp_path)
     while not os.path.ismount(mount):
         mount = os.path.dirname(mount)
-    wanted = (rf"Cannot write .*/new/file: .* \([\d,.]+ MB free on the disk mounted at "
+    wanted = (rf"Cannot write .*/new/file: .* \(only [\d,.]+ MB free on the disk mounted at "
               rf"{re.escape(mount)}\). Free some space and repeat the command")
     with pytest.raises(UserError, match=wanted), \
             reporting_failed_writes(str(tmp_path / "new/file")):

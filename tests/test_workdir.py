@@ -29,7 +29,7 @@ def workdir(tmp_path):
     ({"names": ["a", "b", "a"], "pairs": False}, "names must be different. Received: 'a' twice"),
     ({"names": ["a", "b"], "pairs": 1}, "pairs must be true, false or null. Received: 1"),
     ({"names": ["a", "b"]}, "must be that of a classifier"),
-    ([], "must be that of a classifier"),
+    ([], "labels.json must be a JSON object"),
 ])
 def test_labels_are_different_strings(workdir, found, message):
     workdir.write_json("labels.json", found)

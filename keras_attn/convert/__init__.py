@@ -103,6 +103,9 @@ def family_name(folder):
 def read(folder):
     """Reads a model from a folder of any format; its weights when they are used.
 
+    The files of a workdir are verified: tokenizers by SHA-256, weights by checksums. Most files of
+    other libraries have neither, so that a few wrong bits in them can go unnoticed.
+
     Args:
         folder: A folder, or `hf:NAME[@REVISION]` of the Hugging Face Hub.
 

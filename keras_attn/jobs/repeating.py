@@ -178,10 +178,16 @@ def seeds_of(folder):
     if run_folder(folder) == folder:  # which checks the name of the best
         return []
     results = workdir.read_json("results.json")
-    runs = {run["run"]: run for run in results.get("runs", ())}
-    best = runs.get(results["best_run"])
-    found = [run for run in runs.values() if best and "diverged" not in run and all(
-        run[name] == best[name] for name in ("learning_rate", "batch_size"))]
+    try:
+        runs = {run["run"]: run for run in results.get("runs", ())}
+        best = runs.get(results["best_run"])
+        found = [run for run in runs.values() if best and "diverged" not in run and all(
+            run[name] == best[name] for name in ("learning_rate", "batch_size"))]
+        if any(type(run["seed"]) is not int for run in found):
+            raise TypeError
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{workdir / 'results.json'} must be that of several runs. "
+                        "Received: something else") from error
     for run in found:
         check_run_name(run["run"], workdir / "results.json")
     return found

@@ -37,7 +37,9 @@ class Records:
             with whole(self._path) as temporary, open_new(temporary, binary=False) as file:
                 file.write(_lines(kept))
             self._file = (tf.io.gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
-        self._events = tf.summary.create_file_writer(posixpath.join(folder, "events"))
+        events = posixpath.join(folder, "events")
+        with reporting_failed_writes(events):
+            self._events = tf.summary.create_file_writer(events)
 
     def write(self, records):
         """Appends records, dicts with `step`; TensorBoard gets the last one."""

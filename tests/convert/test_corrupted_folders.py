@@ -83,6 +83,7 @@ def folders(tmp_path_factory):
     return folder
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize("name", [*KINDS, *FOREIGN])
 def test_a_damaged_file_is_refused_in_one_line_or_read_right(name, folders, tmp_path, capfd):
     source, draw = folders(name), random.Random(name)

@@ -275,7 +275,7 @@ def test_damaged_files_of_a_workdir_are_named(trained):
     config, workdir = trained
     for name, content, message in (
         ("config.json", "{", "config.json must be JSON"),
-        ("config.json", "[1]", "config.json must be that of a run"),
+        ("config.json", "[1]", "config.json must be a JSON object"),
         ("vocab.txt", "[PAD]\n", "vocab.txt has changed since the run"),
         ("vocab.txt", "", "vocab.txt has changed since the run"),
     ):

@@ -142,6 +142,15 @@ def test_no_run_of_a_folder_lies_outside(tmp_path):
         seeds_of(str(tmp_path))
 
 
+@pytest.mark.parametrize("runs", [
+    3, [1], [{}], [{"run": ["one"]}], [{"run": "one"}], {"run": "one"},
+    [{"run": "one", "learning_rate": 1, "batch_size": 2}]])
+def test_a_results_json_of_something_else_is_said(tmp_path, runs):
+    (tmp_path / "results.json").write_text(json.dumps({"best_run": "one", "runs": runs}))
+    with pytest.raises(UserError, match="results.json must be that of several runs"):
+        seeds_of(str(tmp_path))
+
+
 def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
     config = _config(tmp_path, **{"eval.report": False})
 
