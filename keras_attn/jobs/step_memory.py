@@ -10,8 +10,9 @@ from keras_attn.training.free_memory import free_memory
 
 # Measured: see docs/memory.md.
 RESERVE = 0.9  # of free memory
-OVERHEAD = 200e6  # bytes: graphs, threads and libraries
-HALF = 0.75  # of the bytes of float32; norms, softmax and losses stay in it
+OVERHEAD = 120e6  # bytes: graphs, threads and libraries
+HALF = 0.8  # of the bytes of float32; norms, softmax and losses stay in it
+XLA = 1.2  # of the activations without it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ class StepSize:
     layer: int
     logits: int
 
-    def bytes(self, rows, *, accumulate=1, remat=False, half=False):
+    def bytes(self, rows, *, accumulate=1, remat=False, half=False, jit=False):
         """The most memory that a step takes.
 
         Args:
@@ -42,14 +43,17 @@ class StepSize:
             accumulate: Number of micro-batches.
             remat: Whether layers are computed again.
             half: Whether activations are of half precision.
+            jit: Whether XLA compiles the step.
         """
         # Weights, gradients and two moments; and the sum of gradients over micro-batches.
         state = (4 + 2 * (accumulate > 1)) * self.parameters
         kept = self.inputs + self.layer if remat else self.activations
-        # While a layer is differentiated there is about as much again of it.
-        activations = rows * (kept + 1.5 * self.layer) * (HALF if half else 1)
-        # A block of logits, its gradient and what is between; the gradient of the table.
-        losses = 3 * min(rows * self.logits, BLOCK_LOGITS) + 2 * self.table
+        # The gradient of a layer needs most of its activations once more.
+        activations = rows * (kept + 0.75 * self.layer) * (HALF if half else 1) * (XLA if jit else 1)
+        # Logits, their gradient and what is between; of several blocks one is kept besides.
+        logits = rows * self.logits
+        losses = 3 * logits if logits <= BLOCK_LOGITS else 4 * BLOCK_LOGITS
+        losses += 2 * self.table
         return int(OVERHEAD + 4 * (state + activations + losses))
 
     def evaluation_bytes(self, rows, half=False):
@@ -108,7 +112,7 @@ def _layer(queries, keys, *, width, inner, heads, dropout, attention_dropout, st
     """Values that a layer keeps of a row: those of its tokens, and weights of attention."""
     tokens = streams * queries * ((4 + 8 * attentions) * width + 2 * inner)
     tokens *= 1.1 if dropout else 1.0
-    copies = (1 + 1.25 * (attention_dropout > 0)) * (3 if relative else 1) * attentions
+    copies = ((5 if relative else 1) + 1.25 * (attention_dropout > 0)) * attentions
     return tokens + copies * streams * heads * queries * keys
 
 
@@ -172,7 +176,7 @@ def _accumulate(size, config, strategy, free, say):
     def needed(accumulate):
         return size.bytes(
             -(-rows // (replicas * accumulate)), accumulate=accumulate, remat=train.remat,
-            half=train.precision != "float32")
+            half=train.precision != "float32", jit=train.jit)
 
     fewest = given or 1
     if needed(fewest) <= RESERVE * free:

@@ -159,6 +159,7 @@ class TrainingStep:
             lambda i, sums: (i + 1, tf.nest.map_structure(tf.add, sums, micro_batch(i))),
             (0, zeros),
             maximum_iterations=self.accumulate,
+            parallel_iterations=1,  # else it holds several micro-batches at a time
         )[1]
 
     def _micro_batch(self, trainable, others, batch, scales, seed):
