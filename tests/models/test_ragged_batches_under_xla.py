@@ -122,8 +122,7 @@ LAYERS = {
        for order in ("attend_last", "attend_first") for name, make in {
            f"Luong {order}": lambda: L.LuongAttention(4),
            f"LocationScore {order}": lambda: L.Attention(L.LocationScore(4)),
-           f"predictive {order}": lambda: L.LocalAttention(2, "predictive"),
-           f"multi-head {order}": lambda: L.MultiHeadAttention(2, 3, fused="kv")}.items()},
+           f"predictive {order}": lambda: L.LocalAttention(2, "predictive")}.items()},
 }
 
 
