@@ -135,7 +135,7 @@ _TRAINING = {
     "accumulate": (int, "micro-batches of a step: less memory, the same result but for dropout "
                         "masks; without: the fewest with which a step fits into free memory"),
     "remat": (False, "rematerialization: keep only the inputs of each layer for the gradient, and "
-                     "compute the rest again; less memory, about a third more time"),
+                     "compute the rest again; less memory, more time"),
     "precision": ("float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16"),
     "jit": (False, "whether XLA compiles the step"),
 }

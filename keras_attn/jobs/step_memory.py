@@ -49,7 +49,8 @@ class StepSize:
         state = (4 + 2 * (accumulate > 1)) * self.parameters
         kept = self.inputs + self.layer if remat else self.activations
         # The gradient of a layer needs most of its activations once more.
-        activations = rows * (kept + 0.75 * self.layer) * (HALF if half else 1) * (XLA if jit else 1)
+        activations = rows * (kept + 0.75 * self.layer)
+        activations *= (HALF if half else 1) * (XLA if jit else 1)
         # Logits, their gradient and what is between; of several blocks one is kept besides.
         logits = rows * self.logits
         losses = 3 * logits if logits <= BLOCK_LOGITS else 4 * BLOCK_LOGITS

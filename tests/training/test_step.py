@@ -249,6 +249,19 @@ def _three_steps(source, dtype, **options):
     return rows, np.concatenate([(b - a).ravel() for a, b in zip(before, after, strict=True)])
 
 
+def test_one_micro_batch_is_in_memory_at_a_time():
+    step, _, feed = _trainer(lambda: _bert(0.0), BertRows(), accumulate=2)
+    batch = next(iter(feed))
+    tensors = [[tf.convert_to_tensor(v.value) for v in variables] for variables in (
+        step.model.trainable_variables, step.model.non_trainable_variables)]
+    scales = {name: tf.constant(1.0) for name in step.model.loss_weights(
+        {name: x[0] for name, x in batch.items()})}
+    graph = step._gradients.get_concrete_function(
+        *tensors, batch, scales, tf.constant([0, 0])).graph
+    loops = [node for node in graph.as_graph_def().node if "While" in node.op]
+    assert [node.attr["parallel_iterations"].i for node in loops] == [1]
+
+
 @pytest.mark.runs
 @pytest.mark.parametrize(("replicas", "accumulate"), [
     (1, 1), pytest.param(1, 2, marks=pytest.mark.slow), pytest.param(2, 1, marks=pytest.mark.slow),

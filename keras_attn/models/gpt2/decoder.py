@@ -64,8 +64,8 @@ class GPT2(DeclaredInputs, keras.Model):
 
     Attributes:
         remat: Whether training keeps the inputs of each layer alone and computes the rest again for
-            the gradient (rematerialization): less memory, about a third more time, the same
-            result but for rounding. Defaults to False; set it before the model is first trained.
+            the gradient (rematerialization): less memory, more time, the same result but for
+            rounding. Defaults to False; set it before the model is first trained.
 
     Raises:
         ValueError: If an argument is out of range, D is no multiple of H, or T
