@@ -25,6 +25,8 @@ def find_files(source, tfds=False):
             a copy: see `streams.local_copy`.
         tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
 
+    `file://` before an absolute path is dropped.
+
     Returns:
         List of paths in the order given, sorted within a glob, each once.
 
@@ -36,7 +38,7 @@ def find_files(source, tfds=False):
         source = os.fspath(source)
         source = [source] if _exists(source) else source.split(",")
     files = []
-    for pattern in (os.fspath(item).strip() for item in source or ()):
+    for pattern in (_local(os.fspath(item).strip()) for item in source or ()):
         if pattern:
             files += [pattern] if tfds and pattern.startswith("tfds:") else _matches(pattern)
     if not files:
@@ -51,6 +53,11 @@ def file_sha256(path):
         while piece := file.read(1 << 22):
             sha.update(piece)
     return sha.hexdigest()
+
+
+def _local(path):
+    """The path that a `file://` URL names, so that each file has one name; others as they are."""
+    return path.removeprefix("file://") if path.startswith("file:///") else path
 
 
 def _exists(path):

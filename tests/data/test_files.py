@@ -46,6 +46,14 @@ def test_a_file_system_that_cannot_be_reached_is_named(path):
     assert path.partition(",")[0] in str(error.value)
 
 
+def test_a_file_url_is_its_path(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    expected = [str(tmp_path / "a.txt")]
+    for name in ("a.txt", "*.txt", "**/*.txt"):
+        assert find_files([f"file://{tmp_path}/{name}", tmp_path / name]) == expected
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
