@@ -11,7 +11,8 @@ from keras_attn.data.record_formats import as_label
 from keras_attn.errors import UserError, nearest
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
-_MISSING = {"nan", "na", "n/a", "none", "null", "inf", "-inf"}  # no class, where others are numbers
+# As tools write a missing label, in lower case.
+MISSING = ("nan", "na", "n/a", "<na>", "none", "null", "inf", "-inf")
 
 
 class LabelSet:
@@ -58,7 +59,7 @@ class LabelSet:
                     "Labels must differ in more than case, blanks and the notation of a number; "
                     f"make them one. Received: {other!r} and {name!r}"
                 )
-        missing = {name for name in names if name.strip().lower() in _MISSING}
+        missing = {name for name in names if name.strip().lower() in MISSING}
         if missing and all(_NUMBER.fullmatch(name.strip()) for name in names - missing):
             raise UserError("Labels must all be numbers where most are; remove the rows without a "
                             f"label. Received: {min(missing)!r} among {_some(sorted(names))}")

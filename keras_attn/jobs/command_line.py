@@ -210,7 +210,7 @@ def _of_less_memory():
     if "config" not in values:
         return ""
     train, known = values.config.train, dict(fields(values.config))
-    can_split = train.accumulate < train.get("batch_size", math.inf)
+    can_split = (train.accumulate or 1) < (train.get("batch_size") or math.inf)
     split = "raise --config.train.accumulate (the same steps in smaller parts), or "
     sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
     return (f"Resume with the same command and {split * can_split}lower --config.eval.batch_size; "
