@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from keras_attn import convert
+from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.workdir import Workdir
 from tests.small_workdirs import write_workdir
@@ -87,8 +88,9 @@ def test_saved_fields_have_the_types_that_they_are_declared_with(workdir, change
 def test_saved_fields_that_are_null_count_as_missing_and_unknown_ones_stay(workdir):
     config = {"data": {"length": None, "vocab": None, "of_another_version": [1]}, "new": 3}
     workdir.start("translation", config, {}, {}, {})
-    del config["data"]["length"]
-    assert workdir.read_config()["config"] == config
+    found = workdir.read_config()["config"]
+    assert found["data"]["length"] == translation_defaults().data.length and found["new"] == 3
+    assert found["data"]["of_another_version"] == [1] and found["data"]["vocab"] is None
 
 
 class _Model:
