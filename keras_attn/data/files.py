@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_attn.data.streams import is_stream, local_copy
 from keras_attn.errors import UserError, first_line
-from keras_attn.paths import check_scheme, scheme_of
+from keras_attn.paths import check_path, scheme_of
 
 _MAGIC = re.compile(r"[*?[]")
 
@@ -61,7 +61,7 @@ def _local(path):
 
 
 def _exists(path):
-    check_scheme(path)
+    check_path(path)
     try:
         return tf.io.gfile.exists(path)
     except tf.errors.OpError as error:
@@ -81,7 +81,13 @@ def _matches(pattern):
         return [pattern]
     if not _MAGIC.search(pattern):
         raise UserError(f"An existing file is needed. Received: {pattern}, which does not exist")
-    found = _glob_recursive(pattern) if "**" in pattern else tf.io.gfile.glob(pattern)
+    try:
+        found = list((_glob_recursive if "**" in pattern else tf.io.gfile.glob)(pattern))
+    except UnicodeDecodeError as error:  # TensorFlow's, for a name in the folder
+        check_path(os.fsdecode(error.object))
+        raise
+    for path in found:
+        check_path(path)
     found = sorted(path for path in found if not tf.io.gfile.isdir(path))
     if not found:
         raise UserError(f"A pattern that matches a file is needed. Received: {pattern}")
