@@ -49,7 +49,9 @@ def read_if_whole(path):
 
 def write_json(path, value, unfinished=None):
     """Writes JSON so that the file is whole or not there; see `write_whole`."""
-    content = (to_json(value, indent=1, ensure_ascii=False) + "\n").encode()
+    # Half a surrogate pair, of a path that is not UTF-8, becomes its JSON escape.
+    content = (to_json(value, indent=1, ensure_ascii=False) + "\n").encode(
+        errors="backslashreplace")
     write_whole(path, content, unfinished)
 
 

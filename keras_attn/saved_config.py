@@ -37,7 +37,8 @@ def complete(config, kind):
     if kind in ("pretraining", "encoder"):
         defaults["model"].update(_BEFORE)
     if "lowercase" in defaults["data"]:  # None is for a run that has not begun
-        defaults["data"]["lowercase"] = not kind.startswith(("xlnet", "permutation"))
+        defaults["data"]["lowercase"] = not kind.startswith(
+            ("gpt2", "xlnet", "permutation"))
     return _merged(defaults, config)
 
 

@@ -32,6 +32,7 @@ from reprlib import repr as shorten
 import tensorflow as tf
 
 import keras_attn
+from keras_attn.data.table_formats import is_text
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.file_bytes import exists, read_bytes
@@ -83,6 +84,22 @@ def began_as_released(saved):
         saved: Its config.json. Version 0.1 wrote whether it began from another model at all.
     """
     return bool(saved.get("released", saved.get("converted") or saved["config"].get("pretrained")))
+
+
+def check_class_names(names, field, path):
+    """Raises a `UserError` if names of classes are not different texts.
+
+    Args:
+        names: What a JSON file has as the list of names; empty for regression.
+        field, path: Of the file, for the message.
+    """
+    if not isinstance(names, list) or not all(
+            isinstance(name, str) and is_text(name) for name in names):
+        raise UserError(f"{field} must be a list of strings, one for each class. "
+                        f"Received: {shorten(names)} in {path}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{field} must be different. Received: {shorten(twice)} twice in {path}")
 
 
 class Workdir:
@@ -149,19 +166,21 @@ class Workdir:
         config = checked(found["config"], found["kind"], self / "config.json")
         return {**found, "config": complete(config, found["kind"])}
 
-    def read_labels(self):
-        """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not."""
+    def read_labels(self, num_classes=None):
+        """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not.
+
+        Args:
+            num_classes: Of the model, 1 of a regression; None: not compared.
+        """
         path, found = self / "labels.json", self.read_json("labels.json")
         if found is None or not found.keys() >= {"names", "pairs"}:
             raise UserError(f"{path} must be that of a classifier, with names and pairs. "
                             "Received: something else, or no file")
         names, pairs = found["names"], found["pairs"]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise UserError(f"names must be a list of strings, one for each class. "
-                            f"Received: {shorten(names)} in {path}")
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise UserError(f"names must be different. Received: {shorten(twice)} twice in {path}")
+        check_class_names(names, "names", path)
+        if num_classes not in (None, len(names) or 1):
+            raise UserError(f"names must have one name for each of the {shorten(num_classes)} "
+                            f"classes of the model. Received: {len(names)} names in {path}")
         if not (pairs is None or isinstance(pairs, bool)):
             raise UserError(f"pairs must be true, false or null. Received: {shorten(pairs)} in "
                             f"{path}")

@@ -1,9 +1,11 @@
 """JSON files of any origin."""
 
+import os
+
 import pytest
 
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_json
+from keras_attn.json_files import read_json, write_json
 
 
 @pytest.mark.parametrize("content, message", [
@@ -23,3 +25,9 @@ def test_what_cannot_be_read_is_said(tmp_path, content, message):
 def test_what_is_small_enough_is_read(tmp_path):
     (tmp_path / "x.json").write_text('{"a": 1}')
     assert read_json(str(tmp_path / "x.json"), largest=9) == {"a": 1}
+
+
+def test_a_path_that_is_not_utf_8_is_written_and_read(tmp_path):
+    value = {"command": [os.fsdecode(b"--config.data.train=caf\xe9.txt"), "é \u2028 \\"]}
+    write_json(str(tmp_path / "a.json"), value)
+    assert read_json(str(tmp_path / "a.json")) == value

@@ -31,7 +31,8 @@ def test_each_field_that_is_missing_takes_its_default(kind, tmp_path):
     wanted = DEFAULTS[kind]().to_dict()
     del wanted["workdir"], wanted["data"]["length"]
     if "lowercase" in wanted["data"]:
-        wanted["data"]["lowercase"] = kind not in ("xlnet_finetuning", "permutation_modeling")
+        wanted["data"]["lowercase"] = kind not in (
+            "gpt2_finetuning", "xlnet_finetuning", "permutation_modeling")
     if kind in ("pretraining", "encoder"):
         wanted["model"]["initial_embeddings"] = "random"
     assert found == wanted
@@ -56,14 +57,14 @@ def test_what_is_no_config_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["hugging_face/classifier", "language_models/gpt2_classifier",
                                   "language_models/xlnet_classifier"])
-def test_a_classifier_predicts_without_any_field_that_has_its_default(name, tmp_path):
+@pytest.mark.parametrize("fields", [("length", "text", "lowercase", "end_mark"), ("end_mark",)])
+def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fields, tmp_path):
     convert(GOLDEN / name, tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "old")
     path = tmp_path / "old/config.json"
     saved = json.loads(path.read_text())
     data = saved["config"]["data"]
-    kept = {field: data[field] for field in ("length", "text", "lowercase", "end_mark")
-            if field in data}
+    kept = {field: data[field] for field in fields if field in data}
     path.write_text(json.dumps({**saved, "config": {"data": kept}}))
     label = load(tmp_path / "whole").labels[0]
     (tmp_path / "x.csv").write_text(f"text,label\nthe cat sat,{label}\na b,{label}\n")
@@ -94,3 +95,13 @@ def test_a_resumed_run_may_split_its_steps_otherwise():
     check_same(old, {"train": {"accumulate": 4, "batch_size": 8}}, {})
     with pytest.raises(UserError, match="must keep train.batch_size"):
         check_same(old, {"train": {"accumulate": 1, "batch_size": 4}}, {})
+
+
+def test_byte_pairs_are_not_lower_cased(tmp_path):
+    convert(GOLDEN / "language_models/gpt2_classifier", tmp_path / "model")
+    path = tmp_path / "model/config.json"
+    saved = json.loads(path.read_text())
+    saved["config"]["data"]["lowercase"] = True
+    path.write_text(json.dumps(saved))
+    with pytest.raises(UserError, match="lowercase must be False with a tokenizer of GPT2"):
+        load(tmp_path / "model")

@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_attn import convert
+from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.workdir import Workdir
 from tests.small_workdirs import write_workdir
@@ -26,6 +28,7 @@ def workdir(tmp_path):
     ({"names": [1, 2], "pairs": False}, r"names must be a list of strings.*\[1, 2\] in .*labels"),
     ({"names": ["a", None], "pairs": False}, "names must be a list of strings"),
     ({"names": "ab", "pairs": False}, "names must be a list of strings"),
+    ({"names": ["a", "\ud800"], "pairs": False}, "names must be a list of strings"),
     ({"names": ["a", "b", "a"], "pairs": False}, "names must be different. Received: 'a' twice"),
     ({"names": ["a", "b"], "pairs": 1}, "pairs must be true, false or null. Received: 1"),
     ({"names": ["a", "b"]}, "must be that of a classifier"),
@@ -35,6 +38,15 @@ def test_labels_are_different_strings(workdir, found, message):
     workdir.write_json("labels.json", found)
     with pytest.raises(UserError, match=message):
         workdir.read_labels()
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2_classifier", "xlnet"])
+def test_labels_are_as_many_as_the_model_has_classes(kind, tmp_path):
+    folder = write_workdir(kind, tmp_path / kind)
+    for names in (["a", "b"], ["a", "b", "c", "d"]):
+        Workdir(folder).write_json("labels.json", {"names": names, "pairs": False})
+        with pytest.raises(UserError, match=f"each of the 3 classes.*{len(names)} names in"):
+            convert.read(folder)
 
 
 def test_labels_of_classes_and_of_a_regression_are_read(workdir):
@@ -76,8 +88,9 @@ def test_saved_fields_have_the_types_that_they_are_declared_with(workdir, change
 def test_saved_fields_that_are_null_count_as_missing_and_unknown_ones_stay(workdir):
     config = {"data": {"length": None, "vocab": None, "of_another_version": [1]}, "new": 3}
     workdir.start("translation", config, {}, {}, {})
-    del config["data"]["length"]
-    assert workdir.read_config()["config"] == config
+    found = workdir.read_config()["config"]
+    assert found["data"]["length"] == translation_defaults().data.length and found["new"] == 3
+    assert found["data"]["of_another_version"] == [1] and found["data"]["vocab"] is None
 
 
 class _Model:

@@ -5,7 +5,7 @@ import os
 import re
 
 from keras_attn.errors import UserError, first_line
-from keras_attn.paths import check_scheme
+from keras_attn.paths import check_path
 
 PREFIX = "hf:"
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w-]*/)?[A-Za-z0-9][\w.-]*")  # [OWNER/]MODEL
@@ -25,7 +25,7 @@ def local_folder(source):
         raise UserError("A folder with a model is needed: --workdir. Received: none")
     source = os.fspath(source)
     if not source.startswith(PREFIX):
-        check_scheme(source)
+        check_path(source)
         return source
     try:
         import huggingface_hub

@@ -6,6 +6,7 @@ from reprlib import repr as shorten
 import numpy as np
 
 from keras_attn.errors import UserError
+from keras_attn.workdir import check_class_names
 
 
 def read_labels(config, path):
@@ -19,12 +20,10 @@ def read_labels(config, path):
         labels = [names[str(number)] for number in range(len(names))]
     except (KeyError, TypeError):
         labels = None
-    if not labels or not all(isinstance(label, str) for label in labels):
+    if not labels:
         raise UserError("id2label must name the classes 0, 1, …. "
                         f"Received: {shorten(names)} in {path}")
-    if len(set(labels)) < len(labels):
-        raise UserError("id2label must give each class a name of its own. "
-                        f"Received: {shorten(names)} in {path}")
+    check_class_names(labels, "id2label", path)
     return labels
 
 

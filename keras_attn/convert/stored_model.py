@@ -66,5 +66,9 @@ def with_tokenizer(stored, lowercase, source, name="lowercase"):
     lowercase = bool(lowercase if said is None else said)
     tokenizer = stored.tokenizer
     if tokenizer.lowercase != lowercase:
+        if not hasattr(tokenizer, "model"):
+            raise UserError(f"{name} must be {tokenizer.lowercase} with a tokenizer of "
+                            f"{stored.family.backbone.__name__}. Received: {name}={lowercase}, "
+                            f"{source}")
         tokenizer = type(tokenizer)(tokenizer.model, lowercase)
     return dataclasses.replace(stored, lowercase=lowercase, tokenizer=tokenizer)

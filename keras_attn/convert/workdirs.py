@@ -13,7 +13,7 @@ from keras_attn.saved_run import SavedRun
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir, began_as_released
 
-_LENGTH = 512  # tokens of a text for an XLNet that says none: those of its authors
+UNBOUNDED_LENGTH = 512  # tokens of a text where an XLNet does not say: as of its authors
 
 
 def read(folder):
@@ -37,12 +37,10 @@ def read(folder):
         data = saved["config"]["data"]
         lowercase = bool(data.get("lowercase"))
         if kind == family.kind:
-            labels = workdir.read_labels()
             # It checks its arguments; there is no dtype among them.
             made = family.classifier(
                 family.backbone(**architecture), dtype="float32", **heads)
-            if made.num_classes != (len(labels["names"]) or 1):
-                raise ValueError(f"num_classes={made.num_classes}")
+            labels = workdir.read_labels(made.num_classes)
         run = SavedRun(folder, (kind,), family.backbone.__name__)
     except UserError:
         raise
@@ -81,7 +79,7 @@ def config_of(stored):
         return stored.config
     config = (finetuning_defaults() if stored.is_classifier else stored.family.defaults()).to_dict()
     config.pop("workdir")
-    config["data"].update(length=stored.architecture.get("max_length", _LENGTH))
+    config["data"].update(length=stored.architecture.get("max_length", UNBOUNDED_LENGTH))
     if "lowercase" in config["data"]:
         config["data"].update(lowercase=stored.lowercase)
     if stored.is_classifier:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_attn.data.streams import is_stream, local_copy
 from keras_attn.errors import UserError, first_line
-from keras_attn.paths import check_scheme, scheme_of
+from keras_attn.paths import check_path, scheme_of
 
 _MAGIC = re.compile(r"[*?[]")
 
@@ -25,6 +25,8 @@ def find_files(source, tfds=False):
             a copy: see `streams.local_copy`.
         tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
 
+    `file://` before an absolute path is dropped.
+
     Returns:
         List of paths in the order given, sorted within a glob, each once.
 
@@ -36,7 +38,7 @@ def find_files(source, tfds=False):
         source = os.fspath(source)
         source = [source] if _exists(source) else source.split(",")
     files = []
-    for pattern in (os.fspath(item).strip() for item in source or ()):
+    for pattern in (_local(os.fspath(item).strip()) for item in source or ()):
         if pattern:
             files += [pattern] if tfds and pattern.startswith("tfds:") else _matches(pattern)
     if not files:
@@ -53,8 +55,13 @@ def file_sha256(path):
     return sha.hexdigest()
 
 
+def _local(path):
+    """The path that a `file://` URL names, so that each file has one name; others as they are."""
+    return path.removeprefix("file://") if path.startswith("file:///") else path
+
+
 def _exists(path):
-    check_scheme(path)
+    check_path(path)
     try:
         return tf.io.gfile.exists(path)
     except tf.errors.OpError as error:
@@ -74,7 +81,13 @@ def _matches(pattern):
         return [pattern]
     if not _MAGIC.search(pattern):
         raise UserError(f"An existing file is needed. Received: {pattern}, which does not exist")
-    found = _glob_recursive(pattern) if "**" in pattern else tf.io.gfile.glob(pattern)
+    try:
+        found = list((_glob_recursive if "**" in pattern else tf.io.gfile.glob)(pattern))
+    except UnicodeDecodeError as error:  # TensorFlow's, for a name in the folder
+        check_path(os.fsdecode(error.object))
+        raise
+    for path in found:
+        check_path(path)
     found = sorted(path for path in found if not tf.io.gfile.isdir(path))
     if not found:
         raise UserError(f"A pattern that matches a file is needed. Received: {pattern}")

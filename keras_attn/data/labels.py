@@ -3,13 +3,16 @@
 import json
 import math
 import re
+import unicodedata
 
 import numpy as np
 
 from keras_attn.data.record_formats import as_label
 from keras_attn.errors import UserError, nearest
 
-_WHOLE_NUMBER = re.compile(r"^(-?\d+)\.0+$")  # 1.0, which often is 1 of another file
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
+# As tools write a missing label, in lower case.
+MISSING = ("nan", "na", "n/a", "<na>", "none", "null", "inf", "-inf")
 
 
 class LabelSet:
@@ -43,19 +46,23 @@ class LabelSet:
             positive: Of two, the one that comes last, which F1 is of; None: as sorted.
 
         Raises:
-            UserError: If only one class occurs, two differ only in case, blanks or a decimal point,
-                or `positive` is none of two.
+            UserError: If only one class occurs, two differ only in case, blanks, form of Unicode or
+                notation of a number, one is NaN or the like where the others are numbers, or
+                `positive` is none of two.
         """
         names = set(labels)
         folded = {}
         for name in sorted(names):
-            key = _WHOLE_NUMBER.sub(r"\1", " ".join(name.lower().split()))
-            other = folded.setdefault(key, name)
+            other = folded.setdefault(_folded(name), name)
             if other != name:
                 raise UserError(
-                    "Labels must differ in more than case, blanks and a decimal point; make them "
-                    f"one. Received: {other!r} and {name!r}"
+                    "Labels must differ in more than case, blanks and the notation of a number; "
+                    f"make them one. Received: {other!r} and {name!r}"
                 )
+        missing = {name for name in names if name.strip().lower() in MISSING}
+        if missing and all(_NUMBER.fullmatch(name.strip()) for name in names - missing):
+            raise UserError("Labels must all be numbers where most are; remove the rows without a "
+                            f"label. Received: {min(missing)!r} among {_some(sorted(names))}")
         names = sorted(names)
         if all(name.removeprefix("-").isdecimal() for name in names):
             names.sort(key=int)
@@ -163,6 +170,15 @@ def split_labels(text, separator, row, where=None):
                             f"{_place(row, where)}")
         parts = map(as_label, parts)
     return [part.strip() for part in parts if part.strip()]
+
+
+def _folded(name):
+    """The same for labels that look alike, such as 1 and 1.0, or é of one and of two signs."""
+    text = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    if not _NUMBER.fullmatch(text):
+        return text
+    text = text.removeprefix("+")
+    return str(float(text)).removesuffix(".0") if "." in text else text
 
 
 def number_of(label):

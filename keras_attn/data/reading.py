@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.files import find_files
+from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import is_text
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object
@@ -84,7 +85,8 @@ def read_questions(source, *, answers=True, on_bad_text="error"):
 
 def _rows(name, need_answers, on_bad_text):
     """Yields the columns of `Questions` and how many answers are misplaced."""
-    for number, article in enumerate(_field(read_object(name, MOST), "data", list, name), 1):
+    content, name = read_object(name, MOST), shown(name)
+    for number, article in enumerate(_field(content, "data", list, name), 1):
         place = f"{name}, article {number}"
         for number_of_passage, passage in enumerate(_field(article, "paragraphs", list, place), 1):
             where = f"{place}, paragraph {number_of_passage}"

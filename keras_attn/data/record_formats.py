@@ -42,9 +42,9 @@ def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=Non
         yield from parquet_rows(columns, path, lines.max_line)
         return
     if format == "jsonl":
-        yield from json_rows(lines, columns, path)
+        yield from json_rows(lines, columns, shown(path))
     else:
-        yield from delimited_rows(lines, format, columns, header, path)
+        yield from delimited_rows(lines, format, columns, header, shown(path))
     if not lines.count:
         raise UserError(f"A file with rows is needed. Received: the empty file {shown(path)}")
 
@@ -181,8 +181,7 @@ def parquet_rows(columns, path, most):
             f"Parquet needs pyarrow (pip install pyarrow). Received: {path} ({first_line(error)})"
         ) from error
 
-    keys = [str(column) for column in columns]
-    count = 0
+    keys, count, name = [str(column) for column in columns], 0, shown(path)
     try:
         with RawFile(path) as file:
             # Else it reads all groups of rows ahead, or the whole of one.
@@ -190,7 +189,7 @@ def parquet_rows(columns, path, most):
             names = table.schema_arrow.names
             for key in keys:
                 if key not in names:
-                    refuse_column(key, names, path)
+                    refuse_column(key, names, name)
             for batch in table.iter_batches(batch_size=1024, columns=keys):
                 for record in batch.to_pylist():
                     count += 1
@@ -200,9 +199,9 @@ def parquet_rows(columns, path, most):
     except (ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
         reason = first_line(error)
         raise UserError(
-            f"A readable Parquet file is needed. Received: {path} ({reason})") from error
+            f"A readable Parquet file is needed. Received: {name} ({reason})") from error
     if not count:
-        raise UserError(f"A file with rows is needed. Received: {path}")
+        raise UserError(f"A file with rows is needed. Received: {name}")
 
 
 def as_text(value):

@@ -113,8 +113,8 @@ def read_arrays(path, *names, sha256=None):
     """Returns the named arrays of a shard file, as stored; see `read_shard`."""
     content = read_bytes(path, math.inf)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise UserError(f"{path} is not the shard that {INDEX} describes: its SHA-256 differs. "
-                        "Prepare the text again in a new folder")
+        raise UserError(f"{path} is not the shard that {INDEX} describes: its SHA-256 differs; "
+                        f"{_AGAIN}")
     try:
         arrays = parse_npz(content, names)
         return [arrays[name] for name in names]

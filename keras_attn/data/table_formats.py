@@ -143,7 +143,8 @@ class Lines:
             with contextlib.ExitStack() as stack:
                 stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
                 if is_gzip(self.path):
-                    stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
+                    unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
+                    stream = stack.enter_context(io.BufferedReader(unzipped, 1 << 20))
                 self._end = _line_end(stream, self.encoding)
                 text = stack.enter_context(io.TextIOWrapper(
                     stream, self.encoding, errors=UNDECODABLE, newline=self._end))
@@ -152,13 +153,14 @@ class Lines:
                     yield piece
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(
-                f"A whole .gz file is needed. Received: {self.path} ({error})"
+                f"A whole .gz file is needed. Received: {shown(self.path)} ({error})"
             ) from None
         except UnicodeError as error:  # UTF-16 that does not say which
             raise UserError(f"Text in {self.encoding} is needed. "
-                            f"Received: {self.path} ({error})") from None
+                            f"Received: {shown(self.path)} ({error})") from None
         except (OSError, tf.errors.OpError) as error:
-            raise UserError(f"A readable file is needed. Received: {self.path} ({error})") from None
+            raise UserError("A readable file is needed. "
+                            f"Received: {shown(self.path)} ({error})") from None
 
     def join(self, pieces):
         """Yields the lines that pieces make up."""
@@ -184,7 +186,7 @@ def _line_end(stream, encoding):
 
     Where lines end with a line feed, texts may hold a carriage return, \x0b or U+2028.
     """
-    start = stream.peek(1 << 16)[:1 << 16].decode(encoding, "replace")
+    start = stream.peek(1 << 20).decode(encoding, "replace")
     return "\r" if "\r" in start and "\n" not in start else "\n"
 
 

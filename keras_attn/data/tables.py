@@ -263,10 +263,14 @@ class iterate_rows:
                 texts = list(map(as_text, values))
                 if label:
                     texts[-1] = as_label(values[-1])
-                values = texts
-                if not all(map(is_text, texts)):
+                if any(isinstance(value, dict) for value in values):
+                    need = "Text and label must be values, not objects with fields of their own"
+                    values = BadRow("fields", need)
+                elif not all(map(is_text, texts)):
                     need = f"Text in {self._encoding} is needed; set data.encoding (--encoding)"
                     values = BadRow("encoding", need)
+                else:
+                    values = texts
             yield line, values
 
 

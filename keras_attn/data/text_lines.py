@@ -24,19 +24,20 @@ def is_gzip(path):
 
 
 def has_byte_lines(encoding):
-    """Returns whether a line ends with the byte `\\n`, so that a file can be cut anywhere.
+    """Returns whether only a line feed is the byte `\\n`, so that a file can be cut anywhere.
 
     Raises:
         UserError: If Python knows no such encoding of text.
     """
     try:
         name = codecs.lookup(encoding).name
-        "".encode(encoding)
-    except (LookupError, TypeError) as error:
+        line_feed = "\n".encode(encoding)
+    except (LookupError, TypeError, UnicodeError) as error:
         raise UserError(
             f"encoding must be one that Python knows, such as utf-8. Received: {encoding}"
         ) from error
-    return not name.startswith(("utf-16", "utf-32", "utf-7"))
+    # Not so in UTF-16 and EBCDIC; UTF-7 has states that go on after a line feed.
+    return line_feed.endswith(b"\n") and not name.startswith(("utf-16", "utf-32", "utf-7"))
 
 
 def read_lines(
@@ -48,8 +49,8 @@ def read_lines(
 
     Args:
         path: The file; gzipped if its name ends with `.gz`.
-        start, stop: Bytes of the file; neither of a gzipped one nor of a wide encoding, such as
-            UTF-16.
+        start, stop: Bytes of the file; neither of a gzipped one nor of an encoding without
+            `has_byte_lines`, such as UTF-16.
         encoding: Of the text.
         on_bad_text: For a line that is too long or not in this encoding, "error" or "skip".
         counts: A Counter; `lines_skipped` counts in it.
@@ -105,14 +106,14 @@ def open_bytes(path):
             else:
                 yield file
     except tf.errors.NotFoundError as error:
-        raise UserError(f"The text must be in an existing file. Received: {path}") from error
+        raise UserError(f"The text must be in an existing file. Received: {shown(path)}") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
-            f"A .gz file must be a whole gzip file. Received: {path} ({error})"
+            f"A .gz file must be a whole gzip file. Received: {shown(path)} ({error})"
         ) from error
     except (tf.errors.PermissionDeniedError, tf.errors.FailedPreconditionError) as error:
         raise UserError(
-            f"The text must be in a readable file. Received: {path} ({error.message})"
+            f"The text must be in a readable file. Received: {shown(path)} ({error.message})"
         ) from error
 
 

@@ -17,7 +17,7 @@ from keras_attn.defaults import ENDS, fields, meaning
 from keras_attn.errors import PRECISIONS, UserError, first_line, nearest
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.jobs.terminal import discard_streams, flush_streams, prepare_streams
-from keras_attn.paths import check_scheme, scheme_of
+from keras_attn.paths import check_path, scheme_of
 from keras_attn.quiet import import_quietly
 
 # Fields that memory grows with and that a resumed run must keep.
@@ -97,8 +97,8 @@ def run_command(main, usage, default_config=None):
         _parse(usage, default_config)
         keep_freed_memory()
         import_quietly()
-        for name, path in _remote_paths():
-            check_scheme(path, name)
+        for name, path in _paths():
+            check_path(path, name)
         main()
         flush_streams()
     except UserError as error:
@@ -174,7 +174,7 @@ def _fail_if_known(error):
         _fail(f"Out of memory. {_of_less_memory()}Received: {_first(told)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
         _fail(f"Permission is needed. Received: {_first(text)}")
-    remote = list(_remote_paths())
+    remote = [(name, path) for name, path in _paths() if scheme_of(path)]
     if remote and type(error).__module__.startswith("tensorflow") and _OF_STORAGE.search(text):
         told = ", ".join(f"{name}={path}" for name, path in remote)
         _fail(f"Cannot reach the file system of {told}; check its name, the network and the "
@@ -189,8 +189,8 @@ def _fail_if_known(error):
               f"from the last checkpoint. Received: {_first(about_peers[0])}")
 
 
-def _remote_paths():
-    """Yields (flag, path) of all flags and fields whose value has a scheme, such as gs://."""
+def _paths():
+    """Yields (flag, value) of all flags and fields whose value may be a path."""
     values = flags.FLAGS
     given = {f"--{name}": values[name].value for name in values if name not in _TEXTS}
     if "config" in values:
@@ -198,8 +198,7 @@ def _remote_paths():
     for name, value in given.items():
         for one in value if isinstance(value, (list, tuple)) else [value]:
             for path in one.split(",") if isinstance(one, str) else ():
-                if scheme_of(path):
-                    yield name, path
+                yield name, path
 
 
 def _of_less_memory():
@@ -210,7 +209,7 @@ def _of_less_memory():
     if "config" not in values:
         return ""
     train, known = values.config.train, dict(fields(values.config))
-    can_split = train.accumulate < train.get("batch_size", math.inf)
+    can_split = (train.accumulate or 1) < (train.get("batch_size") or math.inf)
     split = "raise --config.train.accumulate (the same steps in smaller parts), or "
     sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
     return (f"Resume with the same command and {split * can_split}lower --config.eval.batch_size; "

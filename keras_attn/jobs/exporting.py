@@ -93,7 +93,7 @@ class Exported(tf.Module):
         self._kind, self._separator = predictor.kind, predictor.label_separator
         self._model, self._tokenizer = predictor.model, predictor.tokenizer.in_graph()
         self._layout = predictor.tokenizer.row_layout
-        self._length, self._windows = data["length"], data.get("windows")
+        self._length, self._windows = predictor.length, data.get("windows")
         # Where a SavedModel looks for what its functions use.
         self._values = [variable.value for variable in self._model.variables]
         texts = [tf.TensorSpec([None], tf.string, name="text")]

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.data.files import find_files
+from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import BadRow, Lines, is_text, without_end
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
@@ -64,7 +65,7 @@ def _read_prompts(path):
     prompts = []
     for number, line in enumerate(Lines(path, "utf-8"), 1):
         if isinstance(line, BadRow):
-            raise UserError(f"Line {number:,} of {path} is too long for a prompt; "
+            raise UserError(f"Line {number:,} of {shown(path)} is too long for a prompt; "
                             "shorten it to what the model can read")
         prompts.append(without_end(line))
     return prompts

@@ -5,6 +5,7 @@ import collections
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.convert.workdirs import UNBOUNDED_LENGTH
 from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
@@ -83,9 +84,15 @@ class Embedder:
 
     @property
     def max_length(self):
-        """Tokens of the longest text, with marks."""
+        """Tokens of the longest text, with special tokens."""
         backbone = getattr(self.model, "backbone", self.model)
-        return getattr(backbone, "max_length", None) or self.config["data"]["length"]
+        return (getattr(backbone, "max_length", None) or self.config["data"].get("length")
+                or UNBOUNDED_LENGTH)
+
+    @property
+    def length(self):
+        """Tokens of a row: as in training, else as many as the model takes."""
+        return min(self.config["data"].get("length") or self.max_length, self.max_length)
 
     def embed(self, texts, pooling="mean", batch_size=64):
         """Turns texts into vectors.
@@ -126,8 +133,7 @@ class Embedder:
         Returns:
             Dictionary of int32 arrays `(N, T)`: `token_ids`, `segment_ids`, `padding_mask`.
         """
-        data = self.config.get("data") or {}
-        length = min(data.get("length") or self.max_length, self.max_length)
+        length = self.length
         examples = ClassificationExamples(
             _listed(texts), text_pairs, None, self.tokenizer, length=length,
             batch_size=len(texts), shuffle=False)
@@ -273,7 +279,7 @@ class Predictor(Embedder):
         data = self.config["data"]
         rows = self._by_batch(
             lambda batch: probabilities(self._run(batch)["logits"].numpy(), self.kind),
-            texts, text_pairs, batch_size, data["length"], data.get("windows"))
+            texts, text_pairs, batch_size, self.length, data.get("windows"))
         return np.concatenate([np.zeros((0, len(self.labels) or 1)), *rows])
 
     def _named(self, shares):
@@ -344,11 +350,11 @@ class Answerer(Embedder):
 
     def _find(self, questions, count, batch_size):
         data = self.config["data"]
-        windows = cut_windows(questions, self.tokenizer, length=data["length"],
+        windows = cut_windows(questions, self.tokenizer, length=self.length,
                               max_question=data["max_question"], stride=data["stride"])
         self.cut[data["max_question"]] += windows.cut
         batches = TableBatches(window_examples(
-            windows, self.tokenizer, length=data["length"], batch_size=batch_size, shuffle=False))
+            windows, self.tokenizer, length=self.length, batch_size=batch_size, shuffle=False))
         logits = [row for number in range(batches.num_batches)
                   for row in self._run(batches.batch(number, 0, batch_size))["span_logits"].numpy()]
         for row in logits:

@@ -85,9 +85,9 @@ def check_output(output, inputs, workdir=None, flag="--output"):
             raise UserError(f"{flag} must be another file than the input, which it would replace. "
                             f"Received: {flag}={output}, input {source}")
     # Through a link, too: what it points to would stay, but the name would be lost.
-    for path in (output, os.path.realpath(output)) if workdir and os.path.exists(output) else ():
+    for path in (output, os.path.realpath(output)) if workdir else ():
         if os.path.basename(path) in _MODEL_FILES and _same(os.path.dirname(path) or ".", workdir):
-            raise UserError(f"{flag} must not replace a file of the model. Choose another name. "
+            raise UserError(f"{flag} must not be a file of the model. Choose another name. "
                             f"Received: {flag}={output}")
 
 

@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 
-from keras_attn.data.labels import number_of
+from keras_attn.data.labels import MISSING, number_of
 from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.splits import differing_labels, shared_rows
 from keras_attn.data.table_formats import told_format
@@ -13,7 +13,6 @@ from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
 
 MOST_CLASSES = 30  # whose rows are told
 FEW_SCORES = 10  # whole numbers that may well be classes: grades, stars
-MISSING = ("nan", "null", "none", "n/a", "<na>")  # as tools write a missing label
 
 
 def tell_rows(run, tables, targets, examples, validation_examples):

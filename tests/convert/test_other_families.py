@@ -368,7 +368,7 @@ def test_a_workdir_that_was_changed_is_said(file, change, message, tmp_path):
         convert.read(tmp_path / "run")
 
 
-@pytest.mark.parametrize("heads", [{"num_classes": 0}, {"num_classes": "x"}, {"num_classes": 2},
+@pytest.mark.parametrize("heads", [{"num_classes": 0}, {"num_classes": "x"},
                                    {"dropout": 1.5}, {"pooling": "x"}, {"other": 1},
                                    {"dtype": "float32"}])
 def test_a_classifier_that_was_changed_is_said(heads, tmp_path):

@@ -314,3 +314,11 @@ def test_lines_that_end_with_blanks_are_parts_of_their_own(tmp_path):
         text = end.join(lines)
         assert "".join(documents.document_of(text, verbatim=True)) == text
         assert len(documents.document_of(text, verbatim=True)) == 501
+
+
+@pytest.mark.parametrize("encoding", ["cp037", "cp500", "utf-16-be", "utf-32"])
+def test_lines_end_where_the_encoding_ends_them(tmp_path, encoding):
+    path = tmp_path / "a.txt"
+    path.write_bytes("One two.\nThree.\n\nFour.\n".encode(encoding))
+    assert list(read_documents(Part(str(path)), "lines", encoding)) == [
+        ["One two.", "Three."], ["Four."]]

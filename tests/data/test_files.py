@@ -5,6 +5,7 @@ import pytest
 
 from keras_attn.data.files import find_files
 from keras_attn.errors import UserError
+from keras_attn.paths import check_path
 
 
 def test_files_are_found_by_path_glob_list_and_commas(tmp_path):
@@ -46,6 +47,14 @@ def test_a_file_system_that_cannot_be_reached_is_named(path):
     assert path.partition(",")[0] in str(error.value)
 
 
+def test_a_file_url_is_its_path(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    expected = [str(tmp_path / "a.txt")]
+    for name in ("a.txt", "*.txt", "**/*.txt"):
+        assert find_files([f"file://{tmp_path}/{name}", tmp_path / name]) == expected
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -67,3 +76,14 @@ def test_the_files_of_a_folder_are_named_by_what_is_there(tmp_path):
         (tmp_path / name).write_text("x")
     with pytest.raises(UserError, match="for example .*/\\*.csv.gz, or .*/\\*\\*/\\*.csv.gz for"):
         find_files(tmp_path)
+
+
+def test_a_name_that_is_not_utf_8_is_an_error(tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path / "caf") + b"\xe9.txt")
+    open(path, "w").close()
+    for source in (path, str(tmp_path / "*.txt"), str(tmp_path / "**/*.txt"),
+                   str(tmp_path / "nothing"), f"{path}x"):
+        with pytest.raises(UserError, match="must be UTF-8|does not exist"):
+            find_files(source)
+    with pytest.raises(UserError, match=r"must be UTF-8; rename.*workdir=.*caf\\udce9"):
+        check_path(path, "workdir")

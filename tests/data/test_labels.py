@@ -103,7 +103,24 @@ def test_a_number_with_a_decimal_point_and_without_is_no_two_classes():
     for labels in (["1", "1.0", "0"], ["-2.00", "-2"]):
         with pytest.raises(UserError, match="make them one.*'-?[12]' and '-?[12]."):
             LabelSet.from_labels(labels)
+    for labels in (["1.5", "1.50"], ["1.", "1"], ["+1", "1"]):
+        with pytest.raises(UserError, match="make them one"):
+            LabelSet.from_labels(labels)
     assert LabelSet.from_labels(["1.0", "1.1", "10"]).names == ("1.0", "1.1", "10")
+    assert LabelSet.from_labels(["1.2.0", "1.2"]).names == ("1.2", "1.2.0")
     assert split_labels("[1.0, 2, \"2\", 1, 2.5]", ",", 0) == ["1", "2", "2", "1", "2.5"]
     with pytest.raises(UserError, match=r"Received: '\[1, NaN\]'"):
         split_labels("[1, NaN]", ",", 0)
+
+
+@pytest.mark.parametrize("labels", [["caf\u00e9", "cafe\u0301"], ["\uff21", "A"], ["ß", "SS"]])
+def test_labels_that_unicode_writes_in_two_ways_are_no_two_classes(labels):
+    with pytest.raises(UserError, match="make them one"):
+        LabelSet.from_labels(labels)
+
+
+@pytest.mark.parametrize("missing", ["nan", "NaN", "NA", "null", "-inf"])
+def test_a_missing_label_among_numbers_is_no_class(missing):
+    with pytest.raises(UserError, match=f"all be numbers.*'{missing}' among"):
+        LabelSet.from_labels(["1", "0", "-2.5", missing])
+    assert missing in LabelSet.from_labels(["eng", "deu", missing]).names

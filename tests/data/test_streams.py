@@ -10,6 +10,7 @@ import pytest
 
 from keras_attn.data import streams
 from keras_attn.data.files import find_files
+from keras_attn.data.reading import read_questions
 from keras_attn.data.tables import iterate_rows, place
 from keras_attn.errors import UserError
 
@@ -46,6 +47,23 @@ def test_a_stream_is_read_as_often_as_needed(kind, tmp_path, monkeypatch):
         rows = list(iterate_rows(path, text="text", label="label", format="csv"))
         assert [(row.text, row.label) for row in rows] == ROWS
     assert place(rows[1].file, rows[1].line) == f"{path}, line 3"
+
+
+@pytest.mark.parametrize(("content", "format"), [
+    (b"body\nx\n", "csv"), (b'"text"\t"b"\nx\ty\n', "tsv"), (b"a\nb\n", "parquet"),
+    (b'[{"body": 1}]', "jsonl"), (b'[{"text": "a"', "jsonl"), (b"\x1f\x8bno gzip", "csv"),
+])
+def test_errors_name_the_stream_and_not_its_copy(content, format, tmp_path, monkeypatch):
+    path = _stream("-", tmp_path, monkeypatch, content)
+    with pytest.raises(UserError) as error:
+        list(iterate_rows(path, text="text", format=format))
+    assert "keras-attn-" not in str(error.value)
+
+
+def test_errors_in_squad_name_the_stream(tmp_path, monkeypatch):
+    path = _stream("-", tmp_path, monkeypatch, b'{"data": [{"paragraphs": 1}]}')
+    with pytest.raises(UserError, match="Received: -, article 1"):
+        read_questions(path)
 
 
 def test_a_gzipped_stream_is_unzipped(tmp_path, monkeypatch):

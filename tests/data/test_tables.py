@@ -378,3 +378,22 @@ def test_another_separator_or_encoding_is_no_wrong_column(tmp_path, name, data, 
     if advice:
         table = read_table(str(tmp_path / name), text="text", label="label", **advice)
         assert (table.texts, table.labels) == (["a"], ["x"])
+
+
+def test_a_carriage_return_in_a_long_first_line_ends_no_line(tmp_path):
+    text = f"a\rb{' long' * 50_000}"
+    (tmp_path / "t.tsv").write_bytes(f"{text}\tx\nc\ty\n".encode())
+    (tmp_path / "t.tsv.gz").write_bytes(gzip.compress(f"{text}\tx\nc\ty\n".encode()))
+    for name in ("t.tsv", "t.tsv.gz"):
+        table = read_table(str(tmp_path / name), text=0, label=1)
+        assert (table.texts, table.labels) == ([text, "c"], ["x", "y"])
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_an_object_is_neither_a_text_nor_a_label(tmp_path, column):
+    rows = {"text": {"0": "a", "1": "b"}, "label": "x"}  # as pandas' to_json writes a table
+    rows[column] = {"0": "a"}
+    rows["label" if column == "text" else "text"] = "b"
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    with pytest.raises(UserError, match="not objects.*row 1"):
+        read_table(str(tmp_path / "t.json"), text="text", label="label")

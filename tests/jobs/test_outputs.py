@@ -68,10 +68,13 @@ def test_a_file_of_the_model_is_not_replaced(name, tmp_path):
     convert(CLASSIFIER, model)
     before = (model / name).read_bytes()
     for folder in (str(model), os.path.relpath(model)):
-        with pytest.raises(UserError, match="--output must not replace a file of the model"), \
+        with pytest.raises(UserError, match="--output must not be a file of the model"), \
                 opened(f"{folder}/{name}", (".json", ".txt"), workdir=str(model)):
             pass
     assert (model / name).read_bytes() == before
+    with pytest.raises(UserError, match="must not be a file"), \
+            opened(str(model / "metrics.jsonl"), (".jsonl",), workdir=str(model)):
+        pass  # of the next run there
     with opened(str(model / "found.json"), (".json",), workdir=str(model)) as file:
         file.write("{}")
 

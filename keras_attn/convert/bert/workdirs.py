@@ -50,7 +50,7 @@ def read(folder, log=warn):
         if kind == "pretraining":
             known = {"next_sentence": True, "tie_embeddings": True}
         elif kind == "finetuning":
-            found = workdir.read_labels()
+            found = workdir.read_labels(heads.get("num_classes"))
             labels, pairs = found["names"], found["pairs"]
             known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
                      "pooling": config["model"].get("pooling", "cls"), "multilabel": False,
