@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from keras_attn.layers.padded_rnn import padded_to_one
 from keras_attn.ops import take_positions
 from keras_attn.ops.masks import as_mask
+from keras_attn.ops.maxima import largest
 
 
 def real_tokens(inputs, ids="token_ids", mask="padding_mask"):
@@ -16,19 +18,20 @@ def real_tokens(inputs, ids="token_ids", mask="padding_mask"):
 
 
 def take_last(x, inputs):
-    """Vectors of the last real tokens, or of those that `cls_positions` of the inputs names.
+    """Vectors of the last real tokens, or of those at `cls_positions` of the inputs.
 
     Args:
         x: `(B, T, D)`.
         inputs: Dictionary, which may have `cls_positions` `(B, E)` and `padding_mask` `(B, T)`.
 
     Returns:
-        `(B, D)`, with `cls_positions` `(B, E, D)`.
+        `(B, D)`, 0 for texts without a token; with `cls_positions` `(B, E, D)`.
     """
     mask, positions = inputs.get("padding_mask"), inputs.get("cls_positions")
     if positions is not None:
         return take_positions(x, positions)
     if mask is None:
-        return x[:, -1]
-    places = ops.arange(ops.shape(x)[1], dtype="int32") * ops.cast(mask, "int32")
-    return take_positions(x, ops.max(places, axis=1, keepdims=True))[:, 0]
+        return ops.sum(x[:, -1:], axis=1)
+    x, mask = padded_to_one(x), padded_to_one(ops.cast(mask, "int32"))
+    places = ops.arange(ops.shape(x)[1], dtype="int32") * mask
+    return take_positions(x, largest(places, axis=1, keepdims=True, initial=0))[:, 0]

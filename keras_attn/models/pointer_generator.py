@@ -131,7 +131,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
                              (self.output_hidden, 3 * units), (self.output_words, units),
                              (self.generation, 3 * units + embedding_dim)):
             dense.build((None, depth))
-        self.copying.build(None)
+        self.copying.build(None, None, None, None)
         if self.coverage:
             self.coverage_kernel = self.add_weight(
                 name="coverage_kernel", shape=(1, self.sizes["attention_units"]),

@@ -172,7 +172,7 @@ def label_weights(batch, labels):
         return weights
     if given[1:] in ((), (1,)) and _may_be_equal(given[:1], wanted[:1]):
         weights = ops.reshape(weights, (-1, *[1] * (len(wanted) - 1)))
-        return weights * ops.ones(ops.shape(labels), "float32")
+        return ops.broadcast_to(weights, ops.shape(labels))
     raise ValueError("sample_weight must be of each label or of each row. "
                      f"Received: sample_weight {given}, labels {wanted}")
 

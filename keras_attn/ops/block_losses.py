@@ -1,9 +1,8 @@
 """Losses of a block of logits and their gradient, the arithmetic that all backends share."""
 
-import keras
 from keras import ops
 
-from keras_attn.ops.masks import MASKED
+from keras_attn.ops.maxima import largest
 
 
 def block_statistics(labels, products, bias, label_smoothing):
@@ -20,7 +19,7 @@ def block_statistics(labels, products, bias, label_smoothing):
         label's, largest logit, and the logarithm of the sum of `exp(logit - largest logit)`.
     """
     logits = _logits(products, bias)
-    maximum = largest(logits)
+    maximum = largest(logits, axis=-1, keepdims=True)
     log_total = ops.log(ops.sum(ops.exp(logits - maximum), axis=-1))
     maximum = maximum[:, 0]
     own = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)[:, 0]
@@ -50,15 +49,6 @@ def block_gradient(labels, products, bias, statistics, upstream, label_smoothing
         own = own + (label_smoothing - label_smoothing / classes)
     columns = ops.arange(classes, dtype="int32")[None]
     return ops.where(columns == ops.expand_dims(labels, -1), own * upstream, others * upstream)
-
-
-def largest(logits):
-    """The largest logit of each row, `(..., 1)`."""
-    # Keras's max refuses a batch of no label without a first value. It makes it on the CPU with
-    # PyTorch, whose own needs none.
-    if keras.config.backend() == "torch":
-        return ops.amax(logits, axis=-1, keepdims=True)
-    return ops.max(logits, axis=-1, keepdims=True, initial=MASKED)
 
 
 def block_count(rows, classes, most):

@@ -3,7 +3,8 @@
 from keras import ops
 
 from keras_attn.ops import kernels
-from keras_attn.ops.block_losses import block_count, largest
+from keras_attn.ops.block_losses import block_count
+from keras_attn.ops.maxima import largest
 
 BLOCK_LOGITS = 1 << 25  # of `linear_cross_entropy`; 128 MB in float32
 
@@ -41,7 +42,7 @@ def hits(labels, logits):
     """
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
-    return ops.cast(ops.greater_equal(own, largest(logits)[..., 0]), "float32")
+    return ops.cast(ops.greater_equal(own, largest(logits, axis=-1)), "float32")
 
 
 def linear_cross_entropy(labels, hidden, table, bias=None, label_smoothing=0.0,
@@ -103,7 +104,7 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
 def _rows_cross_entropy(logits, labels, smoothing):
     @ops.custom_gradient
     def function(logits, labels):
-        maximum = largest(logits)
+        maximum = largest(logits, axis=-1, keepdims=True)
         exponentials = ops.exp(logits - maximum)
         total = ops.sum(exponentials, axis=-1, keepdims=True)
         chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)

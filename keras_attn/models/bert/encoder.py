@@ -265,7 +265,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
             x = by_rows(self.final_norm, x)
         outputs = {"sequence_output": x}
         if self.use_pooler:
-            first = x[:, 0]
+            first = ops.sum(x[:, :1], axis=1)  # 0 for texts without a token
             if "cls_positions" in inputs:
                 first = take_positions(x, inputs["cls_positions"])
             outputs["pooled_output"] = self.pooler(first)
