@@ -22,7 +22,7 @@ def define_flags():
                         "standard input.")
     flags.DEFINE_string("output", "-", "File to write (.npy, .jsonl), or - for the terminal.")
     flags.DEFINE_string("text_column", "text", "Column of the text.")
-    flags.DEFINE_enum("format", None, ["tsv", "csv", "jsonl", "parquet", "lines", "quoted_tsv"],
+    flags.DEFINE_enum("format", None, ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines"],
                       "Of the file; default: as its name ends.")
     flags.DEFINE_string("encoding", "utf-8", "Encoding of the file.")
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],

@@ -212,7 +212,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, o
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=f"--output.*{message}.*{output}"):
         predict_texts("no run", ["bas"], output=str(tmp_path / output))
-    with pytest.raises(UserError, match="config.json. Received: no run"):
+    with pytest.raises(UserError, match="A folder with a model is needed. Received: no run"):
         predict_file("no run", str(tmp_path / "in.tsv"), str(tmp_path / "out.tsv"))
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -232,7 +232,7 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         predictor.predict([("bas", "ben")])
     with pytest.raises(UserError, match="finetuned workdir is needed to predict"):
         predict_texts(str(pretrained), ["bas"])
-    with pytest.raises(UserError, match="config.json. Received: nowhere"):
+    with pytest.raises(UserError, match="A folder with a model is needed. Received: nowhere"):
         keras_attn.load("nowhere")
 
 
@@ -270,8 +270,8 @@ def test_validation_from_tfds_is_its_validation_split(finetuned, tmp_path):
 def test_a_kill_as_the_run_begins_leaves_its_labels(finetuned, tmp_path, monkeypatch):
     start = Workdir.start
 
-    def killed(self, *arguments):
-        start(self, *arguments)
+    def killed(self, *arguments, **options):
+        start(self, *arguments, **options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Workdir, "start", killed)

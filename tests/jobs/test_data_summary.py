@@ -1,9 +1,8 @@
 """What a finetuning run says of its labels, and what it does about lines of names."""
 
-import types
-
 import pytest
 from ml_collections import ConfigDict
+from small_runs import SmallRun
 
 from keras_attn.data.tables import read_table
 from keras_attn.jobs.classifying import _drop_headers
@@ -13,9 +12,7 @@ from keras_attn.jobs.told_rows import _count_quoted, warn_of_rare_labels
 def _run(**data):
     fields = {"text": "0", "text_pair": None, "label": "1", "header": None, "format": None,
               "task": None, "label_separator": ",", **data}
-    run = types.SimpleNamespace(config=ConfigDict({"data": fields}), said=[])
-    run.resolved, run.say = run.config.to_dict(), run.said.append
-    return run
+    return SmallRun(ConfigDict({"data": fields}))
 
 
 @pytest.mark.parametrize(("labels", "warned"), [

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+from small_runs import SmallRun
 
 from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
@@ -21,20 +22,10 @@ from keras_attn.jobs.finetuning_defaults import (
 )
 
 
-class _Run(types.SimpleNamespace):
-    """What `FinetuningDefaults` needs of a `Run`."""
-
-    resumed = False
-
-    def __init__(self, pretrained=None, **fields):
-        super().__init__(pretrained=pretrained, config=finetuning_defaults(), lines=[])
-        self.config.update_from_flattened_dict(fields)
-
-    def set_field(self, path, value):
-        self.config.update_from_flattened_dict({path: value})
-
-    def say(self, line):
-        self.lines.append(str(line))
+def _run(pretrained=None, **fields):
+    config = finetuning_defaults()
+    config.update_from_flattened_dict(fields)
+    return SmallRun(config, pretrained=pretrained)
 
 
 def _pretrained(kind="pretraining", released=False, pooler=True, **heads):
@@ -63,7 +54,7 @@ def test_larger_and_released_models_have_smaller_learning_rates():
 def test_the_learning_rate_follows_what_the_weights_start_from():
     for pretrained, origin in ((None, RANDOM), (_pretrained(), PRETRAINED),
                                (_pretrained(released=True), RELEASED)):
-        run = _Run(pretrained)
+        run = _run(pretrained)
         _trained(run)
         assert run.config.train.learning_rate == learning_rate(256, origin)
 
@@ -75,7 +66,7 @@ def test_small_data_is_seen_more_often_within_bounds():
 
 
 def test_given_values_win_and_any_end_of_the_run_counts():
-    run = _Run(_pretrained(), **{"train.learning_rate": 0.5, "train.steps": 7,
+    run = _run(_pretrained(), **{"train.learning_rate": 0.5, "train.steps": 7,
                                  "data.length": 16, "model.pooling": "cls"})
     defaults = _trained(run)
     defaults.choose_pooling(BERT)
@@ -84,7 +75,7 @@ def test_given_values_win_and_any_end_of_the_run_counts():
     train = run.config.train
     assert (train.learning_rate, train.steps, train.epochs) == (0.5, 7, None)
     assert (run.config.data.length, run.config.model.pooling) == (16, "cls")
-    assert run.lines == []
+    assert run.said == []
 
 
 @pytest.mark.parametrize(("lengths", "positions", "paired", "length", "windows"), [
@@ -97,18 +88,18 @@ def test_given_values_win_and_any_end_of_the_run_counts():
 ])
 def test_the_length_is_that_of_the_texts_up_to_the_positions(lengths, positions, paired, length,
                                                              windows):
-    run = _Run()
+    run = _run()
     FinetuningDefaults(run).choose_length(np.array(lengths), positions, paired)
     assert (run.config.data.length, run.config.data.windows) == (length, windows)
     cut = windows is None and bool(np.mean(np.array(lengths) > length) > 0.05)
-    assert any(line.startswith("warning: ") for line in run.lines) is cut
+    assert any(line.startswith("warning: ") for line in run.said) is cut
 
 
 def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_does_not():
-    run = _Run(**{"data.length": 16})
+    run = _run(**{"data.length": 16})
     FinetuningDefaults(run).choose_length(np.array([5, 60]), 512, paired=False)
     assert run.config.data.windows is None
-    assert run.lines == ["warning: 50 % of the training rows are longer than data.length=16 tokens "
+    assert run.said == ["warning: 50 % of the training rows are longer than data.length=16 tokens "
                          "and are cut. --config.data.length=64 reads more."]
 
 
@@ -123,7 +114,7 @@ def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_doe
     (GPT_2, _pretrained("finetuning", pooling="last"), "cls"),
 ])
 def test_classifiers_and_released_models_keep_their_pooling(family, pretrained, pooling):
-    run = _Run(pretrained)
+    run = _run(pretrained)
     FinetuningDefaults(run).choose_pooling(family)
     assert run.config.model.pooling == pooling
 
@@ -148,25 +139,25 @@ def test_the_baselines_are_the_bag_of_bigrams_and_the_most_frequent_class():
 def test_a_baseline_that_is_equal_is_not_beaten_and_the_advice_names_what_to_change():
     equal = _baselines([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3]])
     assert not equal.beaten
-    run = _Run(_pretrained(), **{"train.learning_rate": 1e-5})
+    run = _run(_pretrained(), **{"train.learning_rate": 1e-5})
     _trained(run).report_baselines(equal)
-    assert "warning: the model is not better than its baselines." in run.lines[1]
+    assert "warning: the model is not better than its baselines." in run.said[1]
     assert "Leave train.learning_rate unset: it is 1e-05, the default for this model is 0.001." \
-        in run.lines[1]
-    run = _Run()
+        in run.said[1]
+    run = _run()
     _trained(run).report_baselines(equal)
-    assert "--pretrained" in run.lines[1]
-    run = _Run(_pretrained())
+    assert "--pretrained" in run.said[1]
+    run = _run(_pretrained())
     _trained(run).report_baselines(equal)
-    assert "--config.search.learning_rates=0.0003,0.001,0.003" in run.lines[1]
+    assert "--config.search.learning_rates=0.0003,0.001,0.003" in run.said[1]
 
 
 def test_one_class_for_all_rows_is_a_warning():
     one = _baselines([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
     assert one.predicted_class == "pos"
-    run = _Run()
+    run = _run()
     _trained(run).report_baselines(one)
-    assert "the model predicts 'pos' for every validation row" in run.lines[1]
+    assert "the model predicts 'pos' for every validation row" in run.said[1]
 
 
 def test_of_errors_the_smaller_is_better():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_attn.data import streams
+from keras_attn.data.files import file_sha256
 from keras_attn.jobs.embedding import embed_file, embed_texts
 from keras_attn.jobs.evaluating import evaluate
 from keras_attn.jobs.generating import generate_texts
@@ -42,7 +43,8 @@ def translator(tmp_path_factory):
     names = ("vocabulary_size", "num_layers", "hidden_dim", "num_heads", "intermediate_dim")
     architecture = {name: model.get_config()[name] for name in names}
     # No field of the config: each takes its default.
-    workdir.start("translation", {}, architecture, {}, {})
+    workdir.start("translation", {}, architecture,
+                  {"subwords.model": file_sha256(workdir / "subwords.model")}, {})
     return workdir.path
 
 

@@ -1,10 +1,10 @@
 """What BERT's pretraining makes of text whose documents have no next sentences."""
 
 import json
-import types
 
 import pytest
 from ml_collections import ConfigDict
+from small_runs import SmallRun
 
 from keras_attn import pretrain
 from keras_attn.data.prepare import prepare
@@ -25,18 +25,17 @@ def _text(sentences_per_document):
 
 def _choose(folder, train, validation, segments=None, next_sentence=None):
     """What is chosen, whether next sentences are left out, and what is said."""
-    sources, said = {}, []
+    sources = {}
     for split, text in (("validation", validation), ("train", train)):
         (folder / f"{split}.txt").write_text(text)
         sources[split] = str(folder / split)
         prepare(str(folder / f"{split}.txt"), TOKENIZER, sources[split], format="lines",
                 log=lambda line: None)
     config = ConfigDict({"data": {"segments": segments}, "model": {"next_sentence": next_sentence}})
-    run = types.SimpleNamespace(config=config, resolved=config.to_dict(), say=said.append,
-                                chief=True, resumed=False, meet=lambda: None)
+    run = SmallRun(config)
     fallback = choose_segments(run, sources, TOKENIZER)
     assert run.resolved["data"]["segments"] == config.data.segments
-    return config.data.segments, fallback, said
+    return config.data.segments, fallback, run.said
 
 
 def test_documents_of_one_sentence_have_no_next_sentences_to_predict(tmp_path):

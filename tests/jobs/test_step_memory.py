@@ -98,7 +98,9 @@ def test_parameters_are_those_of_the_model(kind, defaults, model):
     model = model()
     model.build()
     max_length = {} if kind in ("permutation_modeling", "translation") else {"max_length": 512}
-    size = step_size(kind, {**SHAPE, **max_length}, defaults())
+    config = defaults()
+    config.data.length = config.data.length or 128  # which finetuning chooses first
+    size = step_size(kind, {**SHAPE, **max_length}, config)
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
 
 

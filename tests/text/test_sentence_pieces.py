@@ -123,7 +123,7 @@ def test_what_is_no_such_model_is_said(tmp_path):
     (tmp_path / "x").write_bytes(b"\x80nothing")
     with pytest.raises(UserError, match="Cannot read .*x: it is not a sentencepiece model"):
         SentencePieceTokenizer.read(tmp_path / "x")
-    with pytest.raises(UserError, match="Cannot read nowhere: No such file"):
+    with pytest.raises(UserError, match="Cannot read .*nowhere: No such file"):
         SentencePieceTokenizer.read(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"vocab_size=5 is too small.*Set vocab_size=\d+ or more"):
         train_sentence_pieces(TEXTS, 5)
