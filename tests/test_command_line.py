@@ -251,9 +251,9 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
 
 @pytest.mark.parametrize(("error", "config", "fields"), [
     ("MemoryError()", "bert_mini",
-     ["train.accumulate", "eval.batch_size", "train.batch_size", "data.length"]),
+     ["train.accumulate", "train.remat", "eval.batch_size", "train.batch_size", "data.length"]),
     (f"ResourceExhaustedError(None, None, {GRAPH_ERROR!r})", "multi30k",
-     ["train.accumulate", "eval.batch_size", "train.batch_tokens", "data.length"]),
+     ["train.accumulate", "train.remat", "eval.batch_size", "train.batch_tokens", "data.length"]),
     ("MemoryError()", None, []),
 ])
 def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):

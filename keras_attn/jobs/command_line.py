@@ -210,9 +210,11 @@ def _of_less_memory():
         return ""
     train, known = values.config.train, dict(fields(values.config))
     can_split = (train.accumulate or 1) < (train.get("batch_size") or math.inf)
-    split = "raise --config.train.accumulate (the same steps in smaller parts), or "
+    ways = ["raise --config.train.accumulate (the same steps in smaller parts)"] * can_split
+    ways += ["set --config.train.remat=True (more time)"] * (not train.get("remat"))
+    split = "".join(f"{way}, or " for way in ways)
     sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
-    return (f"Resume with the same command and {split * can_split}lower --config.eval.batch_size; "
+    return (f"Resume with the same command and {split}lower --config.eval.batch_size; "
             f"or start a new --workdir with a lower {sizes}. ")
 
 

@@ -3,6 +3,7 @@
 import contextvars
 
 import keras
+from keras import ops
 
 from keras_attn.layers.checked_layer import require_dense
 from keras_attn.ops import kernels
@@ -30,10 +31,23 @@ class DeclaredInputs:
 
     def __call__(self, inputs, *args, **kwargs):
         require_entries(self, inputs, self.REQUIRED)
+        self._require_axes(inputs)
+        # Float ids, as Keras exports a model around this one with, are cast as by its Embedding.
+        floats = {name: ops.cast(x, "int32") for name, x in inputs.items()
+                  if name.endswith("_ids") and hasattr(x, "dtype")
+                  and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))}
+        inputs = {**inputs, **floats} if floats else inputs
         # A tuple: Keras tracks lists.
         self.latest_inputs = tuple(name for name in self.INPUTS if name in inputs)
         outputs = super().__call__(inputs, *args, **kwargs)
         return flat_outputs(outputs) if _EXPORTING.get() else outputs
+
+    def _require_axes(self, inputs):
+        for name, axes in self.INPUTS.items():
+            shape = getattr(inputs.get(name), "shape", None)
+            if shape is not None and len(shape) != axes:
+                raise ValueError(f"{type(self).__name__}: {name} must have {axes} axes. "
+                                 f"Received: {name} of shape {tuple(shape)}")
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None,
                **kwargs):
@@ -91,7 +105,9 @@ class DeclaredInputs:
 
 def flat_outputs(outputs):
     """The outputs of a model with an entry for each tensor of a list, as a SavedModel needs them:
-    `memory_0`, … for `memory`."""
+    `memory_0`, … for `memory`. Those of a subclass that returns no dictionary stay as they are."""
+    if not isinstance(outputs, dict):
+        return outputs
     flat = {}
     for name, value in outputs.items():
         parts = {f"{name}_{i}": part for i, part in enumerate(value)} if isinstance(

@@ -18,7 +18,14 @@ from layer_checks import (
     weights_of,
 )
 
-from keras_attn.layers import AdditiveScore, Attention, LocalAttention, LuongAttention
+from keras_attn.layers import (
+    AdditiveScore,
+    Attention,
+    AttentionPooling,
+    LocalAttention,
+    LuongAttention,
+    MultiHeadAttention,
+)
 from keras_attn.layers.recurrent import (
     AttentionCell,
     BahdanauDecoderCell,
@@ -395,3 +402,23 @@ def test_lstmn_leaves_nothing_of_padding_on_its_tape_and_forgets_the_oldest():
     found = ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(mask > 0)))
     expected = lstmn(weights_of(layer), x, mask, window=2)
     np.testing.assert_allclose(found[mask > 0], expected[mask > 0], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: MultiHeadAttention(2, 4, fused=None, seed=0),
+    lambda: keras.layers.MultiHeadAttention(2, 4, seed=0)], ids=["ours", "keras"])
+@pytest.mark.parametrize("order", ["attend_last", "attend_first"])
+def test_weights_of_several_heads_are_averaged(make, order):
+    layer = RecurrentDecoder(
+        AttentionCell(keras.layers.LSTMCell(U), make(), order), V, E, seed=1)
+    logits, weights = layer(**INPUTS)
+    assert logits.shape == (*IDS.shape, V) and weights.shape == (*IDS.shape, 5)
+    weights = ops.convert_to_numpy(weights)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, 1e-5)
+    assert not weights[np.broadcast_to(MASK[:, None] == 0, weights.shape)].any()
+
+
+@pytest.mark.parametrize("attention", [AttentionPooling(), keras.layers.Attention()])
+def test_layers_that_take_no_memory_are_refused(attention):
+    with pytest.raises(ValueError, match="attention must be a layer that is called with query"):
+        AttentionCell(keras.layers.LSTMCell(U), attention)

@@ -1,5 +1,7 @@
 """A step of any recurrent cell that attends."""
 
+import inspect
+
 import keras
 from keras import ops
 
@@ -34,7 +36,8 @@ class AttentionCell(CheckedLayer):
         cell: Keras cell, such as `LSTMCell`, `GRUCell` or `StackedRNNCells`, without dropout; its
             state is the output of the last cell.
         attention: `LuongAttention`, `Attention`, `LocalAttention`, `HardAttention`, or another
-            layer that is called as they are; None: none, and the output is `s_t`.
+            layer that is called as they are; None: none, and the output is `s_t`. Weights of
+            several heads are averaged.
         order: One of these.
         input_feeding: Whether the cell is told what was attended to at the step before.
 
@@ -79,6 +82,7 @@ class AttentionCell(CheckedLayer):
         if attention is not None and not isinstance(attention, keras.layers.Layer):
             raise ValueError(
                 f"attention must be a layer or None. Received: attention={attention!r}")
+        _require_call(attention)
         for one in getattr(cell, "cells", [cell]):
             if getattr(one, "dropout", 0) or getattr(one, "recurrent_dropout", 0):
                 raise ValueError("The cell must have no dropout: its masks do not live in a loop; "
@@ -204,6 +208,8 @@ class AttentionCell(CheckedLayer):
             context, weights = inner(
                 query, memory["value"], value_mask=memory.get("mask"),
                 return_attention_scores=True, training=training, **given)
+        if len(weights.shape) == 4:  # (B, H, T, S), of several heads
+            weights = ops.mean(weights, axis=1)
         if inner is self.attention:
             return context, weights
         return self.attention.join(context, query), weights
@@ -212,3 +218,17 @@ class AttentionCell(CheckedLayer):
         return {**super().get_config(), "cell": part_config(self.cell, self),
                 "attention": part_config(self.attention, self), "order": self.order,
                 "input_feeding": self.input_feeding}
+
+
+def _require_call(attention):
+    """Raises a ValueError for a layer that cannot be called as `Attention` is."""
+    if attention is None:
+        return
+    parameters = inspect.signature(attention.call).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return
+    missing = {"value", "value_mask", "return_attention_scores"} - parameters.keys()
+    if missing:
+        raise ValueError("attention must be a layer that is called with query and value, such as "
+                         f"Attention: its call lacks {', '.join(sorted(missing))}. "
+                         f"Received: attention={attention}")
