@@ -53,7 +53,7 @@ def read(folder, log=warn):
             found = workdir.read_labels(heads.get("num_classes"))
             labels, pairs = found["names"], found["pairs"]
             known = {"num_classes": len(labels) or 1, "dropout": config["model"]["dropout"],
-                     "pooling": config["model"].get("pooling", "cls"), "multilabel": False,
+                     "pooling": config["model"].get("pooling") or "cls", "multilabel": False,
                      "label_mean": 0.0, "label_deviation": 1.0}
         elif kind in ("encoder", "reading"):
             known = {}
