@@ -11,7 +11,7 @@ import pytest
 from google_folders import google_weights, write_google
 from test_strange_files import strange_json
 
-from keras_attn import load
+from keras_attn import convert, load
 from keras_attn.errors import UserError
 from tests.small_workdirs import GOLDEN, KINDS, content, write_workdir
 
@@ -150,3 +150,11 @@ def test_weights_of_other_dtypes_are_refused(folders, tmp_path, name, dtype):
     np.savez(path, **{**arrays, last: np.ones(arrays[last].shape, dtype)})
     with pytest.raises(UserError, match=f"must (hold|be).*float32.*Received: ({dtype}|.*S4|bytes)"):
         load(str(folder))
+
+
+@pytest.mark.parametrize("format", ["huggingface", "google"])
+def test_a_converted_classifier_converts_back(format, tmp_path):
+    folder = write_workdir("bert", tmp_path / "run")
+    convert.convert(folder, tmp_path / "back", format)
+    if format == "huggingface":
+        assert content(tmp_path / "back")[0] == content(folder)[0]
