@@ -44,10 +44,11 @@ from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import reporting_failed_writes, temporary_folder, whole
 
 # What a resumed run may change, besides strategy and devices: the number of its steps, if it ends
-# by that, the parts of a step, and what only watches it.
+# by that, how a step uses memory, and what only watches it.
 CHANGEABLE = ("train.steps", "train.accumulate", "train.remat", "eval.every",
               "eval.batch_size", "eval.limit", "eval.patience", "eval.report", "eval.beam",
-              "eval.length_penalty", "eval.lowercase", "eval.tokenize", "model.initial_embeddings", "checkpoint.")
+              "eval.length_penalty", "eval.lowercase", "eval.tokenize",
+              "model.initial_embeddings", "checkpoint.")
 
 WORTH_KEEPING_SECONDS = 60.0
 
