@@ -42,8 +42,8 @@ def define_flags():
                         ".jsonl), or - for the terminal.")
     flags.DEFINE_string("attention", None, "HTML file to write: what the tokens of one --text "
                         "attend to in each layer and head.")
-    define_reading_flags(["tsv", "csv", "jsonl", "parquet", "lines", "label_text",
-                          "quoted_tsv"])
+    define_reading_flags(
+        ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
 
 
 def main():

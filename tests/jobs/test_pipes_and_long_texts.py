@@ -18,7 +18,7 @@ from keras_attn.jobs.loading import load
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.jobs.translating_files import translate_file
 from keras_attn.models import Transformer
-from keras_attn.text.subwords import train_subwords
+from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.checkpoints import Checkpoints, variables_by_path
 from keras_attn.workdir import Workdir
 
@@ -35,7 +35,8 @@ def translator(tmp_path_factory):
     workdir = Workdir(tmp_path_factory.mktemp("translator"))
     with open(workdir / "subwords.model", "wb") as file:
         file.write(train_subwords(TEXT.splitlines() * 20, 40))
-    model = Transformer(vocabulary_size=40, num_layers=1, hidden_dim=8, num_heads=1,
+    size = Subwords.from_file(workdir / "subwords.model").vocabulary_size
+    model = Transformer(vocabulary_size=size, num_layers=1, hidden_dim=8, num_heads=1,
                         intermediate_dim=8)
     model.build()
     Checkpoints(workdir / "checkpoints").save(
