@@ -139,7 +139,7 @@ def test_other_libraries_have_no_classifier(format, name, tmp_path):
 
 @pytest.mark.parametrize("fields, message", [
     ({"id2label": {"0": "a", "1": "b"}}, r"score.weight must have shape \(2, 12\)"),
-    ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "each class a name of its own"),
+    ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "must be different"),
     ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "must name the classes 0, 1"),
     ({"pad_token_id": 0}, "pad_token_id must be of a token that no text is cut into"),
     ({"pad_token_id": 270}, "pad_token_id must be of a token that no text is cut into"),
