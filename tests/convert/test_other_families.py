@@ -271,7 +271,7 @@ def test_a_foreign_gpt2_goes_on_with_texts_and_is_finetuned(tmp_path):
     for name in ("gpt2", "xlnet"):
         config = finetuning_defaults()
         config.data.update(train=str(table), text="text", label="label", length=12, holdout=0.25)
-        config.train.update(steps=2, batch_size=4)
+        config.train.update(steps=2, batch_size=4, learning_rate=1e-4)
         finetune(config, workdir=str(tmp_path / name), pretrained=str(MODELS / name))
         assert load(str(tmp_path / name)).labels == ["cat", "rat"]
         path = f"{name}/token_embedding"

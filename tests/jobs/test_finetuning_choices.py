@@ -87,9 +87,10 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
     ([("a", "good"), ('a "good" film', "bad")] * 2, []),
 ])
 def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
-    config = _config(tmp_path, **{"data.holdout": 0.0, "train.steps": 1, "train.batch_size": 2})
-    lines = [json.dumps({"text": text, "label": label}) + "\n" for text, label in rows]
-    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    config = _config(tmp_path, **{"data.holdout": 0.0, "train.steps": 1, "train.batch_size": 2,
+                                  "data.train": str(tmp_path / "rows.tsv")})
+    lines = ["text\tlabel\n", *(f"{text}\t{label}\n" for text, label in rows)]
+    (tmp_path / "rows.tsv").write_text("".join(lines))
     finetune(config, workdir=str(tmp_path / "run"))
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning")]
     assert len(said) == len(warnings)

@@ -219,7 +219,7 @@ def test_a_workdir_without_its_threshold_is_refused(reader, tmp_path, content):
     (tmp_path / "run/reading.json").unlink()
     if content:
         (tmp_path / "run/reading.json").write_text(content)
-    with pytest.raises(UserError, match="reading.json must be that of a model that reads"):
+    with pytest.raises(UserError, match="reading.json must be"):
         load(str(tmp_path / "run"))
 
 

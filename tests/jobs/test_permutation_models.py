@@ -161,7 +161,7 @@ def test_a_model_of_transformers_goes_on_with_its_own_memory(corpus, tmp_path):
     ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
     ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
     ({"model.memory_length": -1}, "memory_length=-1"),
-    ({"data.vocab_size": 12}, "Received: vocab_size=12"),
+    ({"data.vocab_size": 12}, "vocab_size=12 is too small"),
     ({"data.vocab": "nowhere"}, "Cannot read nowhere: No such file"),
     ({"data.train": "nowhere.txt"}, "nowhere.txt"),
     ({"pretrained": "nowhere"}, "A folder with a model is needed"),
