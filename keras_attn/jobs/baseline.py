@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 from keras_attn.errors import UserError, first_line
-from keras_attn.jobs.report_numbers import decisions
+from keras_attn.jobs.report_numbers import decisions, one_hot
 
 # Of all classes together: 8 bytes each, in about 25 arrays while it learns.
 MOST_WEIGHTS = 4_000_000
@@ -82,7 +82,7 @@ def compute_baselines(tables, names, encoded, shares, kind):
         same = bigrams == labels
         bigrams = float(np.mean(same.all(axis=1) if kind == "multilabel" else same))
     training = encoded["train"] > 0 if kind == "multilabel" else \
-        np.arange(len(names)) == encoded["train"][:, None]
+        one_hot(encoded["train"], len(names))
     sets, counts = np.unique(training, axis=0, return_counts=True)
     frequent = sets[counts.argmax()]
     constant = (predicted == predicted[0]).all() and len(sets) > 1 and len(predicted) > 1
