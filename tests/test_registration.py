@@ -80,11 +80,12 @@ import importlib.util
 import {imports}
 assert "keras_attn.models" not in sys.modules
 import numpy as np
-model = keras.saving.load_model("model.keras")
+model = keras.saving.load_model({str(tmp_path / "model.keras")!r})
 found = model({{"token_ids": np.arange(6).reshape(2, 3)}})["logits"]
-np.testing.assert_allclose(keras.ops.convert_to_numpy(found), np.load("expected.npy"), 1e-5)
+expected = np.load({str(tmp_path / "expected.npy")!r})
+np.testing.assert_allclose(keras.ops.convert_to_numpy(found), expected, 1e-5)
 """
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_importing_the_package_imports_neither_keras_nor_its_backend():

@@ -136,10 +136,14 @@ def scores(model, rows, arrays, vocabulary):
     from keras_attn.generation import sample
 
     def search(inputs):
-        cache, memory = model.start_decoding(inputs)
-        return sample(lambda ids, _, cache: model.decode(ids, cache, memory)[:2], cache,
-                      tf.fill(tf.shape(inputs["token_ids"])[:1], BEGIN), TARGET, END,
-                      temperature=0)
+        cache, memory = model.start_decoding(inputs, TARGET)
+
+        def step(ids, index, cache):
+            logits, cache = model.decode(ids[:, None], index, cache, memory)
+            return logits[:, 0], cache
+
+        begin = tf.fill(tf.shape(inputs["token_ids"])[:1], BEGIN)
+        return sample(step, cache, begin, TARGET, END, temperature=0)
 
     found = decoded(search, {"token_ids": arrays["token_ids"]}, vocabulary, rows.names)
     shares = [f1(words, target) for words, target in zip(found, rows.targets, strict=True)]

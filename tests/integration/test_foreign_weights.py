@@ -126,7 +126,8 @@ def test_a_classifier_goes_on_with_its_head_only_for_the_same_classes(texts, tmp
         after = _model(tmp_path / "_".join(labels), 1)["logits_dense/kernel"]
         found = after.shape == before.shape and np.allclose(after, before, atol=1e-6)
         assert found == same
-    with pytest.raises(UserError, match="without pooler"):
+    config.model.pooling = "cls"
+    with pytest.raises(UserError, match="pooler"):
         finetune(config, tmp_path / "other", GOLDEN / "masked_lm")
 
 

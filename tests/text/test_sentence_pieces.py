@@ -151,10 +151,12 @@ def test_a_graph_makes_the_same_ids(with_commas, lowercase):
 
 
 def test_a_graph_makes_every_character_plain():
-    """But those of a newer Unicode than Python's."""
+    """TensorFlow Text may know an older Unicode than Python, and leaves newer characters alone."""
     signs = [chr(code) for code in range(sys.maxunicode + 1)
              if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
     texts = [f"a{sign}b {sign} {sign}{sign}" for sign in signs]
     graph = train_sentence_pieces(["the cat sat on the mat"] * 9, 60).in_graph()
-    assert [text.decode() for text in graph._plain(tf.constant(texts)).numpy()] == [
-        plain(text) for text in texts]
+    found = [text.decode() for text in graph._plain(tf.constant(texts)).numpy()]
+    differing = [text for text, result in zip(texts, found, strict=True) if result != plain(text)]
+    assert set(differing) <= set(found)
+    assert len(differing) < 100  # a version of Unicode adds few characters that decompose
