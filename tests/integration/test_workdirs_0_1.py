@@ -51,7 +51,7 @@ def test_a_workdir_resumes(name, tmp_path, monkeypatch):
         {**fields, "train.steps": SCRIPT["STEPS"] + SCRIPT["MORE"]})
     config.train.epochs = None  # of translation
     getattr(keras_attn, module)(config, name, pretrained)
-    records = [json.loads(line) for line in open(f"{name}/metrics.jsonl")]
+    records = map(json.loads, pathlib.Path(name, "metrics.jsonl").read_text().splitlines())
     losses = [record["loss"] for record in records
               if record.get("step", 0) > SCRIPT["STEPS"] and "loss" in record]
     np.testing.assert_allclose(losses, EXPECTED[name]["losses"], rtol=1e-3)
