@@ -5,12 +5,8 @@ import functools
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.training.checkpoints import (
-    Checkpoints,
-    assign_values,
-    digest,
-    variables_by_path,
-)
+from keras_attn.training.checkpoints import Checkpoints
+from keras_attn.training.variables import assign_values, digest, variables_by_path
 from keras_attn.workdir import Workdir, began_as_released
 
 

@@ -10,7 +10,8 @@ from keras_attn.defaults import translation_defaults
 from keras_attn.jobs.translators import KIND, SUBWORDS, SavedTranslator, is_translator
 from keras_attn.models import Transformer
 from keras_attn.text.subwords import Subwords, train_subwords
-from keras_attn.training.checkpoints import Checkpoints, digest, read_values, variables_by_path
+from keras_attn.training.checkpoints import Checkpoints
+from keras_attn.training.variables import digest, read_values, variables_by_path
 from keras_attn.workdir import Workdir
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"

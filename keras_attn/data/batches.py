@@ -1,4 +1,4 @@
-"""From examples to the batches of each replica.
+"""From examples to global batches.
 
 Global batch s holds rows of a stream that is a pure function of its seed.
 Replica r of R takes rows [r * B / R, (r + 1) * B / R) of it, so any number of
@@ -6,10 +6,7 @@ devices and workers trains on the same global batches, and a run goes on at
 step s without any state but s.
 """
 
-import contextlib
-
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.packing import choose_rows, pack
 
@@ -104,96 +101,3 @@ class TableBatches:
         return pack({name: array[order] for name, array in examples.items()}, rows[order],
                     count=-(-count // multiple) * multiple, length=length, most=self.pack,
                     pad_id=self.source.pad_id)
-
-
-class Feed:
-    """Iterable of distributed batches that raises its own errors.
-
-    Batches are made in threads of TensorFlow, which makes one of its own kinds of any error there.
-    """
-
-    def __init__(self):
-        self.dataset = None
-        self._error = None
-
-    def __iter__(self):
-        return iter(self.dataset)
-
-    @contextlib.contextmanager
-    def making(self):
-        """Around what makes a batch: keeps its error."""
-        try:
-            yield
-        except Exception as error:
-            self._error = error
-            raise
-
-    @contextlib.contextmanager
-    def taking(self):
-        """Around what takes batches: raises the error that was kept, not TensorFlow's."""
-        try:
-            yield
-        except tf.errors.OpError as error:
-            if self._error is None:
-                raise
-            raise self._error from error
-
-
-def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None, prefetch=2):
-    """Feeds global batches [start, stop) to the replicas of a strategy.
-
-    Args:
-        batches: `StreamBatches` or `TableBatches`.
-        strategy: `tf.distribute` strategy.
-        start: First global batch.
-        stop: End of the batches, or None for no end.
-        accumulate: Splits a replica's rows into that many micro-batches in a
-            new leading axis; None leaves them as they are.
-        prefetch: Batches made ahead.
-
-    Returns:
-        A `Feed` of dicts.
-    """
-    feed = Feed()
-
-    def dataset(context):
-        local = context.num_replicas_in_sync // context.num_input_pipelines
-        share = batches.batch_size // context.num_replicas_in_sync
-
-        def shares():
-            index = start
-            while stop is None or index < stop:
-                for replica in range(local):
-                    first = (context.input_pipeline_id * local + replica) * share
-                    with feed.making():
-                        rows = batches.batch(index, first, first + share)
-                    yield rows if accumulate is None else {
-                        name: array.reshape(accumulate, -1, *array.shape[1:])
-                        for name, array in rows.items()
-                    }
-                index += 1
-
-        leading = 1 if accumulate is None else 2
-        signature = {
-            name: tf.TensorSpec(_static(array, leading, accumulate, share, batches), array.dtype)
-            for name, array in batches.batch(start, 0, 1).items()
-        }
-        rows = tf.data.Dataset.from_generator(shares, output_signature=signature)
-        # There is nothing to tune, and at the end one may wait a minute for the tuner's sleep.
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        return rows.prefetch(prefetch * local).with_options(options)
-
-    if isinstance(strategy, tf.distribute.OneDeviceStrategy):
-        # Not through the strategy, whose own iterators have such a tuner.
-        feed.dataset = dataset(tf.distribute.InputContext())
-    else:
-        feed.dataset = strategy.distribute_datasets_from_function(dataset)
-    return feed
-
-
-def _static(array, leading, accumulate, share, batches):
-    count = share // (accumulate or 1) if batches.one_count else None
-    rows = (count,) if leading == 1 else (accumulate, count)
-    inner = array.shape[1:] if batches.one_length else (None,) * (array.ndim - 1)
-    return rows + tuple(inner)

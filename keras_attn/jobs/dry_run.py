@@ -1,19 +1,10 @@
 """What a run will cost, from some of its steps."""
 
-import sys
 import time
 
 import numpy as np
-import tensorflow as tf
 
-from keras_attn.data.batches import distributed_batches
 from keras_attn.training.records import duration
-from keras_attn.training.strategies import agree
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None
 
 MEASURED_SECONDS = 5.0
 MOST_MEASURED = 100
@@ -23,7 +14,7 @@ def measure(step, batches, total_steps, minutes, say):
     """Takes some steps at rate 0, and tells what the whole run will take.
 
     Args:
-        step: `TrainingStep`.
+        step: `Step` of an engine.
         batches: Those of the run.
         total_steps: Steps of the run, or None where `minutes` end it.
         minutes: See `total_steps`.
@@ -36,27 +27,25 @@ def measure(step, batches, total_steps, minutes, say):
     """
     def take(count):
         """The same first steps at every call."""
-        feed = distributed_batches(batches, step.strategy, start=0, accumulate=step.accumulate)
-        iterator = iter(feed)
+        feed = step.feed(batches, 0)
         begin = time.monotonic()
-        with feed.taking():
-            rows = step.run(iterator, 0, np.zeros(count))
+        rows = step.run(feed, 0, np.zeros(count))
         return rows, time.monotonic() - begin
 
     say("measuring")
     take(1)  # compiles
     rows, seconds = take(1)
-    count = int(agree(step.strategy, [MEASURED_SECONDS / seconds])[0])
+    count = int(step.engine.agree([MEASURED_SECONDS / seconds])[0])
     if count > 1:
         count = min(count, MOST_MEASURED)
         if not (batches.one_length and batches.one_count):
             take(count)  # compiles, for each of their shapes
         rows, seconds = take(count)
-    seconds_per_step = float(agree(step.strategy, [seconds / len(rows)])[0])
+    seconds_per_step = float(step.engine.agree([seconds / len(rows)])[0])
     steps = total_steps
     if steps is None:
         steps = max(1, round(60.0 * minutes / seconds_per_step))
-    trained, peak = step.model.trainable_variables, _peak_bytes()
+    trained, peak = step.model.trainable_variables, step.engine.peak_memory()
     # Each has a gradient as large as itself.
     sizes = [np.prod(v.shape, dtype=int) for v in [*trained, *trained, *step.optimizer.variables]]
     found = {
@@ -76,16 +65,6 @@ def measure(step, batches, total_steps, minutes, say):
     say(f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
         "compiling, validation and checkpoints")
     return found
-
-
-def _peak_bytes():
-    """The most memory that the first GPU, or else this process, has held; None if unknown."""
-    if tf.config.list_logical_devices("GPU"):
-        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-    if resource is None:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
-        1 if sys.platform == "darwin" else 1024)
 
 
 def _megabytes(number):

@@ -1,7 +1,6 @@
 """What finetuning chooses for any task: rows, batches, the model to train, the best weights."""
 
 import numpy as np
-import tensorflow as tf
 
 from keras_attn.data.splits import hold_out
 from keras_attn.errors import UserError, check_choice
@@ -130,7 +129,7 @@ def tell_few_rows(run, count, what):
 def choose_buckets(run):
     """Buckets of `ClassificationExamples` for a run."""
     packed = run.config.data.pack > 1
-    if isinstance(run.strategy, tf.distribute.TPUStrategy):
+    if run.engine.fixed_shapes:
         if packed:
             raise UserError("A TPU needs batches of one shape; packed ones vary in rows. "
                             f"Received: data.pack={run.config.data.pack}")

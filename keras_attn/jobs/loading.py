@@ -18,8 +18,8 @@ from keras_attn.jobs.generating import Generator
 from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.translators import Translator, is_translator
+from keras_attn.training.engines.tensorflow.strategies import check_backend
 from keras_attn.training.probabilities import mean_by_text, probabilities
-from keras_attn.training.strategies import check_backend
 
 MASK = "[MASK]"
 MOST_QUESTIONS = 1024  # whose windows and logits are in memory together

@@ -26,7 +26,6 @@ from keras_attn.jobs.unlabelled import (
     validation_of,
 )
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.strategies import agree
 
 ROWS_COUNTED = 16_384
 TOKENS_COUNTED = 2**24  # for the first embeddings
@@ -198,7 +197,7 @@ def _place_tokens(run, backbone, examples, tokenizer):
         vectors *= np.linalg.norm(table, axis=1).mean()
         table = np.where(vectors.any(axis=1, keepdims=True), vectors, table)
     # Sums differ by machine in their last bits.
-    backbone.token_embedding.assign(agree(run.strategy, table.ravel()).reshape(table.shape))
+    backbone.token_embedding.assign(run.engine.agree(table.ravel()).reshape(table.shape))
     run.say("counted which tokens occur near each other, for their first embeddings: "
             f"{time.monotonic() - begin:.1f} s")
 

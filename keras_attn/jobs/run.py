@@ -9,7 +9,6 @@ import tempfile
 
 import keras
 
-from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.data.streams import shown
 from keras_attn.defaults import ENDS
@@ -22,10 +21,7 @@ from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.jobs.step_memory import choose_sizes
 from keras_attn.jobs.translators import SUBWORDS, SavedTranslator
 from keras_attn.saved_config import DEFAULTS, add_missing
-from keras_attn.training.evaluation import Evaluator
-from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import agree, devices, is_chief, make_strategy, meet
+from keras_attn.training.engines import make_engine
 from keras_attn.training.trainer import Trainer, check_batch_size
 from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
 
@@ -63,18 +59,19 @@ class Run:
         self.config = config
         self.workdir = Workdir(config.workdir)
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
-        self.strategy = make_strategy(strategy, virtual_devices, tpu)
-        self.chief = is_chief(self.strategy)
+        self.engine = make_engine(
+            strategy=strategy, virtual_devices=virtual_devices, tpu=tpu)
+        self.chief = self.engine.is_chief
         check_batch_size(config.train.get("batch_size", self.multiple),
-                         config.train.accumulate or 1, self.strategy)
+                         config.train.accumulate or 1, self.engine.num_replicas)
         if kind != "translation":  # which divides no batch of it
-            check_eval_batch_size(config.eval.batch_size, self.strategy)
+            check_eval_batch_size(config.eval.batch_size, self.engine.num_replicas)
         keras.utils.set_random_seed(config.train.seed)
 
     @property
     def multiple(self):
         """What the number of rows of a batch is a multiple of."""
-        return (self.config.train.accumulate or 1) * self.strategy.num_replicas_in_sync
+        return (self.config.train.accumulate or 1) * self.engine.num_replicas
 
     @functools.cached_property
     def pretrained(self):
@@ -168,8 +165,8 @@ class Run:
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
         """
-        chosen = choose_sizes(self.kind, architecture, self.config, self.strategy, self.say)
-        chosen = [int(number) for number in agree(self.strategy, chosen)]  # the chief's
+        chosen = choose_sizes(self.kind, architecture, self.config, self.engine, self.say)
+        chosen = [int(number) for number in self.engine.agree(chosen)]  # the chief's
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
             self.set_field(path, value)
 
@@ -195,7 +192,7 @@ class Run:
         # Copies of standard input and of pipes have another path in every process.
         self.hashes = hashes = {shown(name): sha256 for name, sha256 in hashes.items()}
         own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
-        if agree(self.strategy, [own])[0] != own:  # 48 bits: a float64 holds them
+        if self.engine.agree([own])[0] != own:  # 48 bits: a float64 holds them
             raise UserError("Every worker must have the same data. Received: data.train, "
                             "data.validation or pretrained that differ from those of the chief")
         if self.resumed:
@@ -252,24 +249,24 @@ class Run:
             Dict, as in results.json; for a dry run what `dry_run.measure` returns.
         """
         train, config = self.config.train, self.config
-        with self.strategy.scope():
+        with self.engine.scope():
             model = make_model()
             getattr(model, "backbone", model).remat = train.remat
-            optimizer = make_optimizer(train.optimizer, model, weight_decay=train.weight_decay,
-                                       beta_2=train.get("beta_2", 0.999),
-                                       layer_decay=train.get("layer_decay", 1.0))
+            optimizer = self.engine.make_optimizer(
+                train.optimizer, model, weight_decay=train.weight_decay,
+                beta_2=train.get("beta_2", 0.999), layer_decay=train.get("layer_decay", 1.0))
         digits = 0 if batches.mean_rows % 1 == 0 else 1
         self.say(
             f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
-            f"batch {batches.mean_rows:,.{digits}f} · {devices(self.strategy)}"
+            f"batch {batches.mean_rows:,.{digits}f} · {self.engine.describe()}"
         )
         steps = total_steps(train, batches.num_batches)
         if best and steps and not 0 < config.eval.every < steps:
             self.say(f"{best.metric} chooses among one evaluation: eval.every="
                      f"{config.eval.every} is not below the {steps:,} steps of the run")
-        step = TrainingStep(
-            model, optimizer, self.strategy, accumulate=train.accumulate,
-            clip_norm=train.clip_norm, jit=train.jit, seed=train.seed,
+        step = self.engine.make_step(
+            model, optimizer, accumulate=train.accumulate, clip_norm=train.clip_norm,
+            jit=train.jit, seed=train.seed,
         )
         if self.dry_run:
             found = measure(step, batches, steps, train.minutes, self.say)
@@ -289,13 +286,10 @@ class Run:
         return self._finish(trainer, batches, notes() if notes else {})
 
     def _evaluator(self, model, batches, rows, metrics):
-        evaluator = Evaluator(model, self.strategy, jit=self.config.train.jit, rows=rows)
+        evaluator = self.engine.make_evaluator(model, jit=self.config.train.jit, rows=rows)
 
         def evaluate(stop):
-            feed = distributed_batches(
-                batches, self.strategy, start=0, stop=batches.num_batches
-            )
-            found = evaluator.run(feed, stop)
+            found = evaluator.run(batches, stop)
             return found and (metrics(*found, stop) if metrics else found[0])
 
         return evaluate
@@ -331,7 +325,7 @@ class Run:
 
     def meet(self):
         """Waits, on every worker, until all are here: for files that the chief makes."""
-        meet(self.strategy)
+        self.engine.meet()
 
 
 def _lowercase(data, pretrained, usual):
@@ -348,12 +342,12 @@ def _lowercase(data, pretrained, usual):
     return used
 
 
-def check_eval_batch_size(batch_size, strategy):
+def check_eval_batch_size(batch_size, replicas):
     """Checks that the evaluation batch divides over the replicas."""
-    if batch_size < 1 or batch_size % strategy.num_replicas_in_sync:
+    if batch_size < 1 or batch_size % replicas:
         raise UserError(
             "eval.batch_size must be a multiple of the number of replicas. Received: "
-            f"eval.batch_size={batch_size}, replicas={strategy.num_replicas_in_sync}"
+            f"eval.batch_size={batch_size}, replicas={replicas}"
         )
 
 

@@ -15,7 +15,7 @@ from keras_attn.layers.seeds import initialized_by
 from keras_attn.models import BertEncoder
 from keras_attn.shared_memory import as_tensor, new_array
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.checkpoints import check_values, digest, variables_by_path
+from keras_attn.training.variables import check_values, digest, variables_by_path
 
 HEADS = ("mlm_dense", "mlm_norm", "mlm_bias", "mlm_embedding", "nsp_dense", "pooler",
          "logits_dense", "span_dense")

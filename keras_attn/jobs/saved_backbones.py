@@ -5,7 +5,7 @@ from keras_attn.convert.architectures import check_size
 from keras_attn.convert.stored_model import StoredModel, with_tokenizer
 from keras_attn.convert.workdirs import config_of
 from keras_attn.errors import UserError
-from keras_attn.training.checkpoints import check_values, digest, variables_by_path
+from keras_attn.training.variables import check_values, digest, variables_by_path
 
 
 class SavedBackbone:

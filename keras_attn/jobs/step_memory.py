@@ -6,7 +6,6 @@ import math
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2, XL_NET, family_of_kind
 from keras_attn.ops.cross_entropy import BLOCK_LOGITS
-from keras_attn.training.free_memory import free_memory
 
 # Measured: see docs/memory.md.
 RESERVE = 0.9  # of free memory
@@ -129,12 +128,12 @@ def _targets(kind, config):
     return 0
 
 
-def choose_sizes(kind, architecture, config, strategy, say):
+def choose_sizes(kind, architecture, config, engine, say):
     """Chooses the micro-batches of a step and the rows of an evaluation batch.
 
     Args:
         kind, architecture, config: See `step_size`.
-        strategy: The strategy of the run.
+        engine: `Engine` of the run.
         say: Takes a line of text.
 
     Returns:
@@ -144,16 +143,16 @@ def choose_sizes(kind, architecture, config, strategy, say):
     Raises:
         UserError: If `train.accumulate` is not set and a step fits with none.
     """
-    free = free_memory(strategy)
+    free = engine.free_memory()
     if free is None:
         return config.train.accumulate or 1, config.eval.batch_size
     size = step_size(kind, architecture, config)
-    return (_accumulate(size, config, strategy, free, say),
-            _evaluated_rows(size, config, strategy, free, say, kind))
+    return (_accumulate(size, config, engine, free, say),
+            _evaluated_rows(size, config, engine, free, say, kind))
 
 
-def _evaluated_rows(size, config, strategy, free, say, kind):
-    rows, replicas = config.eval.batch_size, strategy.num_replicas_in_sync
+def _evaluated_rows(size, config, engine, free, say, kind):
+    rows, replicas = config.eval.batch_size, engine.num_replicas
     if kind == "translation":  # which decodes, a token at a time
         return rows
 
@@ -169,8 +168,8 @@ def _evaluated_rows(size, config, strategy, free, say, kind):
     return fitting
 
 
-def _accumulate(size, config, strategy, free, say):
-    train, replicas, given = config.train, strategy.num_replicas_in_sync, config.train.accumulate
+def _accumulate(size, config, engine, free, say):
+    train, replicas, given = config.train, engine.num_replicas, config.train.accumulate
     rows = train.batch_size if "batch_size" in train else max(
         1, train.batch_tokens // config.data.length)
 

@@ -86,7 +86,7 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
         def batches(split, shuffle):
             return ids[split] and TranslationBatches(
                 *ids[split], batch_tokens=config.train.batch_tokens,
-                multiple=run.multiple if shuffle else run.strategy.num_replicas_in_sync,
+                multiple=run.multiple if shuffle else run.engine.num_replicas,
                 seed=config.train.seed, shuffle=shuffle, few_shapes=config.train.jit)
 
         notes = {f"{name}_signature": signature

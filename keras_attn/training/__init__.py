@@ -1,1 +1,1 @@
-"""The training loop: strategy, step, optimizer, schedule, checkpoints."""
+"""The training loop: trainer, engines, optimizers, schedules, checkpoints."""

@@ -7,13 +7,11 @@ import time
 
 import numpy as np
 
-from keras_attn.data.batches import distributed_batches
 from keras_attn.errors import DivergedError, UserError, first_line
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
-from keras_attn.training.step import MOST_STEPS
-from keras_attn.training.strategies import agree, any_worker, is_chief, meet
+from keras_attn.training.variables import assign_values, digest, read_values, variables_by_path
 
 # A call of the compiled loop lasts about this long, so that signals are
 # answered soon; its length in steps does not change the result.
@@ -33,7 +31,7 @@ class Trainer:
     """Trains a task model to the end of its budget, from wherever it was left.
 
     Args:
-        step: `TrainingStep`.
+        step: `Step` of an engine.
         batches: `StreamBatches` or `TableBatches` of the global batch size.
         folder: The workdir.
         total_steps: Steps of the whole run, or None when `minutes` ends it.
@@ -57,7 +55,7 @@ class Trainer:
                  checkpoint_every=None, keep=2, first_weights=None, best=None,
                  average=1):
         self.step_function = step
-        self.strategy = step.strategy
+        self.engine = step.engine
         self.batches = batches
         self.total_steps = total_steps
         self.total_seconds = None if minutes is None else 60.0 * minutes
@@ -67,7 +65,7 @@ class Trainer:
         self.evaluate = evaluate
         self.evaluate_every = evaluate_every or 0
         self.checkpoint_every = checkpoint_every
-        self.chief = is_chief(self.strategy)
+        self.chief = self.engine.is_chief
         self.progress = ProgressLine(total_steps, active=self.chief)
         self.average = average
         self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", max(keep, average), self._warn,
@@ -115,19 +113,15 @@ class Trainer:
                 signal.signal(number, handler)
 
     def _train(self):
-        feed = distributed_batches(
-            self.batches, self.strategy, start=self.step, accumulate=self.step_function.accumulate
-        )
-        iterator = iter(feed)
+        feed = self.step_function.feed(self.batches, self.step)
         seconds_per_step = None
         while not self._finished():
-            plan = agree(self.strategy, [self._steps_per_call(seconds_per_step), self.seconds,
+            plan = self.engine.agree([self._steps_per_call(seconds_per_step), self.seconds,
                                          seconds_per_step or 0.0])
             steps, self.seconds, guess = int(plan[0]), plan[1], plan[2]
             rates = self._rates(steps, guess)
             begin = time.monotonic()
-            with feed.taking():
-                rows = self.step_function.run(iterator, self.step, rates)
+            rows = self.step_function.run(feed, self.step, rates)
             took = time.monotonic() - begin
             # The first call compiles: its time says nothing about the next.
             seconds_per_step = took / len(rows) if seconds_per_step is not None else 0.0
@@ -137,7 +131,8 @@ class Trainer:
     def _steps_per_call(self, seconds_per_step):
         steps = int(SECONDS_PER_CALL / seconds_per_step) if seconds_per_step else 1
         marks = [self.evaluate_every, self.checkpoint_every]
-        limits = [every - self.step % every for every in marks if every] + [MOST_STEPS]
+        limits = [self.step_function.max_steps,
+                  *(every - self.step % every for every in marks if every)]
         if self.total_steps is not None:
             limits.append(self.total_steps - self.step)
         return max(1, min([steps, *limits]))
@@ -218,7 +213,7 @@ class Trainer:
         if found is None:
             return False
         if self.best:  # workers that differ in the last bit may not choose differently
-            found = dict(zip(found, agree(self.strategy, list(found.values())).tolist(),
+            found = dict(zip(found, self.engine.agree(list(found.values())).tolist(),
                              strict=True))
         self.validation = found
         self.progress.interrupt(f"validation at step {self.step:,}: " + ", ".join(
@@ -255,7 +250,7 @@ class Trainer:
             raise UserError("The checkpoint with the best weights must be whole; choose another "
                             f"--workdir. Received: {self.checkpoints.folder}, step {step}: "
                             f"{first_line(error)}") from error
-        ckpt.assign_values(ckpt.variables_by_path(model), values, f"Checkpoint of step {step}")
+        assign_values(variables_by_path(model), values, f"Checkpoint of step {step}")
         self.validation = self.best.state["found"]
         self.progress.interrupt(f"taking the weights of step {step:,}, where "
                                 f"{self.best.metric} was best")
@@ -270,7 +265,7 @@ class Trainer:
         values, count = self.checkpoints.read_mean(self.average)
         if count < 2:
             return False
-        ckpt.assign_values(ckpt.variables_by_path(self.step_function.model), values,
+        assign_values(variables_by_path(self.step_function.model), values,
                            "The mean of the checkpoints")
         self.progress.interrupt(f"taking the mean of {count} checkpoints")
         return True
@@ -279,20 +274,20 @@ class Trainer:
         return Stopped(self.step, self._signal or signal.SIGTERM)
 
     def _must_stop(self):
-        return any_worker(self.strategy, self._signal)
+        return self.engine.any(self._signal)
 
     def _checkpoint_due(self):
         if self.checkpoint_every:
             return self.step % self.checkpoint_every == 0
         late = time.monotonic() - self._saved[1] > SECONDS_PER_CHECKPOINT
-        return bool(agree(self.strategy, [late])[0])
+        return bool(self.engine.agree([late])[0])
 
     def _finished(self):
-        if self.best and agree(self.strategy, [self.best.exhausted])[0]:
+        if self.best and self.engine.agree([self.best.exhausted])[0]:
             return True
         if self.total_steps is not None:
             return self.step >= self.total_steps
-        return bool(agree(self.strategy, [self.seconds >= self.total_seconds])[0])
+        return bool(self.engine.agree([self.seconds >= self.total_seconds])[0])
 
     def _seconds_left(self):
         if self.total_seconds is not None:
@@ -309,7 +304,7 @@ class Trainer:
         if self.chief and not found and self.checkpoints.steps():
             raise UserError("One of the checkpoints must be whole; to train anew, remove the "
                             f"folder. Received: {self.checkpoints.folder}, where none is")
-        step = int(agree(self.strategy, [found[1]["step"] if found else -1])[0])
+        step = int(self.engine.agree([found[1]["step"] if found else -1])[0])
         values, state = found or (self.checkpoints.read(step) if step >= 0 else (None, {}))
         if self.best:
             self.best.restore(state.get("best"))
@@ -319,7 +314,7 @@ class Trainer:
             if self.first_weights:
                 self.first_weights(self.step_function.model)
             return
-        ckpt.assign_values(self._variables(), values, f"Checkpoint of step {step}")
+        assign_values(self.step_function.variables(), values, f"Checkpoint of step {step}")
         self.step, self.seconds = step, float(state["seconds"])
         self.validation, self._pending = state.get("validation"), state.get("pending")
         # A checkpoint with a pending record is replaced once that is written.
@@ -331,18 +326,14 @@ class Trainer:
         if self.chief:
             state = {"seconds": self.seconds, "validation": self.validation,
                      "pending": self._pending, "best": self.best and self.best.state}
-            self.checkpoints.save(self.step, ckpt.read_values(self._variables()), state,
+            self.checkpoints.save(self.step, read_values(self.step_function.variables()), state,
                                   also=self.best and self.best.state["step"])
         self._saved = (self.step, time.monotonic())
-        meet(self.strategy)  # whoever ends before the chief has written may end it, too
+        self.engine.meet()  # whoever ends before the chief has written may end it, too
 
     def digest(self):
         """SHA-256 of weights and optimizer slots."""
-        return ckpt.digest(ckpt.read_values(self._variables()))
-
-    def _variables(self):
-        step = self.step_function
-        return ckpt.variables_by_path(step.model, step.optimizer, step.loss_scale)
+        return digest(read_values(self.step_function.variables()))
 
     def _warn(self, line):
         self.progress.interrupt(line)
@@ -361,12 +352,12 @@ class Trainer:
                 for number in (signal.SIGTERM, signal.SIGINT)}
 
 
-def check_batch_size(batch_size, accumulate, strategy):
+def check_batch_size(batch_size, accumulate, replicas):
     """Checks that the global batch divides over replicas and micro-batches."""
-    parts = strategy.num_replicas_in_sync * accumulate
+    parts = replicas * accumulate
     if batch_size < 1 or accumulate < 1 or batch_size % parts:
         raise UserError(
             "train.batch_size must be a multiple of train.accumulate times the number of "
             f"replicas. Received: train.batch_size={batch_size}, train.accumulate={accumulate}, "
-            f"replicas={strategy.num_replicas_in_sync}"
+            f"replicas={replicas}"
         )

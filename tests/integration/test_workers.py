@@ -108,8 +108,8 @@ def test_sigterm_while_workers_evaluate_stops_all_and_is_made_up_for(corpus, tmp
     program = tmp_path / "slow_evaluation.py"
     program.write_text(
         "import pathlib, time\n"
-        "from keras_attn.training.evaluation import Evaluator\n"
-        "run = Evaluator.run\n"
+        "from keras_attn.training.engines.tensorflow.evaluation import TensorFlowEvaluator\n"
+        "run = TensorFlowEvaluator.run\n"
         "def slowly(self, batches, stop):\n"
         "    make = self._batch\n"
         "    def slow(batch):\n"
@@ -118,7 +118,7 @@ def test_sigterm_while_workers_evaluate_stops_all_and_is_made_up_for(corpus, tmp
         "        return make(batch)\n"
         "    self._batch = slow\n"
         "    return run(self, batches, stop)\n"
-        "Evaluator.run = slowly\n"
+        "TensorFlowEvaluator.run = slowly\n"
         "from pretrain.__main__ import command\n"
         "command()\n"
     )

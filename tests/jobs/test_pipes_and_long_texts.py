@@ -19,7 +19,8 @@ from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.jobs.translating_files import translate_file
 from keras_attn.models import Transformer
 from keras_attn.text.subwords import Subwords, train_subwords
-from keras_attn.training.checkpoints import Checkpoints, variables_by_path
+from keras_attn.training.checkpoints import Checkpoints
+from keras_attn.training.variables import variables_by_path
 from keras_attn.workdir import Workdir
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"

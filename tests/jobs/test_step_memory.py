@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import tensorflow as tf
 
 from keras_attn import pretrain
 from keras_attn.defaults import (
@@ -17,6 +16,8 @@ from keras_attn.errors import UserError
 from keras_attn.jobs import step_memory
 from keras_attn.jobs.step_memory import choose_sizes, step_size
 from keras_attn.models import GPT2, BertEncoder, BertPretrainer, Transformer, XLNet
+from keras_attn.training import memory
+from keras_attn.training.engines import make_engine
 from tests.small_language_models import config_of
 
 GB = 10**9
@@ -28,7 +29,7 @@ SHAPE = {"num_layers": 3, "hidden_dim": 32, "num_heads": 4, "vocabulary_size": 5
 @pytest.fixture
 def free(monkeypatch):
     def set_free(number):
-        monkeypatch.setattr(step_memory, "free_memory", lambda _: number)
+        monkeypatch.setattr(memory, "free_memory", lambda: number)
     return set_free
 
 
@@ -36,8 +37,8 @@ def gpt2_small(**fields):
     config = language_modeling_defaults()
     config.update_from_flattened_dict({"data.length": 1024, "eval.batch_size": 4, **fields})
     said = []
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    accumulate, rows = choose_sizes("language_modeling", SMALL, config, strategy, said.append)
+    engine = make_engine(strategy="one_device")
+    accumulate, rows = choose_sizes("language_modeling", SMALL, config, engine, said.append)
     return (accumulate, said) if rows == 4 else (accumulate, rows, said)
 
 

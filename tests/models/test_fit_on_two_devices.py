@@ -10,7 +10,7 @@ from every_model import TASKS, inputs_of, make
 if keras.backend.backend() != "tensorflow":
     pytest.skip("tf.distribute strategies need TensorFlow", allow_module_level=True)
 
-from keras_attn.training.strategies import make_strategy
+from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
 QUICK = "AttentionalFactorizationMachine", "BertPretrainer"
 

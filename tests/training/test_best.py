@@ -8,13 +8,19 @@ from keras_attn.errors import UserError
 from keras_attn.training import trainer as trainer_module
 from keras_attn.training.best import Best
 from keras_attn.training.checkpoints import Checkpoints
-from tests.training.test_trainer import FakeStep, _checkpoints, _kernel, _records, _trainer
+from tests.support.fake_step import (
+    FakeStep,
+    checkpoints_of,
+    kernel_of,
+    records_of,
+    trainer_of,
+)
 
 
 def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, **options):
     """Trains `total` steps; after each second one the metric has the next of the values."""
     values = dict(zip(range(2, 2 * len(values) + 1, 2), values, strict=True))
-    trainer = _trainer(folder, step, total_steps=total, evaluate_every=2,
+    trainer = trainer_of(folder, step, total_steps=total, evaluate_every=2,
                        evaluate=lambda stop: {metric: values[trainer.step]},
                        best=Best(metric, patience), **options)
     trainer.run()
@@ -32,20 +38,20 @@ def _run(folder, values, total=10, patience=None, metric="accuracy", step=None, 
 ])
 def test_it_ends_with_the_weights_of_the_best_evaluation(tmp_path, metric, values, best):
     trainer = _run(tmp_path, values, metric=metric)
-    assert _kernel(trainer) == sum(range(1, best + 1))
+    assert kernel_of(trainer) == sum(range(1, best + 1))
     assert trainer.validation == {metric: values[best // 2 - 1]}
-    assert trainer.step == 10 == _records(tmp_path)[-1]["step"]
+    assert trainer.step == 10 == records_of(tmp_path)[-1]["step"]
 
 
 def test_it_ends_when_patience_does(tmp_path):
     trainer = _run(tmp_path, [0.1, 0.5, 0.4, 0.3, 0.9], patience=2)
     assert trainer.step == 8, "two evaluations after the best, that of step 4"
-    assert _kernel(trainer) == sum(range(1, 5))
+    assert kernel_of(trainer) == sum(range(1, 5))
 
 
 def test_the_best_checkpoint_stays_however_old(tmp_path):
     _run(tmp_path, [0.1, 0.9, 0.1, 0.2, 0.3], checkpoint_every=1, keep=2)
-    assert _checkpoints(tmp_path) == [4, 9, 10]
+    assert checkpoints_of(tmp_path) == [4, 9, 10]
 
 
 @pytest.mark.parametrize("every", [None, 1, 3])
@@ -62,17 +68,18 @@ def test_a_restart_anywhere_ends_the_same(tmp_path, monkeypatch, crash, every):
     with pytest.raises(OSError, match="power"):
         _run(tmp_path / "broken", values, step=FakeStep(at_step={crash: fail}), **options)
     again = _run(tmp_path / "broken", values, **options)
-    assert _kernel(again) == _kernel(whole) == sum(range(1, 5))
+    assert kernel_of(again) == kernel_of(whole) == sum(range(1, 5))
     assert again.validation == whole.validation == {"accuracy": 0.6}
 
 
 def test_a_finished_run_evaluates_the_best_weights_again(tmp_path):
     _run(tmp_path, [0.2, 0.6, 0.3], total=6)
     values = []
-    trainer = _trainer(tmp_path, total_steps=6, best=Best("accuracy"),
-                       evaluate=lambda stop: values.append(_kernel(trainer)) or {"accuracy": 0.25})
+    trainer = trainer_of(
+        tmp_path, total_steps=6, best=Best("accuracy"),
+        evaluate=lambda stop: values.append(kernel_of(trainer)) or {"accuracy": 0.25})
     trainer.run()
-    assert values == [_kernel(trainer)] == [sum(range(1, 5))]
+    assert values == [kernel_of(trainer)] == [sum(range(1, 5))]
     assert trainer.validation == {"accuracy": 0.25}
 
 
@@ -94,7 +101,7 @@ def test_a_kill_while_a_checkpoint_is_written_ends_the_same(tmp_path, monkeypatc
         _run(tmp_path, values)
     monkeypatch.setattr(Checkpoints, name, whole)
     trainer = _run(tmp_path, values)
-    assert _kernel(trainer) == sum(range(1, 9)) and trainer.validation == {"accuracy": 0.7}
+    assert kernel_of(trainer) == sum(range(1, 9)) and trainer.validation == {"accuracy": 0.7}
 
 
 def test_a_best_checkpoint_that_is_damaged_is_said(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.data.batches import StreamBatches
 from keras_attn.data.packing import choose_rows, pack
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.jobs.preparing import prepare_folder
@@ -13,10 +13,9 @@ from keras_attn.ops import attention
 from keras_attn.ops.kernels import tensorflow as kernels
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.text.wordpiece import WordPieceTokenizer
+from keras_attn.training.engines import make_engine
 from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.schedules import learning_rates
-from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import make_strategy
 
 STEPS, ROWS, LENGTH, SLOTS = 500, 8, 64, 10
 MEAN_OF = 20  # steps: one batch is harder than another
@@ -99,11 +98,10 @@ def _plain(examples, noise=0.0):
 
 def _fast(source, **options):
     model = _model()
-    strategy = make_strategy("one_device")
-    step = TrainingStep(model, make_optimizer("adamw", model), strategy, **options)
-    feed = distributed_batches(StreamBatches(source, ROWS), strategy, start=0,
-                               accumulate=step.accumulate)
-    return [row["loss"] for row in step.run(iter(feed), 0, RATES)]
+    step = make_engine(strategy="one_device").make_step(
+        model, make_optimizer("adamw", model), **options)
+    feed = step.feed(StreamBatches(source, ROWS), 0)
+    return [row["loss"] for row in step.run(feed, 0, RATES)]
 
 
 def _curve(losses):

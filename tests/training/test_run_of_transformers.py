@@ -8,9 +8,9 @@ import tensorflow as tf
 from environments import ROOT, TRANSFORMERS, environment, run
 
 from keras_attn.jobs.saved import Saved
+from keras_attn.training.engines import make_engine
+from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import make_strategy
 
 SIDE = pathlib.Path(__file__).with_name("transformers_run.py")
 
@@ -22,7 +22,7 @@ def test_losses_are_those_of_transformers(tmp_path):
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(35))]
     (tmp_path / "start/vocab.txt").write_text("\n".join(names) + "\n")
     model = Saved(tmp_path / "start", lowercase=True).make_model()
-    step = TrainingStep(model, make_optimizer("adamw", model), make_strategy("one_device"))
+    step = make_engine(strategy="one_device").make_step(model, make_optimizer("adamw", model))
     batches = tf.data.Dataset.from_tensor_slices({
         "token_ids": theirs["ids"].astype(np.int32)[:, None],
         "segment_ids": np.zeros_like(theirs["ids"], np.int32)[:, None],
@@ -30,6 +30,6 @@ def test_losses_are_those_of_transformers(tmp_path):
         "label": theirs["labels"].astype(np.int32)[:, None],
         "sample_weight": np.ones_like(theirs["labels"], np.float32)[:, None],
     })
-    losses = [record["loss"] for record in step.run(iter(batches), 0, theirs["rates"])]
+    losses = [record["loss"] for record in step.run(Feed(batches), 0, theirs["rates"])]
     assert np.mean(losses[-10:]) < 0.7 * losses[0], "it must have learned"
     np.testing.assert_allclose(losses, theirs["losses"], rtol=0, atol=2e-5)

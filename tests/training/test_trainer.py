@@ -1,12 +1,8 @@
 """The loop around the steps: its end, its clock, what it saves and when."""
 
-import json
-import math
 import os
 import signal
-import time
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,109 +11,49 @@ from keras_attn.data.batches import StreamBatches
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.errors import UserError
 from keras_attn.training import trainer as trainer_module
-from keras_attn.training.strategies import make_strategy
+from keras_attn.training.engines.tensorflow.feed import distributed_batches
 from keras_attn.training.trainer import Stopped, Trainer, check_batch_size
 from tests.data.test_pretraining import make_tokenizer, mixed_shards, prepare
-
-
-class Clock:
-    """Time that passes in `sleep` alone."""
-
-    now = 100.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-
-class FakeStep:
-    """Takes no time to build; each step adds its number times its rate to the weights."""
-
-    accumulate = 1
-    loss_scale = None
-
-    def __init__(self, seconds=0.0, bad_step=None, at_step=None, clock=time):
-        self.strategy = make_strategy("one_device")
-        self.model = keras.Sequential([keras.layers.Dense(1, name="dense")], name="net")
-        self.model.build((None, 2))
-        self.model.layers[0].kernel.assign(np.zeros((2, 1)))
-        self.optimizer = None
-        self.seconds, self.bad_step, self.at_step = seconds, bad_step, at_step or {}
-        self.clock = clock
-        self.rates = {}
-
-    def run(self, iterator, first, rates):
-        rows = []
-        for step, rate in enumerate(rates, first + 1):
-            self.clock.sleep(self.seconds)
-            self.at_step.get(step, lambda: None)()
-            bad = step == self.bad_step
-            rows.append({"loss": math.nan if bad else 1.0 / step, "gradient_norm": 1.0,
-                         "tokens": 10})
-            if bad:
-                break
-            kernel = self.model.layers[0].kernel
-            kernel.assign(kernel + step)
-            self.rates[step] = float(rate)
-        return rows
-
-
-class FakeBatches:
-    batch_size = mean_rows = 4
-    one_length = one_count = True
-
-    def batch(self, index, first, last):
-        return {"x": np.zeros((last - first, 1), np.float32)}
-
-
-def _trainer(folder, step=None, **options):
-    return Trainer(step or FakeStep(), FakeBatches(), str(folder), **options)
-
-
-def _records(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").open()]
-
-
-def _checkpoints(folder):
-    return json.loads((folder / "checkpoints" / "index.json").read_text())["steps"]
-
-
-def _kernel(trainer):
-    return float(trainer.step_function.model.layers[0].kernel[0, 0])
+from tests.support.fake_step import (
+    Clock,
+    FakeStep,
+    checkpoints_of,
+    kernel_of,
+    records_of,
+    trainer_of,
+)
 
 
 def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     evaluated = []
-    trainer = _trainer(tmp_path, total_steps=25, checkpoint_every=4, keep=3, evaluate_every=10,
+    trainer = trainer_of(tmp_path, total_steps=25, checkpoint_every=4, keep=3, evaluate_every=10,
                        evaluate=lambda stop: evaluated.append(trainer.step) or {"accuracy": 0.5})
     trainer.run()
     assert evaluated == [10, 20, 25]
-    assert _checkpoints(tmp_path) == [20, 24, 25]
-    records = _records(tmp_path)
+    assert checkpoints_of(tmp_path) == [20, 24, 25]
+    records = records_of(tmp_path)
     assert [record["step"] for record in records] == list(range(1, 26))
     assert [r["step"] for r in records if "validation_accuracy" in r] == [10, 20, 25]
-    assert _kernel(trainer) == sum(range(1, 26))
+    assert kernel_of(trainer) == sum(range(1, 26))
 
 
 def test_rates_are_those_of_the_schedule_over_all_steps(tmp_path):
     step = FakeStep()
-    _trainer(tmp_path, step, total_steps=9, peak=1.0, warmup_fraction=0.5).run()
+    trainer_of(tmp_path, step, total_steps=9, peak=1.0, warmup_fraction=0.5).run()
     wanted = [0.2, 0.4, 0.6, 0.8, 1.0, 0.8, 0.6, 0.4, 0.2]
     np.testing.assert_allclose(list(step.rates.values()), wanted, rtol=1e-5)
 
 
 def test_raised_steps_go_on_and_a_finished_run_only_evaluates_again(tmp_path):
-    _trainer(tmp_path, total_steps=5).run()
-    longer = _trainer(tmp_path, total_steps=8)
+    trainer_of(tmp_path, total_steps=5).run()
+    longer = trainer_of(tmp_path, total_steps=8)
     longer.run()
-    assert _kernel(longer) == sum(range(1, 9))
-    again = _trainer(tmp_path, total_steps=8, evaluate=lambda stop: {"accuracy": 0.25})
+    assert kernel_of(longer) == sum(range(1, 9))
+    again = trainer_of(tmp_path, total_steps=8, evaluate=lambda stop: {"accuracy": 0.25})
     again.run()
     assert again.step == 8 and again.validation == {"accuracy": 0.25}
-    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+    assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 9))
 
 
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")])
@@ -128,14 +64,14 @@ def test_a_signal_saves_and_the_next_run_goes_on_from_there(
     handler = signal.getsignal(number)
     step = FakeStep(at_step={3: lambda: signal.raise_signal(number)})
     with pytest.raises(Stopped, match="stopped at step 3;") as stopped:
-        _trainer(tmp_path, step, total_steps=6).run()
+        trainer_of(tmp_path, step, total_steps=6).run()
     assert stopped.value.signal_number == number
     assert signal.getsignal(number) is handler
-    assert _checkpoints(tmp_path) == [3]
-    trainer = _trainer(tmp_path, total_steps=6)
+    assert checkpoints_of(tmp_path) == [3]
+    trainer = trainer_of(tmp_path, total_steps=6)
     trainer.run()
-    assert _kernel(trainer) == sum(range(1, 7))
-    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 7))
+    assert kernel_of(trainer) == sum(range(1, 7))
+    assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 7))
 
 
 def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch):
@@ -143,25 +79,25 @@ def test_a_mean_of_checkpoints_is_the_same_after_any_stops(tmp_path, monkeypatch
     evaluated = []
     options = {"total_steps": 18, "checkpoint_every": 5, "average": 3, "keep": 1,
                "evaluate": lambda stop: evaluated.append(1) or {"accuracy": 0.5}}
-    whole = _trainer(tmp_path / "whole", **options)
+    whole = trainer_of(tmp_path / "whole", **options)
     whole.run()
     # After steps 10, 15 and 18 the weights are the sums of all steps so far.
-    assert _kernel(whole) == np.mean([55, 120, 171]).astype("float32")
+    assert kernel_of(whole) == np.mean([55, 120, 171]).astype("float32")
     assert len(evaluated) == 2  # at the last step, and of the mean
     for stop in (7, 11, 16):
         step = FakeStep(at_step={stop: lambda: signal.raise_signal(signal.SIGTERM)})
         with pytest.raises(Stopped):
-            _trainer(tmp_path / "broken", step, **options).run()
-    broken = _trainer(tmp_path / "broken", **options)
+            trainer_of(tmp_path / "broken", step, **options).run()
+    broken = trainer_of(tmp_path / "broken", **options)
     broken.run()
-    assert _kernel(broken) == _kernel(whole)
-    again = _trainer(tmp_path / "whole", **options)
+    assert kernel_of(broken) == kernel_of(whole)
+    again = trainer_of(tmp_path / "whole", **options)
     evaluated.clear()
     again.run()
-    assert _kernel(again) == _kernel(whole) and len(evaluated) == 1
-    longer = _trainer(tmp_path / "whole", **{**options, "total_steps": 20, "average": 1})
+    assert kernel_of(again) == kernel_of(whole) and len(evaluated) == 1
+    longer = trainer_of(tmp_path / "whole", **{**options, "total_steps": 20, "average": 1})
     longer.run()
-    assert _kernel(longer) == sum(range(1, 21))  # goes on from the weights, not from their mean
+    assert kernel_of(longer) == sum(range(1, 21))  # goes on from the weights, not from their mean
 
 
 @pytest.mark.parametrize(("every", "step"), [(2, 2), (0, 6)])
@@ -172,18 +108,18 @@ def test_a_signal_ends_an_evaluation_and_the_next_run_makes_up_for_it(tmp_path, 
         return None if stop() else {"accuracy": 1.0}
 
     def run(evaluate):
-        trainer = _trainer(tmp_path, total_steps=6, evaluate=evaluate, evaluate_every=every)
+        trainer = trainer_of(tmp_path, total_steps=6, evaluate=evaluate, evaluate_every=every)
         trainer.run()
         return trainer.validation
 
     for _ in range(2):
         with pytest.raises(Stopped, match=f"step {step};"):
             run(interrupted)
-        assert _checkpoints(tmp_path) == [step]
+        assert checkpoints_of(tmp_path) == [step]
     numbers = iter(range(1, 9))
     for _ in range(2):  # the second finds nothing to make up for
         last = run(lambda stop: {"accuracy": float(next(numbers))})
-        records = _records(tmp_path)
+        records = records_of(tmp_path)
         assert [record["step"] for record in records] == list(range(1, 7))
         found = {r["step"]: r["validation_accuracy"] for r in records if "validation_accuracy" in r}
         assert found == ({2: 1.0, 4: 2.0, 6: 3.0} if every else {6: 1.0})
@@ -195,20 +131,26 @@ def test_a_loss_that_is_not_finite_names_the_step_and_leaves_the_last_checkpoint
 ):
     monkeypatch.setattr(trainer_module, "SECONDS_PER_CALL", 1e9)
     with pytest.raises(UserError, match="step=9, loss=nan.*Last good checkpoint: step 6") as error:
-        _trainer(tmp_path, FakeStep(bad_step=9), total_steps=20, checkpoint_every=6).run()
+        trainer_of(tmp_path, FakeStep(bad_step=9), total_steps=20, checkpoint_every=6).run()
     assert "\n" not in str(error.value)
-    assert _checkpoints(tmp_path) == [6]
-    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+    assert checkpoints_of(tmp_path) == [6]
+    assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 9))
 
 
 class StepWithBatches(FakeStep):
-    """Takes its batches, as the true one does, in a compiled function."""
+    """Takes its batches, as TensorFlow's step does, in a compiled function."""
 
-    def run(self, iterator, first, rates):
-        self._take = getattr(self, "_take", tf.function(lambda: next(iterator)))
-        for _ in rates:
-            self._take()
-        return super().run(iterator, first, rates)
+    def feed(self, batches, first_step):
+        return distributed_batches(
+            batches, tf.distribute.OneDeviceStrategy("/cpu:0"), start=first_step)
+
+    def run(self, feed, first, rates):
+        iterator = feed.iterator
+        take = tf.function(lambda: next(iterator))
+        with feed.taking():
+            for _ in rates:
+                take()
+        return super().run(feed, first, rates)
 
 
 def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_path):
@@ -228,18 +170,18 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
         assert again.num_examples == examples.num_examples
         with pytest.raises(UserError, match=r"3\.npz is not the shard that index.json"):
             run(again)
-    steps = [record["step"] for record in _records(tmp_path)]
-    assert steps == list(range(1, _checkpoints(tmp_path)[-1] + 1)) != []
+    steps = [record["step"] for record in records_of(tmp_path)]
+    assert steps == list(range(1, checkpoints_of(tmp_path)[-1] + 1)) != []
 
 
 def test_a_truncated_newest_checkpoint_gives_the_same_end(tmp_path):
-    _trainer(tmp_path, total_steps=8, checkpoint_every=3).run()
+    trainer_of(tmp_path, total_steps=8, checkpoint_every=3).run()
     path = tmp_path / "checkpoints" / "step-8.npz"
     os.truncate(path, 100)
-    trainer = _trainer(tmp_path, total_steps=8)
+    trainer = trainer_of(tmp_path, total_steps=8)
     trainer.run()
-    assert _kernel(trainer) == sum(range(1, 9))
-    assert [record["step"] for record in _records(tmp_path)] == list(range(1, 9))
+    assert kernel_of(trainer) == sum(range(1, 9))
+    assert [record["step"] for record in records_of(tmp_path)] == list(range(1, 9))
 
 
 def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, monkeypatch):
@@ -250,15 +192,15 @@ def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, 
     stop = {step: (lambda: signal.raise_signal(signal.SIGINT)) for step in (40,)}
     first = FakeStep(0.01, at_step=stop, clock=clock)
     with pytest.raises(Stopped):
-        _trainer(tmp_path, first, **options).run()
+        trainer_of(tmp_path, first, **options).run()
     clock.sleep(0.5)  # between two runs the trainer's stands still
     second = FakeStep(0.01, clock=clock)
-    trainer = _trainer(tmp_path, second, **options)
+    trainer = trainer_of(tmp_path, second, **options)
     trainer.run()
     assert 1.0 <= trainer.seconds < 1.1
     assert clock.now >= 101.5
     rates = list({**first.rates, **second.rates}.values())
-    seconds = [record["seconds"] for record in _records(tmp_path)]
+    seconds = [record["seconds"] for record in records_of(tmp_path)]
     np.testing.assert_allclose(rates, 1.0 - np.array(seconds), atol=0.1)
     assert rates[-1] < 0.1 and len(rates) == trainer.step
     assert all(b <= a + 0.03 for a, b in zip(rates[:-1], rates[1:], strict=True))
@@ -267,6 +209,5 @@ def test_minutes_end_the_run_by_its_clock_and_the_schedule_follows_it(tmp_path, 
 @pytest.mark.parametrize("sizes", [(6, 4, 1), (8, 3, 1), (0, 1, 1), (8, 0, 1), (8, 8, 2)])
 def test_a_batch_that_does_not_divide_is_refused(sizes):
     batch_size, accumulate, replicas = sizes
-    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
     with pytest.raises(UserError, match=f"batch_size={batch_size}.*replicas={replicas}"):
-        check_batch_size(batch_size, accumulate, strategy)
+        check_batch_size(batch_size, accumulate, replicas)

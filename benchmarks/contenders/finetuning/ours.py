@@ -3,19 +3,17 @@
 import time
 
 import numpy as np
-import tensorflow as tf
 
 from benchmarks.contenders.finetuning import epoch
 from benchmarks.turns import serve
-from keras_attn.data.batches import TableBatches, distributed_batches
+from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.jobs.finetuning_choices import ROW_COUNTS, batch_lengths
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from keras_attn.training.evaluation import Evaluator
+from keras_attn.training.engines import make_engine
 from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import MOST_STEPS, TrainingStep
 
 MOST = 16  # examples that share a row
 
@@ -34,25 +32,24 @@ def prepare(options):
     begin = time.perf_counter()
     source = examples("train", epoch.BATCH, True)
     seconds = time.perf_counter() - begin
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    engine = make_engine(strategy="one_device")
     model = BertClassifier(BertEncoder(tokenizer.vocabulary_size, epoch.LAYERS, epoch.WIDTH,
                                        epoch.HEADS, dropout=0.1, seed=0), 2, dropout=0.1)
     model.build()
     optimizer = make_optimizer("adamw", model, weight_decay=epoch.DECAY, epsilon=epoch.EPSILON)
-    step = TrainingStep(model, optimizer, strategy, clip_norm=epoch.CLIP, jit=options["xla"])
+    step = engine.make_step(model, optimizer, clip_norm=epoch.CLIP, jit=options["xla"])
     rates = epoch.learning_rates(source.num_examples)
     table = TableBatches(source, MOST if options["packed"] else 1,
                          counts=ROW_COUNTS if options["xla"] else None)
-    batches = iter(distributed_batches(table, strategy, start=0, accumulate=1))
+    feed = step.feed(table, 0)
 
     def train(first, stop):
-        for begin in range(first, stop, MOST_STEPS):
-            step.run(batches, begin, rates[begin:min(begin + MOST_STEPS, stop)])
+        for begin in range(first, stop, step.max_steps):
+            step.run(feed, begin, rates[begin:min(begin + step.max_steps, stop)])
 
     def validate():
         rows = TableBatches(examples("validation", 64, False))
-        feed = distributed_batches(rows, strategy, start=0, stop=rows.num_batches)
-        _, logits = Evaluator(model, strategy, rows="logits").run(feed)
+        _, logits = engine.make_evaluator(model, rows="logits").run(rows)
         tokens = np.mean([table.batch(i, 0, epoch.BATCH)["token_ids"].size
                           for i in range(len(rates))]) / epoch.BATCH
         return logits[:rows.num_examples], tokens

@@ -10,8 +10,9 @@ from benchmarks.turns import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.jobs.generating import Generator
 from keras_attn.models import GPT2, GPT2LanguageModel
+from keras_attn.training.engines import make_engine
+from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
 
 
 def prepare(options):
@@ -26,13 +27,13 @@ def prepare(options):
 
 
 def _steps(model, ids, options):
-    step = TrainingStep(model, make_optimizer("adamw", model),
-                        tf.distribute.OneDeviceStrategy("/cpu:0"), jit=options["xla"])
+    step = make_engine(strategy="one_device").make_step(
+        model, make_optimizer("adamw", model), jit=options["xla"])
     batch = {"token_ids": ids[None], "padding_mask": np.ones_like(ids)[None]}
-    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
+    feed = Feed(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
 
     def work(count):
-        step.run(batches, 0, np.full(count, 1e-4))
+        step.run(feed, 0, np.full(count, 1e-4))
         return {}
 
     return work

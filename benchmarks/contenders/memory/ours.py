@@ -16,8 +16,9 @@ from keras_attn.models import (
     XLNetPretrainer,
 )
 from keras_attn.ops import cross_entropy
+from keras_attn.training.engines import make_engine
+from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
 
 TASKS = {"bert": (BertEncoder, BertPretrainer), "gpt2": (GPT2, GPT2LanguageModel),
          "xlnet": (XLNet, XLNetPretrainer), "transformer": (Transformer, None)}
@@ -28,15 +29,15 @@ def prepare(options):
     if not options.get("blocks", True):
         cross_entropy.BLOCK_LOGITS = 1 << 62
     model = make_model(options)
-    step = TrainingStep(model, make_optimizer("adamw", model),
-                        tf.distribute.OneDeviceStrategy("/cpu:0"), jit=options["xla"],
-                        accumulate=options.get("accumulate", 1))
+    step = make_engine(strategy="one_device").make_step(
+        model, make_optimizer("adamw", model), jit=options["xla"],
+        accumulate=options.get("accumulate", 1))
     batch = {name: x.reshape(step.accumulate, -1, *x.shape[1:])
              for name, x in make_batch(options).items()}
-    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
+    feed = Feed(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
 
     def work(count):
-        step.run(batches, 0, np.full(count, 1e-4))
+        step.run(feed, 0, np.full(count, 1e-4))
         return {"peak": held("VmHWM") - before}
 
     return work

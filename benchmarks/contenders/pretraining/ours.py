@@ -7,20 +7,21 @@ from benchmarks.contenders.pretraining.batch import synthetic_batch
 from benchmarks.contenders.pretraining.our_model import make_model
 from benchmarks.turns import serve
 from keras_attn.freed_memory import keep_freed_memory
+from keras_attn.training.engines import make_engine
+from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
-from keras_attn.training.step import TrainingStep
 
 
 def prepare(options):
     model = make_model(options)
-    step = TrainingStep(model, make_optimizer("adamw", model),
-                        tf.distribute.OneDeviceStrategy("/cpu:0"), jit=options["xla"])
+    step = make_engine(strategy="one_device").make_step(
+        model, make_optimizer("adamw", model), jit=options["xla"])
     batch = synthetic_batch(options["rows"], options["length"], options["masked"])
-    batches = iter(tf.data.Dataset.from_tensors(
+    feed = Feed(tf.data.Dataset.from_tensors(
         {name: value[None] for name, value in batch.items()}).repeat().prefetch(2))
 
     def work(count):
-        records = step.run(batches, 0, np.full(count, 1e-4))
+        records = step.run(feed, 0, np.full(count, 1e-4))
         return {"loss": records[-1]["loss"]}
 
     return work

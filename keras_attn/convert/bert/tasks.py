@@ -8,7 +8,7 @@ from keras_attn.convert.bert.stored import head_of, shapes
 from keras_attn.convert.bert.workdirs import MODELS, prefix_of
 from keras_attn.errors import UserError
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.checkpoints import variables_by_path
+from keras_attn.training.variables import variables_by_path
 
 TASKS = ("pretraining", "masked_lm", "encoder")
 

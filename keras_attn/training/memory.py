@@ -1,30 +1,32 @@
-"""How much memory a run may take."""
+"""Memory of this machine that a process can take, and has taken."""
 
 import pathlib
-import subprocess
+import sys
 
-import tensorflow as tf
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
-# What TensorFlow leaves of a GPU's memory to the driver and its libraries, and some reserve.
-GPU_SHARE = 0.9
+
+def peak_memory():
+    """Most bytes that this process has held; None if unknown."""
+    if resource is None:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024)
 
 
-def free_memory(strategy, root="/"):
-    """Bytes that the devices of this process can still take, for each of them; None if unknown.
+def free_memory(root="/"):
+    """Bytes that this process can still take, within the limits of its control groups.
 
     Args:
-        strategy: The strategy of the run.
-        root: Where /proc and /sys are.
+        root: Folder of /proc and /sys.
+
+    Returns:
+        The number; None elsewhere than on Linux.
     """
-    names = strategy.extended.worker_devices
-    if tf.DeviceSpec.from_string(names[0]).device_type == "GPU":
-        return _of_gpus(names)
-    free = _of_host(pathlib.Path(root))
-    return free and free // len(names)  # which share it
-
-
-def _of_host(root):
-    """What is available on Linux, within the limits of control groups; None elsewhere."""
+    root = pathlib.Path(root)
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
         available = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -63,17 +65,3 @@ def _left(folder, limit, usage, reclaimable):
         yield max(0, limit - used + int(statistics.get(reclaimable, 0)))
     except (OSError, ValueError):  # there is none, or it is "max"
         return
-
-
-def _of_gpus(names):
-    """The least that a GPU has free; None without nvidia-smi."""
-    try:
-        found = subprocess.run(
-            ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
-            capture_output=True, text=True, timeout=20, check=True).stdout
-        total = min(int(line) for line in found.split()) * 2**20
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-    used = max(tf.config.experimental.get_memory_info(
-        f"GPU:{tf.DeviceSpec.from_string(name).device_index or 0}")["current"] for name in names)
-    return max(0, int(GPU_SHARE * total) - used)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn.data.batches import StreamBatches, TableBatches, distributed_batches
+from keras_attn.data.batches import StreamBatches, TableBatches
 from keras_attn.errors import UserError
-from keras_attn.training.strategies import make_strategy
+from keras_attn.training.engines.tensorflow.feed import distributed_batches
+from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
 
 class Numbers:

@@ -4,12 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.data.batches import StreamBatches
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.checkpoints import assign_values, read_values, variables_by_path
-from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import make_strategy
-from tests.training.test_step import RATE, ROWS, SGD, BertRows, Examples, Regression
+from keras_attn.training.engines import make_engine
+from keras_attn.training.variables import assign_values, read_values
+from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regression
 
 
 class HalfRegression(Regression):
@@ -24,15 +23,14 @@ class HalfRegression(Regression):
 
 
 def _step(make_model, source, replicas=1, **options):
-    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
-    with strategy.scope():
+    engine = make_engine(strategy="one_device" if replicas == 1 else "mirrored")
+    with engine.scope():
         model = make_model()
         model.build()
         optimizer = SGD(0.5, name="sgd")
         optimizer.build(model.trainable_variables)
-    step = TrainingStep(model, optimizer, strategy, **options)
-    return step, iter(distributed_batches(
-        StreamBatches(source, ROWS), strategy, start=0, accumulate=step.accumulate))
+    step = engine.make_step(model, optimizer, **options)
+    return step, step.feed(StreamBatches(source, ROWS), 0)
 
 
 def _numpy_step(slope, data, number):
@@ -77,9 +75,9 @@ def test_the_scale_rises_after_2000_good_steps_and_is_part_of_a_checkpoint():
     step.loss_scale.good_steps.assign(1998)
     scales = [row["loss_scale"] for row in step.run(feed, 0, np.full(4, RATE))]
     assert scales == [64, 64, 128, 128]
-    kept = read_values(variables_by_path(step.model, step.optimizer, step.loss_scale))
+    kept = read_values(step.variables())
     other, _ = _step(HalfRegression, Examples())
-    assign_values(variables_by_path(other.model, other.optimizer, other.loss_scale), kept, "It")
+    assign_values(other.variables(), kept, "It")
     assert other.loss_scale.value.numpy() == 128 and other.loss_scale.good_steps.numpy() == 2
 
 

@@ -5,38 +5,22 @@ import tensorflow as tf
 
 from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
+from keras_attn.training.engines.contract import Evaluator
+from keras_attn.training.engines.tensorflow.feed import distributed_batches
 
 
-class Evaluator:
-    """Runs a task model over batches without training it.
+class TensorFlowEvaluator(Evaluator):
+    """The evaluator of a `TensorFlowEngine`; arguments as of `Engine.make_evaluator`."""
 
-    Args:
-        model: A task model.
-        strategy: The strategy whose scope made it.
-        jit: Whether XLA compiles the replica's part.
-        rows: Name of an output to gather row by row, such as `"logits"`.
-    """
-
-    def __init__(self, model, strategy, *, jit=False, rows=None):
+    def __init__(self, engine, model, *, jit=False, rows=None):
         self.model = model
-        self.strategy = strategy
+        self.strategy = engine.strategy
         self.rows = rows
         self._forward = traced(self._stateless, jit)
         self._batch = tf.function(self._on_replicas, autograph=False, reduce_retracing=True)
 
-    def run(self, feed, stop=lambda: False):
-        """Evaluates all batches of a feed.
-
-        Args:
-            feed: Of `distributed_batches`.
-            stop: Function that says, between batches, whether to give up; alike on all workers.
-
-        Returns:
-            None if it gave up, else
-            (results, rows): `results` has `loss`, `<name>_loss` and every
-            metric, each a weighted mean over all examples; `rows` is the
-            gathered output, in order, or None; where batches differ in length, filled up with 0.
-        """
+    def run(self, batches, stop=lambda: False):
+        feed = distributed_batches(batches, self.strategy, start=0, stop=batches.num_batches)
         totals, rows = {}, []
         with feed.taking():
             for number, batch in enumerate(feed):

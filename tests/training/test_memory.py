@@ -3,8 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from keras_attn.training import free_memory
-from keras_attn.training.free_memory import free_memory as measure
+from keras_attn.training import memory
+from keras_attn.training.engines import make_engine
+from keras_attn.training.engines.tensorflow import gpu_memory
 
 GB = 2**30
 MEMINFO = "MemTotal: 25165824 kB\nMemFree: 1024 kB\nMemAvailable: 20971520 kB\n"  # 20 GB
@@ -15,7 +16,7 @@ def machine(root, files):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return measure(tf.distribute.OneDeviceStrategy("/cpu:0"), root)
+    return memory.free_memory(root)
 
 
 def group(folder, limit, used, cache=0):
@@ -41,32 +42,27 @@ def test_the_least_limit_counts(tmp_path, files, expected):
 
 
 def test_nothing_is_known_elsewhere_than_on_linux(tmp_path):
-    assert measure(tf.distribute.OneDeviceStrategy("/cpu:0"), tmp_path) is None
+    assert memory.free_memory(tmp_path) is None
 
 
-def test_devices_of_one_host_share_its_memory(tmp_path):
-    class Two:
-        class extended:  # noqa: N801
-            worker_devices = ("/cpu:0", "/cpu:1")
-
-    machine(tmp_path, {})
-    assert measure(Two, tmp_path) == 10 * GB
+def test_devices_of_one_host_share_its_memory(monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 20 * GB)
+    assert make_engine(strategy="one_device").free_memory() == 20 * GB
+    assert make_engine(strategy="mirrored").free_memory() == 10 * GB
 
 
 def test_a_gpu_has_what_nvidia_smi_says_less_what_is_used(monkeypatch):
-    class Card:
-        class extended:  # noqa: N801
-            worker_devices = ("/job:localhost/replica:0/task:0/device:GPU:0",)
+    names = ("/job:localhost/replica:0/task:0/device:GPU:0",)
 
     class Found:
         stdout = "81559\n40000\n"
 
-    monkeypatch.setattr(free_memory.subprocess, "run", lambda *_, **__: Found)
+    monkeypatch.setattr(gpu_memory.subprocess, "run", lambda *_, **__: Found)
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda _: {"current": GB})
-    assert measure(Card) == int(0.9 * 40000 * 2**20) - GB
+    assert gpu_memory.free_gpu_memory(names) == int(0.9 * 40000 * 2**20) - GB
 
     def missing(*_, **__):
         raise FileNotFoundError("nvidia-smi")
 
-    monkeypatch.setattr(free_memory.subprocess, "run", missing)
-    assert measure(Card) is None
+    monkeypatch.setattr(gpu_memory.subprocess, "run", missing)
+    assert gpu_memory.free_gpu_memory(names) is None

@@ -4,10 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.data.batches import StreamBatches
 from keras_attn.errors import UserError
-from keras_attn.training.evaluation import Evaluator
-from keras_attn.training.strategies import make_strategy
+from keras_attn.training.engines import make_engine
 
 BATCH = 4
 
@@ -48,11 +47,11 @@ class Values:
 @pytest.fixture(scope="module", params=[(1, False), (2, False), (2, True)], ids=str)
 def evaluator(request):
     replicas, jit = request.param
-    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
-    with strategy.scope():
+    engine = make_engine(strategy="one_device" if replicas == 1 else "mirrored")
+    with engine.scope():
         model = Scale()
         model.build()
-    return Evaluator(model, strategy, jit=jit, rows="value")
+    return engine.make_evaluator(model, jit=jit, rows="value")
 
 
 def test_rows_of_batches_of_other_lengths_are_filled_up():
@@ -64,20 +63,18 @@ def test_rows_of_batches_of_other_lengths_are_filled_up():
             return {"x": rows[first:last, :, None],
                     "sample_weight": np.ones(last - first, np.float32)}
 
-    strategy = make_strategy("one_device")
     model = Scale()
     model.build()
-    feed = distributed_batches(Lengths(), strategy, start=0, stop=2)
-    _, rows = Evaluator(model, strategy, rows="value").run(feed)
+    evaluator = make_engine(strategy="one_device").make_evaluator(model, rows="value")
+    _, rows = evaluator.run(Lengths())
     np.testing.assert_array_equal(
         rows[:, :, 0] / 2, [[1, 2, 3], [4, 5, 6], [11, 12, 0], [14, 15, 0]])
 
 
 def test_it_gives_up_after_a_batch_when_asked_to(evaluator):
     batches = StreamBatches(Values(11), BATCH, once=True)
-    feed = distributed_batches(batches, evaluator.strategy, start=0, stop=3)
     asked = []
-    assert evaluator.run(feed, lambda: asked.append(1) or len(asked) == 2) is None
+    assert evaluator.run(batches, lambda: asked.append(1) or len(asked) == 2) is None
     assert len(asked) == 2
 
 
@@ -91,15 +88,14 @@ def test_data_that_are_damaged_end_it_with_their_own_error(evaluator, good):
 
     batches = StreamBatches(Damaged(11), BATCH, once=True)
     with pytest.raises(UserError, match=r"whole\. Received: a\.npz$"):
-        evaluator.run(distributed_batches(batches, evaluator.strategy, start=0, stop=3))
+        evaluator.run(batches)
 
 
 @pytest.mark.parametrize("examples", [1, 3, 4, 5, 8, 11])
 def test_every_example_counts_once_and_rows_keep_their_order(evaluator, examples):
     source = Values(examples)
     batches = StreamBatches(source, BATCH, once=True)
-    feed = distributed_batches(batches, evaluator.strategy, start=0, stop=batches.num_batches)
-    results, rows = evaluator.run(feed)
+    results, rows = evaluator.run(batches)
     wanted = 2.0 * source.values.astype(np.float64)
     np.testing.assert_allclose(rows[:examples], wanted, rtol=1e-6)
     assert results["mean_loss"] == pytest.approx(wanted.mean(), rel=1e-6)

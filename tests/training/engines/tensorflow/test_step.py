@@ -5,63 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn.data.batches import StreamBatches, distributed_batches
+from keras_attn.data.batches import StreamBatches
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
-from keras_attn.training.step import TrainingStep
-from keras_attn.training.strategies import make_strategy
+from keras_attn.training.engines import make_engine
+from tests.support.regression import RATE, ROWS, SGD, BertRows, Examples, Regression
 
-ROWS, WIDTH, RATE = 8, 64, 0.1
-
-
-class Regression(keras.Model):
-    """Two losses: weighted squared error, and one whose rows all weigh 0."""
-
-    def build(self, input_shape=None):
-        self.slope = self.add_weight(name="slope", shape=(3,), initializer="ones")
-        self.built = True
-
-    def call(self, batch, training=None):
-        return {"value": keras.ops.matmul(batch["x"], self.slope)}
-
-    def loss_weights(self, batch):
-        return {"square": keras.ops.sum(batch["weight"]), "absent": keras.ops.sum(batch["none"])}
-
-    def loss_errors(self, outputs, batch):
-        error = outputs["value"] - batch["label"]
-        return {"square": keras.ops.sum(batch["weight"] * error**2),
-                "absent": keras.ops.sum(batch["none"] * error)}
-
-    def metric_sums(self, outputs, batch):
-        near = keras.ops.cast(keras.ops.abs(outputs["value"] - batch["label"]) < 1, "float32")
-        return {"accuracy": (keras.ops.sum(near * batch["weight"]),
-                             keras.ops.sum(batch["weight"]))}
-
-
-class Examples:
-    """Random rows; row `poison` holds a NaN."""
-
-    num_examples = 1000
-
-    def __init__(self, poison=None):
-        random = np.random.default_rng(0)
-        self.arrays = {
-            "x": random.normal(size=(1000, 3)).astype(np.float32),
-            "label": random.normal(size=1000).astype(np.float32),
-            "weight": random.integers(0, 3, 1000).astype(np.float32),
-            "none": np.zeros(1000, np.float32),
-            "padding_mask": np.ones((1000, 2), np.int32),
-        }
-        if poison is not None:
-            self.arrays["x"][poison] = np.nan
-
-    def rows(self, start, stop):
-        return {name: array[start:stop] for name, array in self.arrays.items()}
-
-
-class SGD(keras.optimizers.SGD):
-    def apply(self, grads, trainable_variables=None, factor=1.0):
-        super().apply([gradient * factor for gradient in grads], trainable_variables)
+WIDTH = 64
 
 
 class Dropped(keras.Model):
@@ -96,17 +46,14 @@ class RowNumbers:
 
 
 def _trainer(model_class, source, replicas=1, **options):
-    strategy = make_strategy("one_device" if replicas == 1 else "mirrored")
-    with strategy.scope():
+    engine = make_engine(strategy="one_device" if replicas == 1 else "mirrored")
+    with engine.scope():
         model = model_class()
         model.build()
         optimizer = SGD(0.5)
         optimizer.build(model.trainable_variables)
-    step = TrainingStep(model, optimizer, strategy, **options)
-    feed = distributed_batches(
-        StreamBatches(source, ROWS), strategy, start=0, accumulate=step.accumulate
-    )
-    return step, model, iter(feed)
+    step = engine.make_step(model, optimizer, **options)
+    return step, model, step.feed(StreamBatches(source, ROWS), 0)
 
 
 def _numpy_steps(count, clip_norm):
@@ -200,25 +147,6 @@ def test_calls_of_any_length_take_the_same_steps_and_trace_the_loop_once_or_twic
         step.run(feed, sum(lengths[:number]), np.full(length, RATE))
     np.testing.assert_allclose(model.slope.numpy(), _numpy_steps(11, 1.0)[0], rtol=1e-5)
     assert step._loop.experimental_get_tracing_count() <= 2
-
-
-class BertRows:
-    """Random rows for a BERT of 50 pieces."""
-
-    num_examples = 4 * ROWS
-
-    def rows(self, start, stop):
-        random = np.random.default_rng(start)
-        rows = stop - start
-        return {
-            "token_ids": random.integers(5, 50, (rows, 12), dtype=np.int32),
-            "segment_ids": random.integers(0, 2, (rows, 12), dtype=np.int32),
-            "padding_mask": np.ones((rows, 12), np.int32),
-            "mask_positions": random.integers(0, 12, (rows, 3), dtype=np.int32),
-            "mask_ids": random.integers(5, 50, (rows, 3), dtype=np.int32),
-            "mask_weights": np.ones((rows, 3), np.float32),
-            "next_sentence_label": random.integers(0, 2, rows, dtype=np.int32),
-        }
 
 
 def _bert(dropout, dtype=None):

@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.training import strategies
-from keras_attn.training.strategies import agree, any_worker, is_chief, make_strategy
+from keras_attn.training.engines import make_engine
+from keras_attn.training.engines.tensorflow import strategies
+from keras_attn.training.engines.tensorflow.engine import is_chief
+from keras_attn.training.engines.tensorflow.strategies import make_strategy
 
 
 def test_auto_takes_one_device_where_there_is_one():
@@ -20,10 +22,11 @@ def test_a_process_has_one_mirrored_strategy_so_that_two_runs_do_not_mix_their_s
 
 
 def test_one_process_agrees_with_itself():
-    for strategy in (make_strategy("one_device"), make_strategy("mirrored")):
-        assert is_chief(strategy)
-        assert agree(strategy, [3.0, -1.0]).tolist() == [3.0, -1.0]
-        assert any_worker(strategy, 15) and not any_worker(strategy, 0)
+    for name, devices in (("one_device", "1 x CPU"), ("mirrored", "2 x CPU")):
+        engine = make_engine(strategy=name)
+        assert engine.is_chief and not engine.fixed_shapes and engine.describe() == devices
+        assert engine.agree([3.0, -1.0]).tolist() == [3.0, -1.0]
+        assert engine.any(15) and not engine.any(0)
 
 
 @pytest.mark.parametrize(

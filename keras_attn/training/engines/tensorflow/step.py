@@ -13,62 +13,51 @@ import tensorflow as tf
 
 from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
-from keras_attn.training.loss_scale import LossScale
+from keras_attn.training.engines.contract import Step
+from keras_attn.training.engines.tensorflow.feed import distributed_batches
+from keras_attn.training.engines.tensorflow.loss_scale import LossScale
+from keras_attn.training.variables import is_seed, variables_by_path
 
-MOST_STEPS = 1024  # of one call
 
+class TensorFlowStep(Step):
+    """The step of a `TensorFlowEngine`; arguments as of `Engine.make_step`."""
 
-class TrainingStep:
-    """Updates a task model on global batches, many steps a call.
-
-    Args:
-        model: A task model (`BertPretrainer`, …), built in the strategy's
-            scope: it has `loss_weights`, `loss_errors` and `metric_sums`.
-        optimizer: Of `make_optimizer`; its rate is set every step.
-        strategy: `tf.distribute` strategy.
-        accumulate: Micro-batches a replica works off one after another.
-        clip_norm: Bound of the global norm of the gradients, or None.
-        jit: Whether XLA compiles the replica's part.
-        seed: Seed of dropout; masks differ by step, micro-batch and replica.
-    """
-
-    def __init__(self, model, optimizer, strategy, *, accumulate=1, clip_norm=1.0, jit=False,
+    def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False,
                  seed=0):
+        self.engine = engine
+        self.strategy = strategy = engine.strategy
         self.model = model
         self.optimizer = optimizer
-        self.strategy = strategy
         self.accumulate = accumulate
         self.clip_norm = clip_norm
         self.seed = seed
         self.loss_scale = None
+        self._names = ()  # of the values of a record, known when a step is traced
         if model.dtype_policy.name == "mixed_float16":
             with strategy.scope():
                 self.loss_scale = LossScale()
         self._gradients = traced(self._sum_micro_batches, jit)
         self._loop = tf.function(self._run, autograph=False)
 
-    def run(self, batches, first_step, learning_rates):
-        """Takes one step per learning rate.
+    def variables(self):
+        return variables_by_path(self.model, self.optimizer, self.loss_scale)
 
-        Args:
-            batches: Iterator over distributed batches, each tensor
-                `(micro-batch, row, …)` on a replica.
-            first_step: Number of the first step, counted from 0.
-            learning_rates: float32 `(N,)`, N at most `MOST_STEPS`.
+    def feed(self, batches, first_step):
+        return distributed_batches(
+            batches, self.strategy, start=first_step, accumulate=self.accumulate)
 
-        Returns:
-            List of one dict per step taken: `loss`, `gradient_norm`, `tokens`,
-            `<name>_loss` for each loss, and every metric. It is shorter than N
-            if a loss or gradient was not finite: the last one is that step,
-            and was not applied. With float16 also `loss_scale` and `skipped`, 1 for a step that
-            was left out because a gradient overflowed; its `gradient_norm` is 0.
+    def run(self, feed, first_step, learning_rates):
+        """See `Step.run`; with float16 a record also has `loss_scale`, and `skipped`.
+
+        `skipped` is 1 for a step that was left out because a gradient overflowed; its
+        `gradient_norm` is 0.
         """
         # Padded to one shape: another number of steps must not trace the loop anew.
-        padded = np.zeros(MOST_STEPS, np.float32)
+        padded = np.zeros(self.max_steps, np.float32)
         padded[:len(learning_rates)] = learning_rates
-        table = self._loop(
-            batches, tf.constant(first_step), tf.constant(len(learning_rates)), tf.constant(padded)
-        )
+        with feed.taking():
+            table = self._loop(feed.iterator, tf.constant(first_step),
+                               tf.constant(len(learning_rates)), tf.constant(padded))
         return [dict(zip(self._names, row, strict=True)) for row in table.numpy().tolist()]
 
     def _run(self, batches, first_step, steps, learning_rates):
@@ -185,8 +174,3 @@ class TrainingStep:
     @staticmethod
     def _fold(seed, number):
         return tf.cast(tf.random.experimental.stateless_fold_in(seed, number), tf.uint32)
-
-
-def is_seed(variable):
-    """Whether a Keras variable is the state of a seed generator."""
-    return variable.path.split("/")[-1] == "seed_generator_state"

@@ -1,11 +1,10 @@
-"""Choice of the `tf.distribute` strategy, and what its workers agree on."""
+"""Choice of the `tf.distribute` strategy."""
 
 import functools
 import json
 import os
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
@@ -119,76 +118,3 @@ def _tpu_strategy(address):
         reason = next((line for line in lines if "TPU" in line), lines[0] if lines else error)
         raise UserError(f"No TPU could be reached. Received: --tpu={address}: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)
-
-
-def devices(strategy):
-    """What the strategy trains on, such as `2 x GPU`."""
-    name = strategy.extended.worker_devices[0]
-    kind = tf.DeviceSpec.from_string(name).device_type
-    return f"{strategy.num_replicas_in_sync} x {kind}"
-
-
-def is_chief(strategy):
-    """Whether this process writes files: worker 0, or the only one."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or isinstance(strategy, tf.distribute.TPUStrategy):
-        return True
-    return resolver.task_type in (None, "", "chief") or (
-        resolver.task_type == "worker"
-        and resolver.task_id == 0
-        and not resolver.cluster_spec().as_dict().get("chief")
-    )
-
-
-def is_multi_worker(strategy):
-    """Whether several processes train together."""
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
-def agree(strategy, values):
-    """The chief's numbers, on every worker.
-
-    A run takes its decisions (how many steps next, stop, what time it is) by
-    clock and signal, which differ between workers; this makes them one.
-
-    Args:
-        strategy: The strategy of the run.
-        values: Sequence of numbers; those of the other workers are ignored.
-
-    Returns:
-        NumPy float64 vector.
-    """
-    values = np.asarray(values, np.float64)
-    return values if not is_multi_worker(strategy) else _sum(strategy, values, is_chief(strategy))
-
-
-def any_worker(strategy, flag):
-    """Whether `flag` is true on any worker."""
-    if not is_multi_worker(strategy):
-        return bool(flag)
-    return bool(_sum(strategy, np.asarray([float(flag)]), True)[0] > 0)
-
-
-def meet(strategy):
-    """Waits until every worker is here; a worker that dies ends the wait with an error."""
-    agree(strategy, [0.0])
-
-
-def _sum(strategy, values, contributes):
-    local = tf.constant(values if contributes else np.zeros_like(values))
-    return _summation(strategy)(local).numpy()
-
-
-@functools.lru_cache(maxsize=1)
-def _summation(strategy):
-    replicas = len(strategy.extended.worker_devices)
-
-    def first_replica_only(local):
-        context = tf.distribute.get_replica_context()
-        first = context.replica_id_in_sync_group % replicas == 0
-        return local * tf.cast(first, local.dtype)
-
-    def total(local):
-        return strategy.reduce("SUM", strategy.run(first_replica_only, args=(local,)), axis=None)
-
-    return tf.function(total, autograph=False, reduce_retracing=True)

@@ -1,0 +1,25 @@
+"""Engines run training steps on devices; one is registered by a line in `ENGINES`."""
+
+import importlib
+
+from keras_attn.errors import check_choice
+from keras_attn.training.engines.contract import Engine, Evaluator, Step
+
+__all__ = ["ENGINES", "Engine", "Evaluator", "Step", "make_engine"]
+
+# Name: module with a function `make_engine(**options)`.
+ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
+
+
+def make_engine(name: str = "tensorflow", **options) -> Engine:
+    """Makes an engine.
+
+    Args:
+        name: One of `ENGINES`.
+        **options: Of the engine: which devices it uses.
+
+    Raises:
+        UserError: If the name is unknown, or the devices do not exist.
+    """
+    check_choice("engine", name, tuple(ENGINES))
+    return importlib.import_module(ENGINES[name]).make_engine(**options)

@@ -1,0 +1,154 @@
+"""What the trainer needs of whatever runs its steps."""
+
+import abc
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+
+class Step(abc.ABC):
+    """Updates a task model on global batches, many steps a call.
+
+    A step differentiates the sum over losses of error / weight, both summed over the global batch,
+    clips the gradients by their global norm, and applies them only if loss and norm are finite.
+
+    Attributes:
+        engine: The `Engine` that made it.
+        model: A built task model with `loss_weights`, `loss_errors` and `metric_sums`.
+        optimizer: The optimizer; its learning rate is set in every step.
+        accumulate: Micro-batches into which the rows of a replica are split.
+        max_steps: Most steps of one call of `run`.
+    """
+
+    engine: "Engine"
+    model: keras.Model
+    optimizer: Any
+    accumulate: int = 1
+    max_steps: int = 1024
+
+    @abc.abstractmethod
+    def feed(self, batches, first_step: int) -> Any:
+        """Starts to read global batches from `first_step` on.
+
+        Args:
+            batches: `StreamBatches` or `TableBatches`.
+            first_step: Number of the first batch, counted from 0.
+
+        Returns:
+            An argument of `run`.
+        """
+
+    @abc.abstractmethod
+    def run(self, feed: Any, first_step: int, learning_rates: Sequence[float]
+            ) -> list[dict[str, float]]:
+        """Takes one step per learning rate.
+
+        Args:
+            feed: Result of `feed`, which has advanced to `first_step`.
+            first_step: Number of the first step, counted from 0.
+            learning_rates: At most `max_steps`.
+
+        Returns:
+            A record for each step taken: `loss`, `gradient_norm`, `tokens`, `<name>_loss` for each
+            loss, and every metric. The list is shorter than `learning_rates` if a loss or gradient
+            was not finite: the last record is of that step, which was not applied.
+        """
+
+    @abc.abstractmethod
+    def variables(self) -> dict[str, keras.Variable]:
+        """Variables that a checkpoint holds, by path; see `variables_by_path`."""
+
+
+class Evaluator(abc.ABC):
+    """Evaluates a task model without training it."""
+
+    @abc.abstractmethod
+    def run(self, batches, stop: Callable[[], bool] = lambda: False
+            ) -> tuple[dict[str, float], np.ndarray | None] | None:
+        """Evaluates all batches.
+
+        Args:
+            batches: `StreamBatches` or `TableBatches` of one epoch.
+            stop: Called between batches, on all workers alike; True ends the evaluation.
+
+        Returns:
+            None if `stop` ended it, else `(results, rows)`. `results` has `loss`, `<name>_loss`
+            and every metric, each a weighted mean over all examples. `rows` is the gathered
+            output, in the order of the batches, padded with 0 where they differ in length; None
+            if no output was asked for.
+        """
+
+
+class Engine(abc.ABC):
+    """The devices and workers of a run.
+
+    Attributes:
+        num_replicas: Replicas among which the rows of a global batch are divided.
+        is_chief: Whether this process takes the decisions and writes the files.
+        fixed_shapes: Whether all batches must have one shape.
+    """
+
+    num_replicas: int = 1
+    is_chief: bool = True
+    fixed_shapes: bool = False
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The devices, such as `2 x GPU`."""
+
+    @abc.abstractmethod
+    def free_memory(self) -> int | None:
+        """Bytes that each device can still take; None if unknown."""
+
+    @abc.abstractmethod
+    def peak_memory(self) -> int | None:
+        """Most bytes that a device, or this process, has held; None if unknown."""
+
+    @abc.abstractmethod
+    def make_optimizer(self, name: str, model: keras.Model, **options) -> Any:
+        """Makes and builds an optimizer; arguments as of `training.optimizers.make_optimizer`."""
+
+    @abc.abstractmethod
+    def make_step(self, model: keras.Model, optimizer: Any, *, accumulate: int = 1,
+                  clip_norm: float | None = 1.0, jit: bool = False, seed: int = 0) -> Step:
+        """Makes the training step of a model.
+
+        Args:
+            model, optimizer, accumulate: See `Step`; both were made in `scope`.
+            clip_norm: Upper bound of the global norm of the gradients; None or 0: unbounded.
+            jit: Whether XLA compiles the step.
+            seed: Seed of dropout; masks differ by step, micro-batch and replica.
+        """
+
+    @abc.abstractmethod
+    def make_evaluator(self, model: keras.Model, *, jit: bool = False,
+                       rows: str | None = None) -> Evaluator:
+        """Makes the evaluator of a model.
+
+        Args:
+            model: A built task model, made in `scope`.
+            jit: Whether XLA compiles the evaluation.
+            rows: Name of an output to gather row by row, such as `"logits"`.
+        """
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Context in which models and optimizers are made."""
+        return contextlib.nullcontext()
+
+    def agree(self, values: Iterable[float]) -> np.ndarray:
+        """The numbers of the chief, on every worker, as a float64 vector.
+
+        Decisions that depend on a clock or a signal differ between workers; this makes them one.
+        """
+        return np.asarray(list(values), np.float64)
+
+    def any(self, flag) -> bool:
+        """Whether `flag` is true on any worker."""
+        return bool(flag)
+
+    def meet(self) -> None:
+        """Waits for all workers; a worker that dies ends the wait with an error."""
+        self.agree([0.0])

@@ -1,0 +1,104 @@
+"""The engine of TensorFlow: the devices of a `tf.distribute` strategy."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.training import memory
+from keras_attn.training.engines.contract import Engine
+from keras_attn.training.engines.tensorflow.evaluation import TensorFlowEvaluator
+from keras_attn.training.engines.tensorflow.gpu_memory import free_gpu_memory
+from keras_attn.training.engines.tensorflow.step import TensorFlowStep
+from keras_attn.training.engines.tensorflow.strategies import make_strategy
+from keras_attn.training.optimizers import make_optimizer
+
+
+def make_engine(strategy: str = "auto", virtual_devices: int = 0, tpu: str | None = None
+                ) -> "TensorFlowEngine":
+    """Makes the engine of a strategy; see `make_strategy`."""
+    return TensorFlowEngine(make_strategy(strategy, virtual_devices, tpu))
+
+
+class TensorFlowEngine(Engine):
+    """Runs steps under a `tf.distribute` strategy.
+
+    Args:
+        strategy: The strategy.
+    """
+
+    def __init__(self, strategy):
+        self.strategy = strategy
+        self.num_replicas = strategy.num_replicas_in_sync
+        self.is_chief = is_chief(strategy)
+        self.fixed_shapes = isinstance(strategy, tf.distribute.TPUStrategy)
+        self._workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+    def describe(self):
+        name = self.strategy.extended.worker_devices[0]
+        return f"{self.num_replicas} x {tf.DeviceSpec.from_string(name).device_type}"
+
+    def free_memory(self):
+        names = self.strategy.extended.worker_devices
+        if tf.DeviceSpec.from_string(names[0]).device_type == "GPU":
+            return free_gpu_memory(names)
+        free = memory.free_memory()
+        return free and free // len(names)  # which share it
+
+    def peak_memory(self):
+        if tf.config.list_logical_devices("GPU"):
+            return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+        return memory.peak_memory()
+
+    def scope(self):
+        return self.strategy.scope()
+
+    def make_optimizer(self, name, model, **options):
+        return make_optimizer(name, model, **options)
+
+    def make_step(self, model, optimizer, **options):
+        return TensorFlowStep(self, model, optimizer, **options)
+
+    def make_evaluator(self, model, **options):
+        return TensorFlowEvaluator(self, model, **options)
+
+    def agree(self, values):
+        values = np.asarray(values, np.float64)
+        if not self._workers:
+            return values
+        return self._sum(values if self.is_chief else np.zeros_like(values))
+
+    def any(self, flag):
+        if not self._workers:
+            return bool(flag)
+        return bool(self._sum(np.asarray([float(flag)]))[0] > 0)
+
+    def _sum(self, values):
+        return self._summation(tf.constant(values)).numpy()
+
+    @functools.cached_property
+    def _summation(self):
+        replicas = len(self.strategy.extended.worker_devices)
+
+        def first_replica_only(local):
+            context = tf.distribute.get_replica_context()
+            first = context.replica_id_in_sync_group % replicas == 0
+            return local * tf.cast(first, local.dtype)
+
+        def total(local):
+            return self.strategy.reduce(
+                "SUM", self.strategy.run(first_replica_only, args=(local,)), axis=None)
+
+        return tf.function(total, autograph=False, reduce_retracing=True)
+
+
+def is_chief(strategy) -> bool:
+    """Whether this process writes files: worker 0, or the only one."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or isinstance(strategy, tf.distribute.TPUStrategy):
+        return True
+    return resolver.task_type in (None, "", "chief") or (
+        resolver.task_type == "worker"
+        and resolver.task_id == 0
+        and not resolver.cluster_spec().as_dict().get("chief")
+    )
