@@ -14,7 +14,7 @@ from keras_attn import convert
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.workdir import Workdir
-from tests.small_workdirs import write_workdir
+from tests.support.small_workdirs import write_workdir
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import re
 import sys
 
 import pytest
-from environments import PROJECT, environment
-from suites import LIBRARY, MINUTES, run_part
+
+from tests.support.environments import PROJECT, environment
+from tests.support.suites import LIBRARY, MINUTES, run_part
 
 pytestmark = pytest.mark.slow(minutes=MINUTES)
 # test_edges.py takes longest and depends on versions least.

@@ -1,8 +1,9 @@
 """Ops, layers and models on JAX and PyTorch, where TensorFlow is not installed."""
 
 import pytest
-from environments import PROJECT, ROOT, environment, run
-from suites import LIBRARY, MINUTES, run_part
+
+from tests.support.environments import PROJECT, ROOT, environment, run
+from tests.support.suites import LIBRARY, MINUTES, run_part
 
 pytestmark = pytest.mark.slow
 

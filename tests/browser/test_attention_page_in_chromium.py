@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 import pytest
-from browser_pages import framed, title_of
 
 from keras_attn.visualize import attention_page
+from tests.support.browser_pages import framed, title_of
 
 pytestmark = pytest.mark.browser
 WAIT = "--virtual-time-budget=20000"

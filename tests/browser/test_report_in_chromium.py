@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import squad_files
 import tensorflow as tf
-from browser_pages import framed, title_of
-from small_reports import LABELS, TEXTS, Reader, finetuned
+
+from tests.support import squad_files
+from tests.support.browser_pages import framed, title_of
+from tests.support.small_reports import LABELS, TEXTS, Reader, finetuned
 
 pytestmark = pytest.mark.browser
 

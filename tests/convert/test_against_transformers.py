@@ -4,13 +4,13 @@ import pathlib
 
 import numpy as np
 import pytest
-from environments import ROOT, TRANSFORMERS, environment, run
 from safetensors.numpy import load_file
 
 from keras_attn import convert
 from keras_attn.convert.bert.huggingface import layout_of
 from keras_attn.convert.pieces import Tensors
 from keras_attn.jobs.saved import Saved
+from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
 pytestmark = pytest.mark.slow
 

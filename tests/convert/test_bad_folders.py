@@ -13,11 +13,11 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
-from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
 from keras_attn.errors import UserError
+from tests.support.google_folders import google_weights, write_google
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 

@@ -8,12 +8,12 @@ import shutil
 
 import numpy as np
 import pytest
-from google_folders import google_weights, write_google
-from test_strange_files import strange_json
 
 from keras_attn import convert, load
 from keras_attn.errors import UserError
-from tests.small_workdirs import GOLDEN, KINDS, content, write_workdir
+from tests.support.google_folders import google_weights, write_google
+from tests.support.small_workdirs import GOLDEN, KINDS, content, write_workdir
+from tests.support.strange_files import strange_json
 
 FOREIGN = ["hugging_face/pretraining", "hugging_face/untied", "language_models/gpt2",
            "language_models/xlnet_classifier", "keras_hub", "keras_hub_gpt2", "google"]

@@ -9,13 +9,13 @@ import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
-from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, load
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
 from keras_attn.ops.masks import MASKED
+from tests.support.google_folders import google_weights, write_google
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 HUGGING_FACE, KERAS_HUB = GOLDEN / "hugging_face", GOLDEN / "keras_hub"

@@ -6,12 +6,12 @@ import shutil
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from test_other_families import MODELS, PAIRS, TEXTS, array, copied
 
 from keras_attn import convert, finetune, load
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
+from tests.support.other_families import MODELS, PAIRS, TEXTS, array, copied
 
 NAME = "gpt2_classifier"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}

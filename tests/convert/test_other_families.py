@@ -1,33 +1,28 @@
 """GPT-2 and XLNet of other libraries against what those libraries made of them, and back."""
 
 import json
-import pathlib
 import re
-import shutil
 
 import h5py
-import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from tensorflow_folders import openai_weights, weights_of, write_checkpoint, xlnet_weights
 
 from keras_attn import convert, finetune, load
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2, XL_NET
 from keras_attn.jobs.saved_backbones import SavedBackbone
+from tests.support.other_families import GOLDEN, KERAS_HUB, MODELS, PAIRS, TEXTS, array, copied
+from tests.support.tensorflow_folders import (
+    openai_weights,
+    weights_of,
+    write_checkpoint,
+    xlnet_weights,
+)
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-MODELS, KERAS_HUB = GOLDEN / "language_models", GOLDEN / "keras_hub_gpt2"
 FAMILIES = {"gpt2": GPT_2, "gpt2_classifier": GPT_2, "xlnet": XL_NET, "xlnet_memory": XL_NET,
             "xlnet_classifier": XL_NET}
-TEXTS = ["The quick brown fox jumps over the lazy dog, 1,234 times.",
-         "It's said that a stitch in time saves nine; isn't it?",
-         "Naïve café owners — in Zürich — pay £5.00 (or €6) for \"good\" beans.",
-         "the cat sat on the mat and the rat sat on the hat"]
-PAIRS = [("the cat sat", "on the mat"), ("It's said", "that nine owners pay in time"),
-         ("a", "fox jumps over the lazy dog and the rat")]
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +31,19 @@ def outputs():
         return dict(file)
 
 
-def copied(name, tmp_path, **fields):
-    """A copy of a golden folder with other fields in its config.json."""
-    folder = tmp_path / "copy"
-    shutil.copytree(MODELS / name, folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **fields}))
-    return folder
 
 
 def assert_same_bits(found, expected):
     assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
-        assert found[name].tobytes() == array.tobytes(), name
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype and found[name].shape == value.shape, name
+        assert found[name].tobytes() == value.tobytes(), name
 
 
 def tensors(folder):
     return load_file(folder / "model.safetensors")
 
 
-def array(x):
-    return keras.ops.convert_to_numpy(x)
 
 
 def test_gpt2_reads_text_and_tells_what_follows_as_transformers_does(outputs):

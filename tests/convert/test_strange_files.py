@@ -1,42 +1,24 @@
 """Files of models with strange values or bytes: each is read, or refused in one line."""
 
-import json
 import pathlib
 import random
 import shutil
 
 import numpy as np
 import pytest
-from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
 from keras_attn.errors import UserError
 from keras_attn.jobs.saved import Saved
+from tests.support.google_folders import google_weights, write_google
+from tests.support.strange_files import strange_json
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
-STRANGE = [None, True, -1, 0, 2**31, 2**63, 1e308, float("nan"), "", "x" * 10_000, [], [[]], {},
-           {"a": []}, "../..", "\ud800"]
 
 
-def strange_json(path, draw):
-    """Replaces one value somewhere in a JSON file."""
-    tree = json.loads(path.read_text())
-    node = tree
-    while True:
-        key = draw.choice(list(node) if isinstance(node, dict) else range(len(node)))
-        inner = node[key]
-        if isinstance(inner, (dict, list)) and inner and draw.random() < 0.7:
-            node = inner
-        else:
-            break
-    if draw.random() < 0.2 and isinstance(node, dict):
-        del node[key]
-    else:
-        node[key] = draw.choice(STRANGE)
-    path.write_text(json.dumps(tree))
 
 
 def strange_bytes(path, draw, first=200):

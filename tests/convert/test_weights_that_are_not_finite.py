@@ -5,9 +5,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from google_folders import google_weights, write_google
 from safetensors.numpy import load_file, save_file
-from tensorflow_folders import openai_weights, write_checkpoint, xlnet_weights
 
 from keras_attn import convert, load
 from keras_attn.errors import UserError
@@ -18,7 +16,9 @@ from keras_attn.jobs.saved import Saved
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.models import GPT2LanguageModel
 from keras_attn.training.checkpoints import Checkpoints
-from tests.small_workdirs import GOLDEN, KINDS, write_workdir
+from tests.support.google_folders import google_weights, write_google
+from tests.support.small_workdirs import GOLDEN, KINDS, write_workdir
+from tests.support.tensorflow_folders import openai_weights, write_checkpoint, xlnet_weights
 
 FAMILIES = {"gpt2": GPT_2, "xlnet": XL_NET}
 WRONG = [np.nan, np.inf, -np.inf]

@@ -17,7 +17,7 @@ from keras_attn.data import shard_writer
 from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
 from keras_attn.jobs.preparing import prepare_folder
-from tests.data.small_corpus import TOKENIZER, VOCABULARY, run, shard_files, write_files
+from tests.support.small_corpus import TOKENIZER, VOCABULARY, run, shard_files, write_files
 
 needs_beam = pytest.mark.skipif(
     importlib.util.find_spec("apache_beam") is None, reason="apache_beam is not installed"

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from test_pairs import make_shard, random_documents
 
 from keras_attn.data.full_sentences import make_full_rows
 from keras_attn.data.pretraining import lay_out_rows
+from tests.support.sentence_pairs import make_shard, random_documents
 
 SEPARATOR = 10**6
 

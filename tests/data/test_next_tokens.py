@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from small_corpus import make_documents
 
 from keras_attn.data.next_tokens import NextTokenExamples
 from keras_attn.data.prepare import prepare
 from keras_attn.data.shards import read_index, read_shard
 from keras_attn.errors import UserError
 from keras_attn.text.byte_pairs import train_byte_pairs
+from tests.support.small_corpus import make_documents
 
 DOCUMENTS = make_documents(60, 3)
 TEXTS = [" ".join(document) for document in DOCUMENTS]

@@ -13,7 +13,7 @@ from keras_attn.data.packing import PackedExamples, choose_rows, pack
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from tests.data.test_pretraining import make_tokenizer, mixed_shards, prepare
+from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 
 WORDS = [f"w{i}" for i in range(40)]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]

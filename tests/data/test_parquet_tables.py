@@ -8,10 +8,10 @@ import sys
 import pyarrow as arrow
 import pytest
 from pyarrow import parquet
-from refused_tables import refused
 
 from keras_attn.data.tables import read_table
 from keras_attn.errors import UserError
+from tests.support.refused_tables import refused
 
 
 def test_parquet_gives_what_the_same_values_give_in_jsonl(tmp_path):

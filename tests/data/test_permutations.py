@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from small_corpus import make_documents
 
 from keras_attn.data.permutations import PermutationExamples
 from keras_attn.data.prepare import prepare
 from keras_attn.data.shards import read_index, read_shard
 from keras_attn.text.sentence_pieces import train_sentence_pieces
+from tests.support.small_corpus import make_documents
 
 DOCUMENTS = make_documents(60, 3)
 TOKENIZER = train_sentence_pieces([" ".join(document) for document in DOCUMENTS], 200)

@@ -10,7 +10,7 @@ from keras_attn.data import shard_writer
 from keras_attn.data.prepare import report_line
 from keras_attn.data.shards import is_prepared, read_index, read_shard
 from keras_attn.errors import UserError
-from tests.data.small_corpus import (
+from tests.support.small_corpus import (
     TOKENIZER,
     make_documents,
     run,

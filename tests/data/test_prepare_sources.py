@@ -6,7 +6,7 @@ from keras_attn.data.prepare import sample_texts
 from keras_attn.data.shards import read_shard
 from keras_attn.errors import UserError
 from keras_attn.jobs.preparing import prepare_folder
-from tests.data.small_corpus import WORDS, run, shard_documents, write_files
+from tests.support.small_corpus import WORDS, run, shard_documents, write_files
 
 
 def test_docstrings_are_a_source(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from keras_attn.data import shard_writer
 from keras_attn.data.shards import is_prepared
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
-from tests.data.small_corpus import VOCABULARY, run, shard_files, write_files
+from tests.support.small_corpus import VOCABULARY, run, shard_files, write_files
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_after_a_kill_it_goes_on_and_ends_with_the_same_shards(tmp_path):
     folder = tmp_path / "killed"
     code = (
         "import sys\n"
-        "from tests.data.small_corpus import run\n"
+        "from tests.support.small_corpus import run\n"
         "run(sys.argv[1], sys.argv[2], tokens_per_shard=10_000, processes=2)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, source, str(folder)])
@@ -83,7 +83,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(tmp_path):
     code = (
         "import resource, signal, sys\n"
         "from keras_attn.errors import UserError\n"
-        "from tests.data.small_corpus import run\n"
+        "from tests.support.small_corpus import run\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))\n"
         "try:\n"

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import squad_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from keras_attn.data.reading import (
 from keras_attn.data.splits import hold_out
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
+from tests.support import squad_files
 
 WORDS = [f"w{number}" for number in range(40)]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", "who", "e"]

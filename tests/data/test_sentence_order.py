@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from test_pairs import document_of, make_shard, near, random_documents, spans
 
 from keras_attn.data.sentence_order import make_ordered_pairs
+from tests.support.sentence_pairs import document_of, make_shard, near, random_documents, spans
 
 
 def pairs_of(documents, seed=0, length=64, short_fraction=0.0):

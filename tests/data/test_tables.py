@@ -7,11 +7,11 @@ import random
 
 import numpy as np
 import pytest
-from refused_tables import refused
 
 from keras_attn.data.table_formats import header_names
 from keras_attn.data.tables import iterate_rows, read_table, told_counts
 from keras_attn.errors import UserError
+from tests.support.refused_tables import refused
 
 
 def _write(path, content, encoding="utf-8"):

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from refused_tables import refused
 
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.data.tables import read_table
+from tests.support.refused_tables import refused
 
 
 def _store(folder, name, labels_of=lambda labels: labels, **splits):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled
-from markov import BEGIN, END, VOCABULARY, Markov
 
 from keras_attn.generation import beam_search, sample
+from tests.support.layer_checks import compiled
+from tests.support.markov import BEGIN, END, VOCABULARY, Markov
 
 LENGTH = 4
 WIDE = 4**LENGTH

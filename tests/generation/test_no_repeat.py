@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from keras import ops
-from markov import BEGIN, END, VOCABULARY, Markov
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain
+from tests.support.markov import BEGIN, END, VOCABULARY, Markov
 
 # The last is the begin mark; padding is before the others.
 PROMPTS = np.array([[1, 2, 3, 1, 2, BEGIN], [-1, -1, -1, 3, 3, BEGIN], [-1] * 5 + [BEGIN]])

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import scipy.stats
 from keras import ops
-from layer_checks import compiled
-from markov import BEGIN, END, VOCABULARY, Markov
 
 from keras_attn.generation import sample
 from keras_attn.generation.sampling import _draw, uniform_noise
+from tests.support.layer_checks import compiled
+from tests.support.markov import BEGIN, END, VOCABULARY, Markov
 
 
 def _sample(model, rows=1, length=6, **options):

@@ -1,7 +1,8 @@
 """Small made-up data, and one pretrained and one finetuned workdir for all tests."""
 
 import pytest
-from started_commands import TINY, config_flags, run, write_corpus, write_table
+
+from tests.support.started_commands import TINY, config_flags, run, write_corpus, write_table
 
 
 @pytest.fixture(scope="session")

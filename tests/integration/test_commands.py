@@ -8,8 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from environments import run as run_program
-from started_commands import ROOT, config_flags, results, run, write_table
+
+from tests.support.environments import run as run_program
+from tests.support.started_commands import ROOT, config_flags, results, run, write_table
 
 pytestmark = pytest.mark.slow
 

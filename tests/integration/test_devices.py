@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
-from started_commands import config_flags, finish, losses, results, run, start_workers, weights
+
+from tests.support.started_commands import (
+    config_flags,
+    finish,
+    losses,
+    results,
+    run,
+    start_workers,
+    weights,
+)
 
 MEASURED = ("mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy", "loss")
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from started_commands import TINY, config_flags, run
 
 from keras_attn import load, pretrain
 from keras_attn.defaults import pretraining_defaults
 from keras_attn.jobs import dry_run
 from keras_attn.jobs import run as jobs_run
+from tests.support.started_commands import TINY, config_flags, run
 
 pytestmark = pytest.mark.runs
 

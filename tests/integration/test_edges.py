@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from started_commands import TINY, config_flags, results, run, weights
 
 from keras_attn import finetune, load, pretrain, whole_files
 from keras_attn.data.cooccurrences import cooccurrence_vectors
@@ -23,6 +22,7 @@ from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.jobs.pretraining_bert import true_ids
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
+from tests.support.started_commands import TINY, config_flags, results, run, weights
 
 pytestmark = pytest.mark.runs
 

@@ -6,13 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from started_commands import ROOT, run, weights
 
 import keras_attn
 from keras_attn import finetune, pretrain
 from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.predicting import predict_file
+from tests.support.started_commands import ROOT, run, weights
 
 GOLDEN = pathlib.Path(ROOT) / "tests/golden/hugging_face"
 

@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from started_commands import config_flags, finish, losses, results, run, start_workers
+
+from tests.support.started_commands import config_flags, finish, losses, results, run, start_workers
 
 pytestmark = pytest.mark.slow
 

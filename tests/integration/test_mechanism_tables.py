@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from started_commands import ROOT
+
+from tests.support.started_commands import ROOT
 
 WORDS = [f"w{chr(97 + i)}{chr(97 + j)}" for i in range(4) for j in range(10)]
 KINDS = "no attention", "Bahdanau", "local, predictive", "hard"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from started_commands import ROOT, results, run, steps_recorded
 
 import keras_attn
 from keras_attn.data.pretraining import PretrainingExamples
@@ -23,6 +22,7 @@ from keras_attn.jobs.finetuning_choices import rows_drawn
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
+from tests.support.started_commands import ROOT, results, run, steps_recorded
 
 
 def test_the_loss_per_character_is_that_of_the_hidden_words(pretrained):

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-import squad_files
-from started_commands import config_flags, results, run
+
+from tests.support import squad_files
+from tests.support.started_commands import config_flags, results, run
 
 pytestmark = pytest.mark.slow
 

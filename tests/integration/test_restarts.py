@@ -5,7 +5,8 @@ import random
 import signal
 
 import pytest
-from started_commands import (
+
+from tests.support.started_commands import (
     config_flags,
     finish,
     results,

@@ -4,7 +4,8 @@ import json
 import time
 
 import pytest
-from started_commands import (
+
+from tests.support.started_commands import (
     config_flags,
     finish,
     results,

@@ -3,7 +3,7 @@
 import pytest
 
 from keras_attn import load, pretrain
-from tests.small_language_models import config_of, write_texts
+from tests.support.small_language_models import config_of, write_texts
 
 
 @pytest.fixture(scope="session")

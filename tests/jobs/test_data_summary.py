@@ -2,11 +2,11 @@
 
 import pytest
 from ml_collections import ConfigDict
-from small_runs import SmallRun
 
 from keras_attn.data.tables import read_table
 from keras_attn.jobs.classifying import _drop_headers
 from keras_attn.jobs.told_rows import _count_quoted, warn_of_rare_labels
+from tests.support.small_runs import SmallRun
 
 
 def _run(**data):

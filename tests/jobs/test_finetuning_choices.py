@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-from environments import ROOT, run
 from sklearn.metrics import matthews_corrcoef
 
 from keras_attn import finetune, load
@@ -13,6 +12,7 @@ from keras_attn.convert import read
 from keras_attn.defaults import fields, finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.jobs.evaluating import evaluate
+from tests.support.environments import ROOT, run
 
 pytestmark = pytest.mark.runs
 

@@ -5,7 +5,6 @@ import types
 
 import numpy as np
 import pytest
-from small_runs import SmallRun
 
 from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
@@ -20,6 +19,7 @@ from keras_attn.jobs.finetuning_defaults import (
     epochs,
     learning_rate,
 )
+from tests.support.small_runs import SmallRun
 
 
 def _run(pretrained=None, **fields):

@@ -6,8 +6,6 @@ import shutil
 import keras
 import numpy as np
 import pytest
-import squad_files
-from small_reports import Reader
 
 import keras_attn
 from keras_attn import finetune, load
@@ -21,6 +19,8 @@ from keras_attn.jobs.exporting import export
 from keras_attn.jobs.predicting import predict_file, predict_texts
 from keras_attn.jobs.reading_report import _errors, nearest_sentence
 from keras_attn.training.reading_metrics import reading_metrics
+from tests.support import squad_files
+from tests.support.small_reports import Reader
 
 pytestmark = pytest.mark.runs
 

@@ -13,7 +13,7 @@ from keras_attn.jobs.generating import BETWEEN, Generator, generate_texts
 from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.text.byte_pairs import BytePairTokenizer, name_of_row
-from tests.small_language_models import log_probabilities
+from tests.support.small_language_models import log_probabilities
 
 
 def test_decoding_with_a_cache_equals_whole_passes(generator):

@@ -14,7 +14,7 @@ from keras_attn.jobs.embedding import embed_texts
 from keras_attn.jobs.generating import generate_texts
 from keras_attn.jobs.loading import load_predictor
 from keras_attn.text.byte_pairs import BytePairTokenizer
-from tests.small_language_models import config_of, log_probabilities
+from tests.support.small_language_models import config_of, log_probabilities
 
 pytestmark = pytest.mark.runs
 

@@ -15,7 +15,7 @@ from keras_attn.jobs.embedding import embed_texts
 from keras_attn.jobs.generating import generate_texts
 from keras_attn.models import XLNetPretrainer
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
-from tests.small_language_models import config_of, write_texts
+from tests.support.small_language_models import config_of, write_texts
 
 pytestmark = pytest.mark.runs
 

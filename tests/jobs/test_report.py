@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 from sklearn import metrics
-from small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 
 from keras_attn import finetune, load
 from keras_attn.data.labels import LabelSet
@@ -16,6 +15,7 @@ from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
 from keras_attn.jobs.report import write_runs_report
 from keras_attn.jobs.report_numbers import mean_scores
 from keras_attn.workdir import Workdir
+from tests.support.small_reports import LABELS, TEXTS, Reader, config_of, finetuned
 
 pytestmark = pytest.mark.runs
 

@@ -1,10 +1,10 @@
 """Elements and charts of a report."""
 
 import pytest
-from small_reports import TEXTS, Reader
 
 from keras_attn.jobs.report_charts import Chart, number, ticks
 from keras_attn.jobs.report_page import cut, page, table, tag
+from tests.support.small_reports import TEXTS, Reader
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from ml_collections import ConfigDict
-from small_runs import SmallRun
 
 from keras_attn import pretrain
 from keras_attn.data.prepare import prepare
@@ -12,6 +11,7 @@ from keras_attn.defaults import pretraining_defaults
 from keras_attn.jobs.segments import choose_segments
 from keras_attn.text.vocabulary import SPECIAL_TOKENS
 from keras_attn.text.wordpiece import WordPieceTokenizer
+from tests.support.small_runs import SmallRun
 
 SENTENCES = [f"the cat number {n} sat on a mat near the river" for n in range(60)]
 TOKENIZER = WordPieceTokenizer(

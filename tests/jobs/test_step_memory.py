@@ -18,7 +18,7 @@ from keras_attn.jobs.step_memory import choose_sizes, step_size
 from keras_attn.models import GPT2, BertEncoder, BertPretrainer, Transformer, XLNet
 from keras_attn.training import memory
 from keras_attn.training.engines import make_engine
-from tests.small_language_models import config_of
+from tests.support.small_language_models import config_of
 
 GB = 10**9
 SMALL = {"num_layers": 12, "hidden_dim": 768, "num_heads": 12, "vocabulary_size": 50257,

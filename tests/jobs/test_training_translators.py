@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from small_translators import config_of, make_corpus
 
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
@@ -14,6 +13,7 @@ from keras_attn.jobs.evaluating import evaluate_translations
 from keras_attn.jobs.exporting import export
 from keras_attn.jobs.translators import read_sentences
 from keras_attn.training.translation_metrics import translation_scores
+from tests.support.small_translators import config_of, make_corpus
 
 pytestmark = pytest.mark.runs
 

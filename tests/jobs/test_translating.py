@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from small_translators import WORDS, config_of, make_corpus
 
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
@@ -21,6 +20,7 @@ from keras_attn.jobs.translating_files import translate_file
 from keras_attn.jobs.translators import SavedTranslator
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords, train_subwords
 from keras_attn.training.translation_metrics import translation_scores
+from tests.support.small_translators import WORDS, config_of, make_corpus
 
 pytestmark = pytest.mark.runs
 

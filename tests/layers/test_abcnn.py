@@ -2,11 +2,17 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_layer, gradients, layer_gradients, run, with_other_padding
 
 from keras_attn.layers.abcnn1_attention import ABCNN1Attention
 from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
 from keras_attn.ops.matches import match_matrix
+from tests.support.layer_checks import (
+    check_layer,
+    gradients,
+    layer_gradients,
+    run,
+    with_other_padding,
+)
 
 MASKS = {"first_mask": np.array([[1, 1, 1, 0], [1, 1, 0, 0]]),
          "second_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]])}

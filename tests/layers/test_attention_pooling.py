@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers import AttentionPooling
+from tests.support.layer_checks import (
     check_compiled,
     check_config,
     check_gradients,
@@ -16,9 +18,7 @@ from layer_checks import (
     weights_of,
     with_other_padding,
 )
-from numpy_attention import normal, softmax
-
-from keras_attn.layers import AttentionPooling
+from tests.support.numpy_attention import normal, softmax
 
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 

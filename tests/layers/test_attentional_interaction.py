@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers.attentional_interaction import AttentionalInteraction
+from tests.support.layer_checks import (
     check_compiled,
     check_config,
     check_gradients,
@@ -14,8 +16,6 @@ from layer_checks import (
     run,
     weights_of,
 )
-
-from keras_attn.layers.attentional_interaction import AttentionalInteraction
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 1]])
 

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 from keras.src.testing import TestCase
-from test_empty_and_short_inputs import CASES as CALLS
 
 from keras_attn import layers
+from tests.support.layer_calls import CASES as CALLS
 
 X = (2, 3, 4)
 PAIR = {"query_shape": X, "value_shape": (2, 5, 4)}

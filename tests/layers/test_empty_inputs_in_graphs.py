@@ -7,7 +7,8 @@ of an empty tensor by ones, as the gradient of a sum is.
 import keras
 import numpy as np
 import pytest
-from test_empty_and_short_inputs import CASES, FEATURES, RECURRENT
+
+from tests.support.layer_calls import CASES, FEATURES, RECURRENT
 
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow",
                                 reason="others know the lengths of all that they run")

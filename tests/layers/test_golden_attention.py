@@ -6,8 +6,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, run
-from numpy_attention import softmax
 
 from keras_attn.layers import (
     ABCNN1Attention,
@@ -29,6 +27,8 @@ from keras_attn.layers import (
     SinusoidalPositionEncoding,
 )
 from keras_attn.ops import scaled_dot_product_attention
+from tests.support.layer_checks import compiled, run
+from tests.support.numpy_attention import softmax
 
 FOLDER = pathlib.Path(__file__).parents[1] / "golden"
 GOLDEN = np.load(FOLDER / "attention.npz", allow_pickle=False)

@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers import AttentionCell, HardAttention, LuongAttention
+from tests.support.layer_checks import (
     check_gradients,
     check_layer,
     compiled,
@@ -15,9 +17,7 @@ from layer_checks import (
     weights_of,
     with_other_padding,
 )
-from numpy_attention import attention_weights, normal, softmax
-
-from keras_attn.layers import AttentionCell, HardAttention, LuongAttention
+from tests.support.numpy_attention import attention_weights, normal, softmax
 
 ESTIMATORS = ["straight_through", "gumbel", "reinforce"]
 DRAWING = {"gumbel": {}, "reinforce": {"sample_probability": 1.0}}  # for every query

@@ -2,7 +2,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.attentive_conv_pooling import AttentiveConvPooling
+from keras_attn.layers.hierarchical_attention import HierarchicalAttention
+from tests.support.layer_checks import (
     check_compiled,
     check_config,
     check_gradients,
@@ -12,10 +16,6 @@ from layer_checks import (
     run,
     weights_of,
 )
-
-from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.attentive_conv_pooling import AttentiveConvPooling
-from keras_attn.layers.hierarchical_attention import HierarchicalAttention
 
 MASK = np.array([[[1, 1, 1], [1, 0, 0], [0, 0, 0]], [[1, 1, 0], [1, 1, 1], [1, 0, 0]]])
 

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import run, weights_of
-from numpy_attention import softmax, turned
 
 from keras_attn import layers
 from keras_attn.models import AttentionalFactorizationMachine
 from keras_attn.ops import attention, scaled_dot_product_attention
+from tests.support.layer_checks import run, weights_of
+from tests.support.numpy_attention import softmax, turned
 
 RANDOM = np.random.default_rng(0)
 ROWS = {"query": RANDOM.integers(-4, 5, (2, 6, 4)) * 256.0}

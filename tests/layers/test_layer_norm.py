@@ -2,9 +2,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import gradients, in_a_graph
 
 from keras_attn.layers.layer_norm import LayerNorm
+from tests.support.layer_checks import gradients, in_a_graph
 
 EPSILON = 1e-3
 

@@ -2,7 +2,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers import Attention, LocalAttention
+from tests.support.layer_checks import (
     check_layer,
     layer_gradients,
     randomize,
@@ -10,9 +12,7 @@ from layer_checks import (
     weights_of,
     with_other_padding,
 )
-from numpy_attention import SCORES, attention_weights, normal, softmax
-
-from keras_attn.layers import Attention, LocalAttention
+from tests.support.numpy_attention import SCORES, attention_weights, normal, softmax
 
 MASK = np.array([[1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
 

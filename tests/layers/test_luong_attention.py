@@ -2,10 +2,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_layer, randomize, run, with_other_padding
-from numpy_attention import attention_weights, normal, softmax
 
 from keras_attn.layers import HardAttention, LocalAttention, LocationScore, LuongAttention
+from tests.support.layer_checks import check_layer, randomize, run, with_other_padding
+from tests.support.numpy_attention import attention_weights, normal, softmax
 
 MASK = np.array([[1, 1, 0, 1], [1, 0, 0, 0]])
 

@@ -2,7 +2,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers import MultiHeadAttention
+from tests.support.layer_checks import (
     check_layer,
     compiled,
     layer_gradients,
@@ -11,8 +13,6 @@ from layer_checks import (
     weights_of,
     with_other_padding,
 )
-
-from keras_attn.layers import MultiHeadAttention
 
 HEADS, KEY_DIM, VALUE_DIM = 2, 3, 3
 

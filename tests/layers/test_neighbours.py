@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import JIT
 
 from keras_attn.layers import MultiHeadAttention
 from keras_attn.layers.neighbours import STRENGTH, NeighbourPositions, neighbour_kernels
 from keras_attn.models import BertEncoder, BertPretrainer
+from tests.support.layer_checks import JIT
 
 
 @pytest.mark.parametrize("shift", [-2, -1, 1, 2])

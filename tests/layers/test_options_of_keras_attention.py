@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled
 
 from keras_attn.layers import MultiHeadAttention, RotaryEmbedding
 from keras_attn.models import BertEncoder
+from tests.support.layer_checks import compiled
 
 RANDOM = np.random.default_rng(0)
 

@@ -2,7 +2,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers.copy_distribution import CopyDistribution
+from keras_attn.layers.pointer_attention import PointerAttention
+from keras_attn.ops.coverage import coverage_loss
+from tests.support.layer_checks import (
     check_compiled,
     check_config,
     check_gradients,
@@ -12,10 +16,6 @@ from layer_checks import (
     run,
     weights_of,
 )
-
-from keras_attn.layers.copy_distribution import CopyDistribution
-from keras_attn.layers.pointer_attention import PointerAttention
-from keras_attn.ops.coverage import coverage_loss
 
 MASK = np.array([[1, 1, 1, 0], [0, 1, 1, 1]])
 

@@ -2,9 +2,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_layer, randomize, run
 
 from keras_attn.layers import LearnedPositionEmbedding, SinusoidalPositionEncoding
+from tests.support.layer_checks import check_layer, randomize, run
 
 
 def normal(*shape, seed=0):

@@ -4,19 +4,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
-    check_compiled,
-    check_config,
-    check_gradients,
-    check_half_precision,
-    check_layer,
-    check_symbolic_and_file,
-    compiled,
-    layer_gradients,
-    randomize,
-    run,
-    weights_of,
-)
 
 from keras_attn.layers import (
     AdditiveScore,
@@ -31,6 +18,19 @@ from keras_attn.layers.recurrent import (
     BahdanauDecoderCell,
     IntraAttentionLSTMCell,
     RecurrentDecoder,
+)
+from tests.support.layer_checks import (
+    check_compiled,
+    check_config,
+    check_gradients,
+    check_half_precision,
+    check_layer,
+    check_symbolic_and_file,
+    compiled,
+    layer_gradients,
+    randomize,
+    run,
+    weights_of,
 )
 
 V, E, U, D, A = 7, 3, 4, 6, 5

@@ -4,14 +4,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
-    compiled,
-    layer_gradients,
-    randomize,
-    run,
-    weights_of,
-    with_other_padding,
-)
 
 from keras_attn.layers import (
     Attention,
@@ -21,6 +13,14 @@ from keras_attn.layers import (
     LuongAttention,
 )
 from keras_attn.layers.recurrent import AttentionCell, BahdanauDecoderCell, RecurrentDecoder
+from tests.support.layer_checks import (
+    compiled,
+    layer_gradients,
+    randomize,
+    run,
+    weights_of,
+    with_other_padding,
+)
 
 V, E, U, D = 7, 3, 4, 6
 

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_layer, layer_gradients, randomize, run, weights_of
 
 from keras_attn.layers import AttentionPooling
 from keras_attn.layers.recurrent import SequenceToSequence, SequenceToVector, VectorToSequence
+from tests.support.layer_checks import check_layer, layer_gradients, randomize, run, weights_of
 
 MASK = np.array([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 

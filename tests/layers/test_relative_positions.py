@@ -11,7 +11,7 @@ from keras_attn.layers import (
     RotaryEmbedding,
 )
 from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
-from tests.layer_checks import check_layer, run
+from tests.support.layer_checks import check_layer, run
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 5, 12)).astype("float32")

@@ -2,17 +2,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
-    check_compiled,
-    check_config,
-    check_gradients,
-    check_symbolic_and_file,
-    layer_gradients,
-    randomize,
-    run,
-    weights_of,
-)
-from numpy_attention import SCORES, normal, softmax
 
 from keras_attn.layers import (
     AdditiveScore,
@@ -22,6 +11,17 @@ from keras_attn.layers import (
     DotScore,
     LocationScore,
 )
+from tests.support.layer_checks import (
+    check_compiled,
+    check_config,
+    check_gradients,
+    check_symbolic_and_file,
+    layer_gradients,
+    randomize,
+    run,
+    weights_of,
+)
+from tests.support.numpy_attention import SCORES, normal, softmax
 
 
 def cosine(weights, query, key):

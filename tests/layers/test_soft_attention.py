@@ -4,16 +4,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
-    check_layer,
-    compiled,
-    layer_gradients,
-    randomize,
-    run,
-    weights_of,
-    with_other_padding,
-)
-from numpy_attention import attention_weights, normal
 
 from keras_attn.layers import (
     AdditiveScore,
@@ -25,6 +15,16 @@ from keras_attn.layers import (
     LocationScore,
     MultiHeadAttention,
 )
+from tests.support.layer_checks import (
+    check_layer,
+    compiled,
+    layer_gradients,
+    randomize,
+    run,
+    weights_of,
+    with_other_padding,
+)
+from tests.support.numpy_attention import attention_weights, normal
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "joeynmt_attention.npz",
                  allow_pickle=False)

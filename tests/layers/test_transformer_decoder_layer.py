@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import (
+
+from keras_attn.layers import TransformerDecoderLayer
+from tests.support.layer_checks import (
     check_layer,
     compiled,
     layer_gradients,
@@ -12,8 +14,6 @@ from layer_checks import (
     weights_of,
     with_other_padding,
 )
-
-from keras_attn.layers import TransformerDecoderLayer
 
 
 def normal(*shape, seed=0):

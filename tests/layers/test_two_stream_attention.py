@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import check_layer, randomize, run, weights_of
-from numpy_attention import normal
 
 from keras_attn.layers import TwoStreamAttention
+from tests.support.layer_checks import check_layer, randomize, run, weights_of
+from tests.support.numpy_attention import normal
 
 CONTENT, QUERY, MEMORY = normal(2, 5, 6), normal(2, 2, 6, seed=1), normal(2, 3, 6, seed=2)
 PLACES = np.array([[1, 4], [3, 0]])

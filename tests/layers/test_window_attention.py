@@ -13,7 +13,7 @@ from keras_attn.layers import (
     WindowAttention,
 )
 from keras_attn.ops.windows import window_mask
-from tests.layer_checks import check_layer, randomize, run, weights_of
+from tests.support.layer_checks import check_layer, randomize, run, weights_of
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 9, 12)).astype("float32")

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled
-from small_bert import LENGTH, encoder, make_batch, numpy
 
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from tests.support.layer_checks import compiled
+from tests.support.small_bert import LENGTH, encoder, make_batch, numpy
 
 
 @pytest.mark.parametrize("norm_first", [False, True])

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import gradients
 
 from keras_attn.models import BertEncoder, BertPretrainer
+from tests.support.layer_checks import gradients
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "bert_pretraining.npz"
 # Below "bert.encoder.layer.<i>."; ours below "bert_encoder/layer_<i>/".

@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from layer_checks import JIT, check_every_weight_gets_a_gradient
-from small_bert import LENGTH, encoder, make_batch, numpy
 
 from keras_attn.models import BertClassifier, BertPretrainer
+from tests.support.layer_checks import JIT, check_every_weight_gets_a_gradient
+from tests.support.small_bert import LENGTH, encoder, make_batch, numpy
 
 
 def log_softmax(x):

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import JIT, gradients
 
 from keras_attn.models import GPT2, GPT2Classifier, XLNet, XLNetClassifier
+from tests.support.layer_checks import JIT, gradients
 
 SIZES = {"vocabulary_size": 30, "num_layers": 2, "hidden_dim": 16, "num_heads": 2, "seed": 3}
 KINDS = {

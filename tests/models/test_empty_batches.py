@@ -3,7 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from every_model import BACKBONES, EVERY_MODEL, make
+
+from tests.support.every_model import BACKBONES, EVERY_MODEL, make
 
 TOKENLESS = [*BACKBONES, "BertClassifier", "GPT2Classifier", "GPT2LanguageModel",
              "XLNetClassifier"]

@@ -6,10 +6,10 @@ import sys
 import keras
 import numpy as np
 import pytest
-from every_model import EVERY_MODEL, TASKS, inputs_of, make
 
 from keras_attn.models import XLNet
 from keras_attn.models.declared_inputs import flat_outputs
+from tests.support.every_model import EVERY_MODEL, TASKS, inputs_of, make
 
 if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are tested with TensorFlow", allow_module_level=True)

@@ -5,7 +5,8 @@ import contextlib
 import keras
 import numpy as np
 import pytest
-from every_model import TASKS, inputs_of, make
+
+from tests.support.every_model import TASKS, inputs_of, make
 
 if keras.backend.backend() != "tensorflow":
     pytest.skip("tf.distribute strategies need TensorFlow", allow_module_level=True)

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import GPT2, GPT2LanguageModel
+from tests.support.layer_checks import compiled, gradients
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "gpt2.npz"
 # Below "transformer.h.<i>."; ours below "gpt2/layer_<i>/".

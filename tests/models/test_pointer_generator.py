@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled
-from test_small_models import BEGIN, END, made, outputs_of
 
 from keras_attn.generation import beam_search, sample
+from tests.support.layer_checks import compiled
+from tests.support.small_models import BEGIN, END, made, outputs_of
 
 
 def steps_of(model, inputs, rows=1):

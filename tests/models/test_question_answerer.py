@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.models import BertEncoder, BertQuestionAnswerer
+from tests.support.layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
 
 LENGTH, MASKED = 11, -1e30
 # Of each row: tokens of the question and of the passage.

@@ -4,50 +4,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models.recurrent import BahdanauSeq2Seq, LuongSeq2Seq
-
-PAD, BEGIN, END = 0, 1, 2
-
-MODELS = {
-    "bahdanau": (BahdanauSeq2Seq, {"attention_units": 5, "readout_units": 3}),
-    "luong": (LuongSeq2Seq, {}),
-    "unfed": (LuongSeq2Seq, {"input_feeding": False, "num_layers": 2, "score": "additive"}),
-    "gru": (LuongSeq2Seq, {"cell": "gru", "bidirectional": False, "num_layers": 2}),
-    "monotonic": (LuongSeq2Seq, {"attention": "local_monotonic", "window": 1}),
-    "predictive": (LuongSeq2Seq, {"attention": "local_predictive", "window": 2}),
-    "hard": (LuongSeq2Seq, {"attention": "hard", "score": "dot"}),
-    "plain": (LuongSeq2Seq, {"attention": None}),
-}
-
-
-def _model(name, **options):
-    kind, own = MODELS[name]
-    model = kind(11, 8, **{"embedding_dim": 6, "target_vocabulary_size": 9, "seed": 1, **own,
-                           **options})
-    model.build()
-    random = np.random.default_rng(3)  # the same on every backend
-    for weight in model.weights:
-        if len(weight.shape) > 1 or weight.name == "bias":
-            weight.assign(random.normal(0, 1.5 * weight.shape[0] ** -0.5, weight.shape))
-    for table in (model.token_embedding, model.decoder.embedding):
-        table.assign(5 * table)  # else the words of a model that has not learned hardly matter
-    return model
-
-
-def _batch(rows=3, seed=0):
-    random = np.random.default_rng(seed)
-    batch = {"token_ids": random.integers(3, 11, (rows, 7)),
-             "padding_mask": np.ones((rows, 7), int),
-             "target_ids": random.integers(3, 9, (rows, 6)),
-             "label": random.integers(2, 9, (rows, 6)),
-             "sample_weight": np.ones((rows, 6), int)}
-    batch["padding_mask"][1, 4:] = batch["token_ids"][1, 4:] = 0
-    batch["target_ids"][:, 0] = BEGIN
-    batch["sample_weight"][2, 3:] = 0
-    return {name: array.astype("int32") for name, array in batch.items()}
+from tests.support.layer_checks import JIT, check_every_weight_gets_a_gradient, compiled
+from tests.support.small_seq2seq import BEGIN, END, MODELS, seq2seq_batch, seq2seq_model
 
 
 def _inputs(batch):
@@ -71,7 +32,7 @@ def _numpy(found):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_batch_of_no_source_token_or_no_target_token_has_a_finite_loss(name):
-    model, full = _model(name), _batch()
+    model, full = seq2seq_model(name), seq2seq_batch()
     source, target = {"token_ids", "padding_mask"}, {"target_ids", "label", "sample_weight"}
     for names in (source, target, source | target):
         batch = {k: x[:, :0] if k in names else x for k, x in full.items()}
@@ -93,7 +54,7 @@ def test_words_start_apart_and_other_than_in_the_other_language(kind):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_decoding_step_by_step_gives_what_one_pass_gives(name):
-    model, batch = _model(name), _batch()
+    model, batch = seq2seq_model(name), seq2seq_batch()
     outputs = _numpy(model(batch))
     assert outputs["logits"].shape == (3, 6, 9) and outputs["alignments"].shape == (3, 6, 7)
     np.testing.assert_array_equal(outputs["alignments"][1, :, 4:], 0.0)
@@ -110,7 +71,7 @@ def test_decoding_step_by_step_gives_what_one_pass_gives(name):
 
 
 def test_bahdanaus_encoder_resets_its_state_before_the_product():
-    model, batch = _model("bahdanau"), _batch()
+    model, batch = seq2seq_model("bahdanau"), seq2seq_batch()
     table, *weights = (ops.convert_to_numpy(weight).astype("float64")
                        for weight in [model.token_embedding, *model.encoder.weights])
     x = table[batch["token_ids"][0]]
@@ -132,7 +93,8 @@ def test_bahdanaus_encoder_resets_its_state_before_the_product():
 
 @pytest.mark.parametrize("name", ["bahdanau", "luong", "unfed"])
 def test_half_precision_is_near(name):
-    model, half, batch = _model(name), _model(name, dtype="mixed_bfloat16"), _batch()
+    model, half = seq2seq_model(name), seq2seq_model(name, dtype="mixed_bfloat16")
+    batch = seq2seq_batch()
     wanted = _numpy(model(batch))["logits"]
     np.testing.assert_allclose(_numpy(half(batch))["logits"], wanted,
                                atol=0.06 * np.abs(wanted).max())
@@ -146,7 +108,7 @@ def test_half_precision_is_near(name):
 
 @pytest.mark.parametrize("name", ["bahdanau", "luong", "gru"])
 def test_greedy_decoding_is_a_pass_without_forcing(name):
-    model, batch = _model(name), _batch(6)
+    model, batch = seq2seq_model(name), seq2seq_batch(6)
     free = ops.convert_to_numpy(model(batch, teacher_forcing_ratio=0.0)["logits"]).argmax(-1)
     step, cache = _step(model, _inputs(batch), 6)
     found = _numpy(sample(step, cache, np.full(6, BEGIN), 6, END, temperature=0))
@@ -161,7 +123,7 @@ def test_greedy_decoding_is_a_pass_without_forcing(name):
 
 @pytest.mark.parametrize("name", ["bahdanau", "luong", "monotonic"])
 def test_the_score_of_a_hypothesis_is_the_models_own_and_a_compiled_search_finds_the_same(name):
-    model, batch = _model(name), _batch()
+    model, batch = seq2seq_model(name), seq2seq_batch()
 
     def search(token_ids, padding_mask):
         step, cache = _step(model, {"token_ids": token_ids, "padding_mask": padding_mask}, 8, 4)
@@ -190,7 +152,7 @@ def test_the_score_of_a_hypothesis_is_the_models_own_and_a_compiled_search_finds
 
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_of_the_source_and_later_words_change_nothing(name):
-    model, batch = _model(name), _batch()
+    model, batch = seq2seq_model(name), seq2seq_batch()
     wanted = _numpy(model(batch))
     other = {**batch, "target_ids": batch["target_ids"].copy()}
     other["target_ids"][:, 4] = 3 + (other["target_ids"][:, 4] - 2) % 6
@@ -207,9 +169,9 @@ def test_padding_of_the_source_and_later_words_change_nothing(name):
 
 def test_a_source_of_padding_alone_gives_finite_logits_and_no_attention():
     for name in ("bahdanau", "luong"):
-        batch = _batch()
+        batch = seq2seq_batch()
         batch["padding_mask"][0] = 0
-        outputs = _numpy(_model(name)(batch))
+        outputs = _numpy(seq2seq_model(name)(batch))
         assert np.isfinite(outputs["logits"]).all()
         np.testing.assert_array_equal(outputs["alignments"][0], 0.0)
 
@@ -217,11 +179,11 @@ def test_a_source_of_padding_alone_gives_finite_logits_and_no_attention():
 @pytest.mark.parametrize("name", ["bahdanau", "luong", "unfed", "predictive"])
 def test_every_weight_gets_a_gradient(name):
     kind, options = MODELS[name]
-    check_every_weight_gets_a_gradient(kind(11, 8, seed=1, **options), _batch())
+    check_every_weight_gets_a_gradient(kind(11, 8, seed=1, **options), seq2seq_batch())
 
 
 def test_loss_and_metrics_are_those_of_numpy():
-    model, batch = _model("luong", label_smoothing=0.2), _batch()
+    model, batch = seq2seq_model("luong", label_smoothing=0.2), seq2seq_batch()
     outputs = model(batch)
     logits = ops.convert_to_numpy(outputs["logits"]).astype("float64")
     log = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -268,7 +230,7 @@ def test_it_learns_to_reverse_and_fit_works(kind, options, tmp_path):
 @pytest.mark.parametrize("name", MODELS)
 def test_its_config_is_complete(name):
     schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 10, 0.9)
-    model = _model(name, teacher_forcing_ratio=schedule, level="token")
+    model = seq2seq_model(name, teacher_forcing_ratio=schedule, level="token")
     again = type(model).from_config(model.get_config())
     assert again.get_config() == model.get_config()
     again.build()

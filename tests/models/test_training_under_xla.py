@@ -3,8 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from test_recurrent_seq2seq import _batch, _model
-from test_small_models import MODELS, made
+
+from tests.support.small_models import MODELS, made
+from tests.support.small_seq2seq import seq2seq_batch, seq2seq_model
 
 SMALL = ["han", "attention", "abcnn3", "afm", "pointer_once", "generator"]
 
@@ -13,10 +14,10 @@ SMALL = ["han", "attention", "abcnn3", "afm", "pointer_once", "generator"]
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have no such choice")
 @pytest.mark.parametrize("name", [*SMALL, "bahdanau", "luong"])
 def test_losses_under_xla_are_those_without(name):
-    batch = {k: x[:8] for k, x in (made(name)[1] if name in MODELS else _batch(8)).items()}
+    batch = {k: x[:8] for k, x in (made(name)[1] if name in MODELS else seq2seq_batch(8)).items()}
     losses = []
     for jit in (False, True):
-        model = made(name)[0] if name in MODELS else _model(name)
+        model = made(name)[0] if name in MODELS else seq2seq_model(name)
         # A small rate: steps that go far make a difference in the last digit a large one.
         model.compile(optimizer=keras.optimizers.Adam(1e-3), jit_compile=jit)
         history = model.fit(x=batch, batch_size=4, epochs=3, verbose=0, shuffle=False).history

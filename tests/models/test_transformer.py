@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled
 
 from keras_attn.generation import beam_search, sample
 from keras_attn.models import Transformer
+from tests.support.layer_checks import compiled
 
 PAD, BEGIN, END = 0, 1, 2
 

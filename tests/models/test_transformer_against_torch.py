@@ -5,9 +5,9 @@ import pathlib
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import gradients
 
 from keras_attn.models import Transformer
+from tests.support.layer_checks import gradients
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "transformer.npz",
                  allow_pickle=False)

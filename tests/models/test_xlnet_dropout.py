@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import gradients
-from test_xlnet import GOLDEN, array, as_golden, batch_of, make_model, ours
 
 from keras_attn.layers import TwoStreamAttention, positionwise_feed_forward, two_stream_attention
 from keras_attn.models.xlnet import encoder, layer
 from keras_attn.ops.relative import vectors_of_pairs
+from tests.support.golden_xlnet import GOLDEN, array, as_golden, batch_of, make_model, ours
+from tests.support.layer_checks import gradients
 
 KEPT = 0.8
 # For each call of ours which of theirs it is: two streams of tokens, the vectors of distances,

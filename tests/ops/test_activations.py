@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import gradients, in_a_graph
 
 from keras_attn.ops import gelu_erf, gelu_tanh
 from keras_attn.ops.activations import get_activation, serialize_activation
+from tests.support.layer_checks import gradients, in_a_graph
 
 ROOT = math.sqrt(2 / math.pi)
 

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients
 
 from keras_attn.ops import attention, scaled_dot_product_attention
+from tests.support.layer_checks import compiled, gradients
 
 
 def normal(*shape, seed=0):

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients, layer_gradients, randomize, run
 
 from keras_attn.layers import MultiHeadAttention
 from keras_attn.ops import attention, causal_mask, scaled_dot_product_attention
+from tests.support.layer_checks import compiled, gradients, layer_gradients, randomize, run
 
 BACKEND = keras.backend.backend()
 

@@ -2,9 +2,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from layer_checks import compiled, gradients, in_a_graph
 
 from keras_attn.ops import linear_cross_entropy, sparse_cross_entropy
+from tests.support.layer_checks import compiled, gradients, in_a_graph
 
 
 def softmax(x):

@@ -11,7 +11,7 @@ from keras_attn.ops.windows import (
     windowed_attention,
     windowed_attention_2d,
 )
-from tests.layer_checks import compiled, gradients
+from tests.support.layer_checks import compiled, gradients
 
 RANDOM = np.random.default_rng(0)
 

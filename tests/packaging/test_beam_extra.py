@@ -1,7 +1,8 @@
 """The tests that need Apache Beam, which takes an older protobuf than TensorFlow would."""
 
 import pytest
-from environments import PROJECT, ROOT, environment, run
+
+from tests.support.environments import PROJECT, ROOT, environment, run
 
 pytestmark = pytest.mark.slow
 

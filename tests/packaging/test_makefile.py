@@ -6,7 +6,8 @@ import shutil
 import subprocess
 
 import pytest
-from environments import PROJECT, ROOT
+
+from tests.support.environments import PROJECT, ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 

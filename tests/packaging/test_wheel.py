@@ -7,7 +7,8 @@ import shutil
 import zipfile
 
 import pytest
-from environments import ROOT, install, make_environment, run
+
+from tests.support.environments import ROOT, install, make_environment, run
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from environments import ROOT, environment, run
 
 from keras_attn.text.byte_pairs import BytePairTokenizer
+from tests.support.environments import ROOT, environment, run
 
 pytestmark = pytest.mark.slow
 

@@ -5,12 +5,12 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from environments import ROOT, TRANSFORMERS, environment, run
 
 from keras_attn.jobs.saved import Saved
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.optimizers import make_optimizer
+from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
 SIDE = pathlib.Path(__file__).with_name("transformers_run.py")
 

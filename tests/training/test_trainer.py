@@ -13,7 +13,6 @@ from keras_attn.errors import UserError
 from keras_attn.training import trainer as trainer_module
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
 from keras_attn.training.trainer import Stopped, Trainer, check_batch_size
-from tests.data.test_pretraining import make_tokenizer, mixed_shards, prepare
 from tests.support.fake_step import (
     Clock,
     FakeStep,
@@ -22,6 +21,7 @@ from tests.support.fake_step import (
     records_of,
     trainer_of,
 )
+from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 
 
 def test_it_takes_every_step_once_and_saves_and_evaluates_when_due(tmp_path, monkeypatch):

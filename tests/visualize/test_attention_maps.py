@@ -1,6 +1,3 @@
-import base64
-import json
-import zlib
 
 import keras
 import numpy as np
@@ -16,6 +13,7 @@ from keras_attn.layers import (
 )
 from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.visualize import attention_maps, attention_page, plot_attention
+from tests.support.attention_page import unpacked
 
 RANDOM = np.random.default_rng(0)
 BATCH = {
@@ -140,20 +138,6 @@ def test_an_error_in_the_call_leaves_the_layers_as_they_were():
     with pytest.raises(ValueError, match="must be boolean"):
         attention_maps(layer, np.zeros((1, 3, 8)), attention_mask=np.ones((1, 3, 3)))
     assert len(layer(np.zeros((1, 3, 8))).shape) == 3
-
-
-def unpacked(page):
-    """The tokens and weights that a page holds, by name."""
-    text = page.html.partition('id="data">')[2].partition("</script>")[0]
-    found = {}
-    for layer in json.loads(text)["layers"]:
-        shape = layer["heads"], len(layer["queries"]), len(layer["keys"])
-        largest, shares = (zlib.decompress(base64.b64decode(layer[name]))
-                           for name in ("largest", "shares"))
-        largest = np.frombuffer(largest, "<f4").reshape(*shape[:2], 1)
-        weights = largest * np.frombuffer(shares, "uint8").reshape(shape) / 255
-        found[layer["name"]] = layer["queries"], layer["keys"], weights
-    return found
 
 
 def test_a_page_holds_the_weights_of_the_tokens_given():

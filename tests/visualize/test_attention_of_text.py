@@ -4,13 +4,13 @@ import types
 
 import numpy as np
 import pytest
-from small_reports import finetuned
 
 import keras_attn
 from finetune.predict import show_attention
 from keras_attn.errors import UserError
 from keras_attn.visualize import attention_maps, attention_of_text
-from tests.visualize.test_attention_maps import unpacked
+from tests.support.attention_page import unpacked
+from tests.support.small_reports import finetuned
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # The last two for the tokenizer of XLNet.
 TRANSFORMERS = ["torch==2.13.0", "transformers>=5,<6", "numpy", "sentencepiece", "protobuf"]

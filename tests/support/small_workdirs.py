@@ -14,7 +14,7 @@ from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.training.variables import digest, read_values, variables_by_path
 from keras_attn.workdir import Workdir
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 SOURCES = {
     "bert": "hugging_face/classifier", "reader": "hugging_face/reader",
     "gpt2": "language_models/gpt2", "gpt2_classifier": "language_models/gpt2_classifier",

@@ -3,11 +3,11 @@
 import functools
 
 import numpy as np
-from test_recurrent_seq2seq import MODELS as SEQ2SEQ
-from test_small_models import MODELS as SMALL
-from test_small_models import TEXTS
 
 from keras_attn import models
+from tests.support.small_models import MODELS as SMALL
+from tests.support.small_models import TEXTS
+from tests.support.small_seq2seq import MODELS as SEQ2SEQ
 
 ROWS, LENGTH, PLACES = 11, 6, 2
 

@@ -1,6 +1,6 @@
 """The parts of the suite that other environments run."""
 
-from environments import ROOT, run
+from tests.support.environments import ROOT, run
 
 # What depends on Keras alone.
 LIBRARY = ("tests/ops", "tests/layers", "tests/models", "tests/generation")
