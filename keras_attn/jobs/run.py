@@ -11,8 +11,8 @@ import keras
 
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
-from keras_attn.data.streams import shown
-from keras_attn.defaults import ENDS
+from keras_attn.data.streams import check_streams_differ, shown
+from keras_attn.defaults import ENDS, fields
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
@@ -54,6 +54,8 @@ class Run:
         if all(config.train[name] is None for name in ENDS):
             config.train.update(default_end)
         check_fields(kind, config)
+        check_streams_differ({path: source for path, source in fields(config)
+                              if path.startswith(("data.train", "data.validation"))})
         self._temporary = None
         if dry_run and config.workdir is None:
             self._temporary = tempfile.TemporaryDirectory()
