@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from keras_attn.data.batches import distributed_batches
-from keras_attn.errors import DivergedError, UserError, first_line
+from keras_attn.errors import DivergedError, UserError, first_line, warn_once
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
@@ -345,7 +345,7 @@ class Trainer:
         return ckpt.variables_by_path(step.model, step.optimizer, step.loss_scale)
 
     def _warn(self, line):
-        self.progress.interrupt(line)
+        warn_once(line, self.progress.interrupt)
 
     def _catch_signals(self):
         if threading.current_thread() is not threading.main_thread():

@@ -8,7 +8,7 @@ from keras_attn.convert.bert.stored import StoredBert, shapes
 from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK as READING
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
-from keras_attn.errors import UserError, warn
+from keras_attn.errors import UserError, warn_once
 from keras_attn.models import (
     BertClassifier,
     BertEncoder,
@@ -31,7 +31,7 @@ def prefix_of(kind):
     return f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
 
 
-def read(folder, log=warn):
+def read(folder, log=warn_once):
     """Reads a workdir; the best or newest whole checkpoint when its weights are used.
 
     Returns:
