@@ -36,8 +36,9 @@ _TEXT = {
                 "finetuning a batch still has batch_size examples"),
 }
 _UNLABELLED = {
-    "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "
-                            "prepared folder, or TFRecords of google-research/bert"),
+    "train": ("docstrings", "docstrings, files, globs, a list with commas, - for standard input, "
+                            "tfds:NAME[:SPLIT], a prepared folder, or TFRecords of "
+                            "google-research/bert"),
     "validation": (str, "as data.train; without: other docstrings for docstrings, else none"),
     "format": ("auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet, tfrecord; auto: "
                        "by the file's name, or its text"),
@@ -59,8 +60,9 @@ _LABELLED = {
     "task": (str, "single_label, multilabel or regression; reading_comprehension: find answers in "
                   "passages, from files of SQuAD; or a GLUE task, which sets columns, labels and "
                   "metrics; without: single_label"),
-    "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
-                   "data.task; without: data.task in TFDS"),
+    "train": (str, "docstrings, file, glob, list with commas, - for standard input (with "
+                   "data.format), tfds:NAME[:SPLIT], or the folder of data.task; without: "
+                   "data.task in TFDS"),
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
                         "that of docstrings, or of data.task where data.train is a folder or "
                         "left out; else data.holdout"),
@@ -172,8 +174,8 @@ _CHOICE = {
 _LIMIT = {"limit": (int, "evaluate on that many rows only, spread evenly")}
 
 _PARALLEL = {
-    "source": (str, "file of a sentence a line, glob, or list with commas; without a target a "
-                    "table, or tfds:NAME[:SPLIT]"),
+    "source": (str, "file of a sentence a line, glob, list with commas, or - for standard input; "
+                    "without a target a table, or tfds:NAME[:SPLIT]"),
     "target": (str, "the translations, line by line"),
 }
 _TRANSLATED = {
@@ -249,8 +251,8 @@ _LANGUAGE_MODELING = {
     "data": {
         "task": ("language_modeling", "what is learnt"),
         **_UNLABELLED,
-        "train": ("docstrings", "docstrings, files, globs, a list with commas, "
-                                "tfds:NAME[:SPLIT], or a prepared folder"),
+        "train": ("docstrings", "docstrings, files, globs, a list with commas, - for "
+                                "standard input, tfds:NAME[:SPLIT], or a prepared folder"),
         "format": ("auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet; auto: by the "
                            "file's name, or its text"),
         "encoding": _TEXT["encoding"],

@@ -18,8 +18,10 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     Its signature takes `text`, strings `(N,)`, and for a model of pairs `text_pair`; it returns
     `label` `(N,)` and `probabilities` float32 `(N, C)`, of multilabel `labels` with separators
     between them, or `value` `(N,)` of a regression; of a translator `translation` and `score`. A
-    request is one batch, however many texts or windows it has. The order of the classes is in
-    `assets.extra/labels.json`. To load it a process needs TensorFlow and `import tensorflow_text`.
+    request is one batch, however many texts or windows it has. Texts that exceed the length of the
+    model are cut as in `predict`, and the outputs do not say which; a translator refuses them. The
+    order of the classes is in `assets.extra/labels.json`. To load it a process needs TensorFlow and
+    `import tensorflow_text`.
 
     Args:
         workdir: Folder of a finetuning run, or what `keras_attn.load` reads and classifies.
