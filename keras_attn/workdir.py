@@ -32,6 +32,7 @@ from reprlib import repr as shorten
 import tensorflow as tf
 
 import keras_attn
+from keras_attn.counts import counted
 from keras_attn.data.table_formats import is_text
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
@@ -181,7 +182,8 @@ class Workdir:
         check_class_names(names, "names", path)
         if num_classes not in (None, len(names) or 1):
             raise UserError(f"names must have one name for each of the {shorten(num_classes)} "
-                            f"classes of the model. Received: {len(names)} names in {path}")
+                            f"classes of the model. Received: {counted(len(names), 'name')} in "
+                            f"{path}")
         if not (pairs is None or isinstance(pairs, bool)):
             raise UserError(f"pairs must be true, false or null. Received: {shorten(pairs)} in "
                             f"{path}")

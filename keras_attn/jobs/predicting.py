@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 
+from keras_attn.counts import counted
 from keras_attn.data import glue
 from keras_attn.data.files import find_files
 from keras_attn.data.streams import shown
@@ -85,7 +86,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         if unnamed:
             print(f"skipped {unnamed:,} more", file=sys.stderr)
     skipped = sum((rows.skipped for rows in tables), Counter())
-    print(f"{count:,} rows predicted, {told_counts(skipped)} skipped", file=sys.stderr)
+    print(f"{counted(count, 'row')} predicted, {told_counts(skipped)} skipped", file=sys.stderr)
     warn_of_cut_texts(predictor)
 
 

@@ -9,6 +9,7 @@ import tempfile
 
 import keras
 
+from keras_attn.counts import counted
 from keras_attn.data.batches import distributed_batches
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.data.streams import check_streams_differ, shown
@@ -262,13 +263,15 @@ class Run:
                                        layer_decay=train.get("layer_decay", 1.0))
         digits = 0 if batches.mean_rows % 1 == 0 else 1
         self.say(
-            f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
+            f"{counted(model.count_params(), 'parameter')} · "
+            f"{counted(batches.num_examples, 'example')} an epoch · "
             f"batch {batches.mean_rows:,.{digits}f} · {devices(self.strategy)}"
         )
         steps = total_steps(train, batches.num_batches)
         if best and steps and not 0 < config.eval.every < steps:
             self.say(f"{best.metric} chooses among one evaluation: eval.every="
-                     f"{config.eval.every} is not below the {steps:,} steps of the run")
+                     f"{config.eval.every} is not below the length of the run, "
+                     f"{counted(steps, 'step')}")
         step = TrainingStep(
             model, optimizer, self.strategy, accumulate=train.accumulate,
             clip_norm=train.clip_norm, jit=train.jit, seed=train.seed,
