@@ -1,5 +1,7 @@
 """Every field of a run's config: its default, or its type if it has none, and what it means."""
 
+import math
+
 import ml_collections
 from ml_collections.config_dict import placeholder
 
@@ -10,6 +12,17 @@ CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes",
           "model.pooling")
 # If none of them is given.
 PRETRAINING_MINUTES = 5.0
+# Numbers that must be above 0, and those that may be 0.
+POSITIVE = (
+    "train.steps", "train.epochs", "train.minutes", "train.batch_size", "train.batch_tokens",
+    "train.accumulate", "train.learning_rate", "eval.batch_size", "eval.limit", "eval.patience",
+    "eval.beam", "checkpoint.every", "checkpoint.keep", "checkpoint.average", "data.length",
+    "data.pack", "data.limit", "data.max_line", "data.vocab_size", "data.max_question",
+    "data.stride", "data.max_answer", "model.initializer_range")
+NOT_NEGATIVE = (
+    "train.weight_decay", "train.clip_norm", "train.seed", "train.warmup_fraction", "train.freeze",
+    "train.beta_2", "eval.every", "eval.length_penalty", "data.holdout", "data.seed",
+    "data.windows", "model.dropout", "model.attention_dropout", "model.label_smoothing")
 
 
 def _run(source):
@@ -370,6 +383,14 @@ def fields(config, prefix=""):
             yield from fields(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def violated_bound(path, value):
+    """What a number must be that a field cannot have, such as "above 0"; None of others."""
+    zero = path in NOT_NEGATIVE
+    if 0 < value < math.inf or (zero and value == 0) or not (zero or path in POSITIVE):
+        return None
+    return "at least 0" if zero else "above 0"
 
 
 def meaning(config, path):

@@ -39,8 +39,7 @@ from keras_attn.errors import UserError
 from keras_attn.file_bytes import exists, read_bytes
 from keras_attn.json_files import read_if_whole, read_json, read_object, write_json
 from keras_attn.lock_file import lock_file
-from keras_attn.saved_config import complete
-from keras_attn.saved_fields import checked
+from keras_attn.saved_config import checked, complete
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import reporting_failed_writes, temporary_folder, whole
 
