@@ -83,8 +83,9 @@ def local_copy(path):
             if not isinstance(error, OSError):
                 raise
             place = f" in {os.path.dirname(folder)}" if folder else ""
-            raise UserError(f"Cannot copy {path} to a temporary file{place}: {error.strerror}. Set "
-                            "TMPDIR to a folder with enough space.") from error
+            reason = error.strerror or error
+            raise UserError(f"Cannot copy {path} to a temporary file{place}: {reason}. Set TMPDIR "
+                            "to a folder with enough space.") from error
         _copies[key], _names[copy] = copy, path
     return _copies[key]
 

@@ -145,12 +145,12 @@ def _report(run, questions, windows):
             run.say("no validation questions: the results will hold no metrics")
             continue
         name, parts = "training" if split == "train" else split, windows[split]
-        lost = counted(parts.lost, "answer is", "answers are")
+        lost = counted(parts.lost, "answer fits", "answers fit")
         cut = counted(parts.cut, "question")
         run.say(f"{counted(len(own), f'{name} question')}, {own.unanswerable:,} without answer, on "
                 f"{counted(len(parts.lengths), 'passage')}: {counted(len(parts), 'window')} of up "
                 f"to {run.config.data.length} tokens"
-                + (f" · {lost} in none as a whole" if parts.lost else "")
+                + (f" · {lost} into no window" if parts.lost else "")
                 + (f" · {cut} cut at {run.config.data.max_question} tokens" if parts.cut else ""))
         run.say(told_lengths(parts.lengths, "passage"))
     tell_few_rows(run, len(windows["train"]), "windows")

@@ -44,8 +44,9 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
             subtitle = counted(len(rows), "validation row") + " · regression"
         else:
             beat, parts, errors = _of_classes(baselines, tables, names, encoded, shares, kind)
-            subtitle = f"{counted(len(rows), 'validation row')} · {len(names)} " + (
-                "labels, any number a row" if kind == "multilabel" else "classes")
+            subtitle = counted(len(rows), "validation row") + " · " + (
+                counted(len(names), "label, any number a row", "labels, any number a row")
+                if kind == "multilabel" else counted(len(names), "class", "classes"))
         write_page(
             run.workdir, subtitle,
             section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,

@@ -39,7 +39,7 @@ def choose_segments(run, sources, tokenizer):
         else:
             then = ("Next-sentence prediction learns nothing from it. Set data.segments="
                     "full_sentences, and leave model.next_sentence unset.")
-        run.say(f"warning: hardly any sentence of data.{split} has a next sentence: it has "
+        run.say(f"warning: hardly any sentence of data.{split} has a next sentence: the text has "
                 f"{counted(sentences, 'sentence')} in {counted(documents, 'document')}. {then}")
         if index["source"].get("format") == "lines":
             run.say("If the blank lines in this text do not separate documents, set "

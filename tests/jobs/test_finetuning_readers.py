@@ -193,7 +193,7 @@ def test_what_predicting_cannot_do_is_said(reader, tmp_path, monkeypatch, option
 
 def test_wrong_arguments_of_answer_are_named(reader):
     model = load(str(reader[0]))
-    with pytest.raises(UserError, match="2 questions, 1 passages"):
+    with pytest.raises(UserError, match="2 questions, 1 passage$"):
         model.answer(["a", "b"], ["c"])
     with pytest.raises(UserError, match="list of texts"):
         model.answer(["a"], "b")

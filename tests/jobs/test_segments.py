@@ -44,9 +44,9 @@ def test_documents_of_one_sentence_have_no_next_sentences_to_predict(tmp_path):
     segments, fallback, said = _choose(tmp_path, alone, several)
     assert (segments, fallback) == ("full_sentences", True)
     assert said == [
-        "warning: hardly any sentence of data.train has a next sentence: it has 60 sentences in 60 "
-        "documents. The run uses data.segments=full_sentences and leaves out next-sentence "
-        "prediction.",
+        "warning: hardly any sentence of data.train has a next sentence: the text has 60 "
+        "sentences in 60 documents. The run uses data.segments=full_sentences and leaves out "
+        "next-sentence prediction.",
         "If the blank lines in this text do not separate documents, set data.format=paragraphs "
         "(--format of pretrain.prepare)."]
     segments, fallback, said = _choose(tmp_path, several, alone)
