@@ -30,7 +30,8 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
         raise UserError("--text or --input is needed. Received: neither")
     if text_pairs and len(text_pairs) != len(texts):
         raise UserError("As many --text_pair as --text are needed. "
-                        f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
+                        f"Received: {counted(len(texts), 'text')}, "
+                        f"{counted(len(text_pairs), 'pair')}")
     with opened(output, OUTPUTS, workdir=workdir) as file:
         predictor = load_predictor(workdir, answers=True)
         if isinstance(predictor, Answerer):
