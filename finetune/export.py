@@ -3,7 +3,9 @@
     python -m finetune.export --workdir=runs/sst2 --output=served/sst2/1
 
 Strings go in, labels and probabilities come out, or translations; the tokenizer is inside. Whoever
-loads it needs TensorFlow and tensorflow-text, nothing of this package.
+loads it needs TensorFlow and tensorflow-text, nothing of this package. Texts of more than
+data.length tokens are cut as in predict, unless the model reads windows, but the outputs do not say
+which were cut; a translator refuses them.
 """
 
 from absl import flags

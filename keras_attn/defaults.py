@@ -1,5 +1,7 @@
 """Every field of a run's config: its default, or its type if it has none, and what it means."""
 
+import math
+
 import ml_collections
 from ml_collections.config_dict import placeholder
 
@@ -10,6 +12,17 @@ CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes",
           "model.pooling")
 # If none of them is given.
 PRETRAINING_MINUTES = 5.0
+# Numbers that must be above 0, and those that may be 0.
+POSITIVE = (
+    "train.steps", "train.epochs", "train.minutes", "train.batch_size", "train.batch_tokens",
+    "train.accumulate", "train.learning_rate", "eval.batch_size", "eval.limit", "eval.patience",
+    "eval.beam", "checkpoint.every", "checkpoint.keep", "checkpoint.average", "data.length",
+    "data.pack", "data.limit", "data.max_line", "data.vocab_size", "data.max_question",
+    "data.stride", "data.max_answer", "model.initializer_range")
+NOT_NEGATIVE = (
+    "train.weight_decay", "train.clip_norm", "train.seed", "train.warmup_fraction", "train.freeze",
+    "train.beta_2", "eval.every", "eval.length_penalty", "data.holdout", "data.seed",
+    "data.windows", "model.dropout", "model.attention_dropout", "model.label_smoothing")
 
 
 def _run(source):
@@ -36,8 +49,9 @@ _TEXT = {
                 "finetuning a batch still has batch_size examples"),
 }
 _UNLABELLED = {
-    "train": ("docstrings", "docstrings, files, globs, a list with commas, tfds:NAME[:SPLIT], a "
-                            "prepared folder, or TFRecords of google-research/bert"),
+    "train": ("docstrings", "docstrings, files, globs, a list with commas, - for standard input, "
+                            "tfds:NAME[:SPLIT], a prepared folder, or TFRecords of "
+                            "google-research/bert"),
     "validation": (str, "as data.train; without: other docstrings for docstrings, else none"),
     "format": ("auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet, tfrecord; auto: "
                        "by the file's name, or its text"),
@@ -59,8 +73,9 @@ _LABELLED = {
     "task": (str, "single_label, multilabel or regression; reading_comprehension: find answers in "
                   "passages, from files of SQuAD; or a GLUE task, which sets columns, labels and "
                   "metrics; without: single_label"),
-    "train": (str, "docstrings, file, glob, list with commas, tfds:NAME[:SPLIT], or the folder of "
-                   "data.task; without: data.task in TFDS"),
+    "train": (str, "docstrings, file, glob, list with commas, - for standard input (with "
+                   "data.format), tfds:NAME[:SPLIT], or the folder of data.task; without: "
+                   "data.task in TFDS"),
     "validation": (str, "as data.train (a TFDS name without a split: its validation); without: "
                         "that of docstrings, or of data.task where data.train is a folder or "
                         "left out; else data.holdout"),
@@ -172,8 +187,8 @@ _CHOICE = {
 _LIMIT = {"limit": (int, "evaluate on that many rows only, spread evenly")}
 
 _PARALLEL = {
-    "source": (str, "file of a sentence a line, glob, or list with commas; without a target a "
-                    "table, or tfds:NAME[:SPLIT]"),
+    "source": (str, "file of a sentence a line, glob, list with commas, or - for standard input; "
+                    "without a target a table, or tfds:NAME[:SPLIT]"),
     "target": (str, "the translations, line by line"),
 }
 _TRANSLATED = {
@@ -249,8 +264,8 @@ _LANGUAGE_MODELING = {
     "data": {
         "task": ("language_modeling", "what is learnt"),
         **_UNLABELLED,
-        "train": ("docstrings", "docstrings, files, globs, a list with commas, "
-                                "tfds:NAME[:SPLIT], or a prepared folder"),
+        "train": ("docstrings", "docstrings, files, globs, a list with commas, - for "
+                                "standard input, tfds:NAME[:SPLIT], or a prepared folder"),
         "format": ("auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet; auto: by the "
                            "file's name, or its text"),
         "encoding": _TEXT["encoding"],
@@ -368,6 +383,14 @@ def fields(config, prefix=""):
             yield from fields(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def violated_bound(path, value):
+    """What a number must be that a field cannot have, such as "above 0"; None of others."""
+    zero = path in NOT_NEGATIVE
+    if 0 < value < math.inf or (zero and value == 0) or not (zero or path in POSITIVE):
+        return None
+    return "at least 0" if zero else "above 0"
 
 
 def meaning(config, path):

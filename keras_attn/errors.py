@@ -7,6 +7,7 @@ import sys
 
 PRECISIONS = "float32", "bfloat16"  # of models that make text
 LONGEST_MESSAGE = 1000  # characters
+_warned = set()
 
 
 class UserError(ValueError):
@@ -36,6 +37,16 @@ def shortened(text, most):
 def warn(line):
     """Says a line where no results are written."""
     print(line, file=sys.stderr, flush=True)
+
+
+def warn_once(line, say=warn):
+    """Passes a line to `say`, unless this process has warned of it before.
+
+    Several readers in a command may find the same fault of a file.
+    """
+    if line not in _warned:
+        _warned.add(line)
+        say(line)
 
 
 def first_line(error):

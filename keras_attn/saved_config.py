@@ -1,14 +1,20 @@
-"""The config of a run as it was saved, with the fields that its version did not have."""
+"""The config of a run as it was saved: its fields checked, with those that its version lacked."""
+
+from reprlib import repr as shorten
 
 from ml_collections import ConfigDict
 
 from keras_attn.defaults import (
+    NOT_NEGATIVE,
+    POSITIVE,
     finetuning_defaults,
     language_modeling_defaults,
     permutation_modeling_defaults,
     pretraining_defaults,
     translation_defaults,
+    violated_bound,
 )
+from keras_attn.errors import UserError
 
 # By the kind of the run; an "encoder" is a converted BERT without heads.
 DEFAULTS = {"pretraining": pretraining_defaults, "encoder": pretraining_defaults,
@@ -57,3 +63,52 @@ def add_missing(config, defaults):
                 config[name] = value
             elif isinstance(value, ConfigDict) and isinstance(config[name], ConfigDict):
                 add_missing(config[name], value)
+
+
+def checked(config, kind, path):
+    """The config out of a config.json, each field of the type that it is declared with.
+
+    Args:
+        config: Nested dict.
+        kind: Of the run.
+        path: Of the file, for messages.
+
+    Returns:
+        A nested dict without the fields that are null though they must have a value: they count as
+        missing. Fields that are not declared, of other versions, stay as they are.
+
+    Raises:
+        UserError: Names the first field of another type or out of range.
+    """
+    if kind not in DEFAULTS:
+        return config
+    found = _typed(config, DEFAULTS[kind](), path, "")
+    for name in (*POSITIVE, *NOT_NEGATIVE):
+        group, field = name.split(".")
+        value = found.get(group, {}).get(field)
+        if isinstance(value, (int, float)) and (bound := violated_bound(name, value)):
+            raise UserError(f"{name} must be {bound}. Received: {value} in {path}")
+    return found
+
+
+def _typed(found, declared, path, prefix):
+    typed = {}
+    for name, value in found.items():
+        known = declared.get(name)
+        if name not in declared:
+            typed[name] = value
+        elif isinstance(known, type(declared)):
+            if not isinstance(value, dict):
+                raise UserError(f"{prefix}{name} must be an object. Received: {shorten(value)} in "
+                                f"{path}")
+            typed[name] = _typed(value, known, path, f"{prefix}{name}.")
+        elif value is not None or known is None:
+            try:
+                if isinstance(value, bool) and declared.get_type(name) is not bool:
+                    raise TypeError
+                declared[name] = value  # which checks the type
+            except (TypeError, ValueError) as error:
+                raise UserError(f"{prefix}{name} must be of type {declared.get_type(name).__name__}"
+                                f". Received: {shorten(value)} in {path}") from error
+            typed[name] = value
+    return typed

@@ -32,14 +32,14 @@ from reprlib import repr as shorten
 import tensorflow as tf
 
 import keras_attn
+from keras_attn.counts import counted
 from keras_attn.data.table_formats import is_text
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.file_bytes import exists, read_bytes
 from keras_attn.json_files import read_if_whole, read_json, read_object, write_json
 from keras_attn.lock_file import lock_file
-from keras_attn.saved_config import complete
-from keras_attn.saved_fields import checked
+from keras_attn.saved_config import checked, complete
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.whole_files import reporting_failed_writes, temporary_folder, whole
 
@@ -181,7 +181,8 @@ class Workdir:
         check_class_names(names, "names", path)
         if num_classes not in (None, len(names) or 1):
             raise UserError(f"names must have one name for each of the {shorten(num_classes)} "
-                            f"classes of the model. Received: {len(names)} names in {path}")
+                            f"classes of the model. Received: {counted(len(names), 'name')} in "
+                            f"{path}")
         if not (pairs is None or isinstance(pairs, bool)):
             raise UserError(f"pairs must be true, false or null. Received: {shorten(pairs)} in "
                             f"{path}")

@@ -55,3 +55,12 @@ def test_messages_name_extras_that_can_be_installed():
     named = {extra for path in FILES for extra in re.findall(r"keras-attn\[(\w+)\]",
                                                             path.read_text())}
     assert named and named <= extras.keys()
+
+
+def test_examples_name_models_of_the_hub_with_their_prefix():
+    texts = [*FILES, *ROOT.glob("configs/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]
+    named = [name for path in texts for name in re.findall(
+        r"--(?:from|pretrained|workdir)=((?:hf:)?[\w/-]*(?:bert-base|gpt2|xlnet-base)[\w-]*)",
+        path.read_text())]
+    known = [name for name in named if "/" not in name]  # the others are folders
+    assert len(known) > 1 and all(name.startswith("hf:") for name in known), known

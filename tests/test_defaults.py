@@ -10,7 +10,14 @@ import pytest
 
 from keras_attn import convert
 from keras_attn.data import glue
-from keras_attn.defaults import finetuning_defaults, meaning
+from keras_attn.defaults import (
+    finetuning_defaults,
+    language_modeling_defaults,
+    meaning,
+    permutation_modeling_defaults,
+    pretraining_defaults,
+    translation_defaults,
+)
 from keras_attn.families import BERT, GPT_2, XL_NET
 from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.fields import check_fields
@@ -140,6 +147,15 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family):
     assert {*re.split(", | or ", places)} <= set(re.split(
         ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))
     assert "of the prepared folder" in meaning(family.defaults(), "data.vocab")
+
+
+@pytest.mark.parametrize("defaults", [
+    pretraining_defaults, language_modeling_defaults, permutation_modeling_defaults,
+    finetuning_defaults, translation_defaults])
+def test_the_help_says_that_data_may_come_from_standard_input(defaults):
+    config = defaults()
+    name = "data.train.source" if "source" in (config.data.train or ()) else "data.train"
+    assert "- for standard input" in meaning(config, name)
 
 
 def test_two_configs_share_nothing():

@@ -10,6 +10,7 @@ import sys
 import types
 
 from keras_attn.convert.hub import local_folder, what_is_meant
+from keras_attn.counts import counted
 from keras_attn.errors import UserError, nearest
 
 # Formats of each family; those of a family have a module each in the package of its name.
@@ -132,7 +133,8 @@ def _fitted(stored, folder):
     rows = stored.architecture["vocabulary_size"]
     if len(stored.vocabulary) > rows:
         raise UserError("The vocabulary must not be larger than the token table. Received: "
-                        f"{len(stored.vocabulary)} pieces, {rows} rows in {folder}")
+                        f"{counted(len(stored.vocabulary), 'piece')}, {counted(rows, 'row')} in "
+                        f"{folder}")
     return stored.vocabulary + [f"[row {n}]" for n in range(len(stored.vocabulary), rows)]
 
 

@@ -1,6 +1,6 @@
 """Changes a BERT, GPT-2 or XLNet from one format into another, bit by bit.
 
-    python -m keras_attn.convert --from=bert-base-uncased --to=runs/base
+    python -m keras_attn.convert --from=hf:bert-base-uncased --to=runs/base
     python -m keras_attn.convert --from=uncased_L-12_H-768_A-12 --lowercase --to=runs/base
     python -m keras_attn.convert --from=runs/base --format=huggingface --to=base-for-transformers
 
@@ -18,7 +18,8 @@ from keras_attn.jobs.command_line import run_command
 
 
 def define_flags():
-    flags.DEFINE_string("from", None, "Folder to read; its format is found out.")
+    flags.DEFINE_string("from", None, "Folder to read, whose format is detected, or "
+                        "hf:NAME[@REVISION] of the Hugging Face Hub.")
     flags.DEFINE_string("to", None, "Folder to write, new or empty.")
     flags.DEFINE_enum("format", None, list(FORMATS),
                       "To write; default: workdir, unless --from is one.")

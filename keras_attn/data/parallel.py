@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 
 from keras_attn.data.files import find_files
+from keras_attn.data.streams import check_streams_differ
 from keras_attn.data.table_formats import BadRow, Lines, is_text, told_format, without_end
 from keras_attn.data.tables import iterate_rows, place
 from keras_attn.errors import UserError
@@ -63,7 +64,7 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
 
     Raises:
         UserError: For files of other numbers of lines, an empty side, bytes that are no text, with
-            the line; or no sentence at all.
+            the line; no sentence at all; or if both sides are the same stream.
     """
     skipped = collections.Counter()
     tfds = source.startswith("tfds:")
@@ -80,6 +81,7 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
                             max_line=max_line)
         found = ((row.text, row.text_pair, *2 * [(row.file, row.line)]) for row in rows)
     else:
+        check_streams_differ({"source": source, "target": target})
         rows, names = None, [find_files(source), find_files(target)]
         found = _aligned(*names, encoding, on_bad_text, skipped, max_line)
     sources, targets, places = [], [], []

@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.data.files import file_sha256
 from keras_attn.data.processes import available_cores, in_threads
 from keras_attn.data.shard_processes import write_tasks
@@ -137,10 +138,11 @@ def _no_word(source):
 def report_line(report):
     """Returns the report of an index as one line of text."""
     return (
-        f"Prepared {report['documents']:,} documents, {report['sentences']:,} sentences, "
-        f"{report['tokens']:,} tokens ({report['unknown_share']:.2%} [UNK]); "
-        f"{report['duplicate_documents']:,} documents are duplicates, "
-        f"{report['lines_skipped']:,} lines were skipped; "
+        f"Prepared {counted(report['documents'], 'document')}, "
+        f"{counted(report['sentences'], 'sentence')}, "
+        f"{counted(report['tokens'], 'token')} ({report['unknown_share']:.2%} [UNK]); "
+        f"{counted(report['duplicate_documents'], 'duplicate document')}, "
+        f"{counted(report['lines_skipped'], 'skipped line')}; "
         f"{report['seconds']:.1f} s, {report['megabytes_per_second']:.1f} MB/s."
     )
 
@@ -239,7 +241,7 @@ def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
     missing = [number for number, task in enumerate(tasks) if task is None]
     done = len(tasks) - len(missing)
     if done:
-        log(f"Going on: {done} of {len(tasks)} parts are prepared already.")
+        log(f"Resuming: {done} of {counted(len(tasks), 'part')} prepared before.")
     cores = available_cores()
     if processes is None:
         processes = cores if plan["bytes"] > _BYTES_WORTH_PROCESSES else 1
@@ -258,7 +260,7 @@ def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
         done += 1
         if time.monotonic() - last > 10 and done < len(tasks):
             last = time.monotonic()
-            log(f"Prepared {done} of {len(tasks)} parts.")
+            log(f"Prepared {done} of {counted(len(tasks), 'part')}.")
     return tasks
 
 

@@ -23,6 +23,10 @@ from keras_attn.errors import UserError, first_line
 
 _BLANKS = re.compile(r"[ \t\r\n]*").match
 _BLOCK = 1 << 16  # characters of a list of JSON that are read at once
+_LONGEST_WORD = 16  # characters; the end of what is read may cut -Infinity or \uXXXX
+# What begins or ends a part of JSON, within a string and elsewhere; an escape as a whole.
+_IN_STRING = re.compile(r'"|\\.|\\', re.DOTALL)
+_OUTSIDE_STRINGS = re.compile(r'["\[\]{},]')
 
 
 def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=None):
@@ -95,7 +99,7 @@ def _json_records(lines, path):
             break
     pieces = itertools.chain(blank, pieces)
     if blank and blank[-1].lstrip().startswith("["):
-        yield from enumerate(_list_elements(pieces, path, lines.max_line), 1)
+        yield from enumerate(_JsonList(pieces, path, lines.max_line), 1)
         lines.count = lines.count or 1
         return
     for number, line in enumerate(lines.join(pieces), 1):
@@ -110,59 +114,104 @@ def _json_records(lines, path):
                 yield number, BadRow("json", f"One JSON object a line is needed ({error})")
 
 
-def _list_elements(pieces, path, most):
-    """Yields the elements of a list of JSON, holding one of them at a time."""
-    text, at, number, decode = "", 0, 0, json.JSONDecoder().raw_decode
+class _JsonList:
+    """The elements of a list of JSON, of which one at a time is held.
 
-    def fail(error):
-        raise UserError("One JSON object a line, or a whole list of them, is needed. Received: "
-                        f"{path}, where the list ends or breaks off after element {number:,} "
-                        f"({error})") from None
+    Args:
+        pieces: Iterator of the parts of its text.
+        path: The file, for messages.
+        most: Bytes of the longest element.
+    """
 
-    def read():
+    def __init__(self, pieces, path, most):
+        self._pieces, self._path, self._most = pieces, path, most
+        self._text, self._at, self._count = "", 0, 0
+        self._decode = json.JSONDecoder().raw_decode
+
+    def __iter__(self):
+        """Yields each element, or a BadRow for one that is too long or too deeply nested."""
+        self._next_character()
+        self._at += 1  # the bracket
+        while (found := self._next_character()) != "]":
+            if self._count:
+                if found != ",":
+                    self._fail("a comma is needed")
+                self._at += 1
+                self._next_character()
+            element = self._element()
+            self._count += 1
+            yield element
+            if isinstance(element, BadRow):
+                self._skip()
+        self._at += 1
+        if self._next_character():
+            self._fail("something follows the list")
+
+    def _element(self):
+        """The next element; of a BadRow the text is still ahead."""
+        while True:
+            element, end, error = None, len(self._text), None
+            try:
+                element, end = self._decode(self._text, self._at)
+            except json.JSONDecodeError as caught:
+                error = caught
+            except (ValueError, RecursionError) as caught:  # thousands of digits or brackets
+                element = BadRow("json", f"JSON that Python can read is needed ({caught})")
+            if error and self._is_wrong(error):
+                self._fail(error)
+            if exceeds(self._text[self._at:end], self._most):
+                element = too_long(self._most, "record")
+            if isinstance(element, BadRow):
+                return element
+            if end < len(self._text):  # one that ends there could go on: a number
+                self._at = end
+                return element
+            if not self._read():
+                self._fail(error or "its bracket is not closed")
+
+    def _is_wrong(self, error):
+        """Whether the text that is held is wrong JSON, rather than the beginning of an element."""
+        return error.pos < len(self._text) - _LONGEST_WORD and "Unterminated" not in error.msg
+
+    def _skip(self):
+        """Goes to the end of an element without holding it."""
+        depth, in_string = 0, False
+        while True:
+            found = (_IN_STRING if in_string else _OUTSIDE_STRINGS).search(self._text, self._at)
+            if found is None or found[0] == "\\":  # the end of what is held, or half an escape
+                self._at = found.start() if found else len(self._text)
+                if not self._read():
+                    self._fail("its bracket is not closed")
+                continue
+            if not depth and not in_string and found[0] in ",]":
+                self._at = found.start()
+                return
+            self._at = found.end()
+            if found[0] == '"':
+                in_string = not in_string
+            elif not in_string:
+                depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+
+    def _next_character(self):
+        """The next character that is not blank; "" at the end."""
+        while True:
+            self._at = _BLANKS(self._text, self._at).end()
+            if self._at < len(self._text) or not self._read():
+                return self._text[self._at:self._at + 1]
+
+    def _read(self):
         """Doubles what is held, so that a long element is not parsed at every piece."""
-        nonlocal text, at
-        wanted, held = max(_BLOCK, len(text) - at), [text[at:]]
-        while wanted > 0 and (piece := next(pieces, "")):
+        wanted, held = max(_BLOCK, len(self._text) - self._at), [self._text[self._at:]]
+        while wanted > 0 and (piece := next(self._pieces, "")):
             held.append(piece)
             wanted -= len(piece)
-        text, at = "".join(held), 0
+        self._text, self._at = "".join(held), 0
         return len(held) > 1
 
-    def sign():
-        """The next character that is not blank; "" at the end."""
-        nonlocal at
-        while True:
-            at = _BLANKS(text, at).end()
-            if at < len(text) or not read():
-                return text[at:at + 1]
-
-    sign()
-    at += 1  # the bracket
-    while (found := sign()) != "]":
-        if number:
-            if found != ",":
-                fail("a comma is needed")
-            at += 1
-            sign()
-        error, end = None, len(text)
-        while end == len(text):  # an element that ends there could go on: a number
-            try:
-                element, end = decode(text, at)
-            except (ValueError, RecursionError) as caught:
-                error, end = caught, len(text)
-            if exceeds(text[at:end], most):
-                raise UserError(f"{too_long(most, 'record').need}. "
-                                f"Received: {path}, row {number + 1}")
-            if end == len(text):
-                if not read():
-                    fail(error or "its bracket is not closed")
-                end = len(text)
-        number, at = number + 1, end
-        yield element
-    at += 1
-    if sign():
-        fail("something follows the list")
+    def _fail(self, error):
+        raise UserError("One JSON object a line, or a whole list of them, is needed. Received: "
+                        f"{self._path}, where the list ends or breaks off after element "
+                        f"{self._count:,} ({error})") from None
 
 
 def parquet_rows(columns, path, most):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 
 
@@ -39,8 +40,8 @@ def hold_out(table, share, seed, labels=None):
         count = labels.shape[1] if several else classes.max() + 1
         raise UserError(
             "More training rows, a data.validation, or data.holdout=0 are needed: both sides must "
-            f"get some. Received: {len(first)} distinct texts of {count} classes, "
-            f"data.holdout={share}")
+            f"get some. Received: {counted(len(first), 'distinct text')} of "
+            f"{counted(count, 'class', 'classes')}, data.holdout={share}")
     return table.take(np.flatnonzero(~held)), table.take(np.flatnonzero(held))
 
 

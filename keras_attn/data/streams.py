@@ -16,9 +16,10 @@ import tempfile
 from keras_attn.errors import UserError
 
 STANDARD_INPUT = "-"
+_STANDARD_INPUTS = (STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _DESCRIPTOR = re.compile(r"/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 _GZIP_MAGIC = b"\x1f\x8b"
-_copies = {}  # path of the copy by stream
+_copies = {}  # path of the copy by identity of the stream
 _names = {}  # name of the stream by path of the copy
 
 
@@ -59,25 +60,56 @@ def local_copy(path):
     the end of the process.
 
     Raises:
-        UserError: If the stream cannot be read or the copy cannot be written.
+        UserError: If the stream cannot be read or the copy cannot be written. Nothing of it stays
+            behind.
     """
-    key = _key(path)
+    key = _identity(path)
     if key not in _copies:
         source = open_stream(path)
-        first = source.read(len(_GZIP_MAGIC))
         name = {STANDARD_INPUT: "stdin"}.get(path, os.path.basename(path))
-        if first == _GZIP_MAGIC and not name.lower().endswith(".gz"):
-            name += ".gz"
-        copy = os.path.join(tempfile.mkdtemp(dir=_folder().name), name)
+        folder = None
         try:
+            folder = tempfile.mkdtemp(dir=_folder().name)
+            first = source.read(len(_GZIP_MAGIC))
+            if first == _GZIP_MAGIC and not name.lower().endswith(".gz"):
+                name += ".gz"
+            copy = os.path.join(folder, name)
             with open(copy, "wb") as file:
                 file.write(first)
                 shutil.copyfileobj(source, file, 1 << 20)
-        except OSError as error:
-            raise UserError(f"Cannot copy {path} to {copy}: {error.strerror}. Set TMPDIR to a "
-                            "folder with enough space.") from error
+        except BaseException as error:
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
+            if not isinstance(error, OSError):
+                raise
+            place = f" in {os.path.dirname(folder)}" if folder else ""
+            reason = error.strerror or error
+            raise UserError(f"Cannot copy {path} to a temporary file{place}: {reason}. Set TMPDIR "
+                            "to a folder with enough space.") from error
         _copies[key], _names[copy] = copy, path
     return _copies[key]
+
+
+def check_streams_differ(sources):
+    """Checks that no two inputs are the same stream, which can be read once only.
+
+    Args:
+        sources: Dict from the name of each input, such as "data.train", to what `find_files`
+            takes, or None.
+
+    Raises:
+        UserError: Names two inputs that are.
+    """
+    seen = {}
+    for name, source in sources.items():
+        if isinstance(source, (str, os.PathLike)):
+            source = os.fspath(source).split(",")
+        for path in (os.fspath(item).strip() for item in source or ()):
+            other, other_path = seen.setdefault(_identity(path), (name, path))
+            if other != name and (is_stream(path) or is_stream(other_path)):
+                raise UserError(f"{other} and {name} are the same stream, which can be read once "
+                                "only. Write it to a file, or give one of them another file. "
+                                f"Received: {other}={other_path}, {name}={path}")
 
 
 def shown(path):
@@ -86,10 +118,13 @@ def shown(path):
     return _names.get(path, path)
 
 
-def _key(path):
-    """The same for all names of standard input."""
-    standard = (STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
-    return STANDARD_INPUT if path in standard else path
+def _identity(path):
+    """The same for all names of a file or stream that exists here; the path of others."""
+    try:
+        found = os.fstat(sys.stdin.fileno()) if path in _STANDARD_INPUTS else os.stat(path)
+    except (OSError, ValueError, AttributeError):  # no file; standard input may be closed
+        return STANDARD_INPUT if path in _STANDARD_INPUTS else path
+    return found.st_dev, found.st_ino
 
 
 @functools.cache

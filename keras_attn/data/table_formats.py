@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.data.streams import shown
 from keras_attn.data.text_lines import MAX_LINE, is_gzip
 from keras_attn.errors import UserError, nearest, shortened
@@ -197,8 +198,8 @@ def exceeds(text, most):
 
 def too_long(most, what="line"):
     """The `BadRow` of a line or record of more than `most` bytes."""
-    return BadRow("too long", f"A {what} must have at most {most:,} bytes; raise data.max_line "
-                              "(--max_line) for longer ones")
+    return BadRow("too long", f"A {what} must have at most {counted(most, 'byte')}; raise "
+                              "data.max_line (--max_line) for longer ones")
 
 
 def without_end(line):
@@ -299,9 +300,11 @@ def delimited_rows(lines, format, columns, header, path):
             yield number, fields
             continue
         if len(fields) < least:
-            need = f"A row with at least {least} fields is needed, it has {len(fields)}"
+            need = (f"A row with at least {counted(least, 'field')} is needed, it has "
+                    f"{len(fields)}")
         elif names is not None and any(fields[len(names) :]):
-            need = f"A row with the {len(names)} fields of the header is needed, it has more"
+            need = (f"A row with {counted(len(names), 'field')} as in the header is needed, it has "
+                    "more")
         else:
             yield number, [fields[index] for index in indices]
             continue

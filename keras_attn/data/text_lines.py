@@ -8,6 +8,7 @@ import zlib
 
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.data.streams import shown
 from keras_attn.errors import UserError
 
@@ -172,7 +173,7 @@ def _place_to_cut(line):
 def _decode(line, encoding, longest):
     """Returns (text, None), or None and why there is no text: what is needed, what was found."""
     if line is None:
-        return None, (f"A line must have at most {longest:,} bytes; raise data.max_line "
+        return None, (f"A line must have at most {counted(longest, 'byte')}; raise data.max_line "
                       "(--max_line) for longer ones", "longer")
     wide = not has_byte_lines(encoding)
     needed = f"The text must be {encoding}; set data.encoding (--encoding)"

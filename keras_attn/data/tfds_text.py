@@ -2,6 +2,11 @@
 
 import json
 import re
+import socket
+import urllib.parse
+import urllib.request
+
+import tensorflow as tf
 
 from keras_attn.data.documents import document_of
 from keras_attn.data.table_formats import BadRow, refuse_column
@@ -9,6 +14,10 @@ from keras_attn.errors import UserError
 
 # A version starts with a digit, a split does not.
 _SOURCE = re.compile(r"tfds:(?P<name>[^:]+(?::\d[\d.*]*)?)(?::(?P<split>[^\d].*))?")
+
+_PORTS = {"https": 443, "http": 80, "ftp": 21}
+_PROBED_HOSTS = 2
+_SECONDS_TO_CONNECT = 3.0
 
 
 def parse(source, split):
@@ -107,6 +116,8 @@ def _builder(name):
         builder = tfds.builder(name)
     except Exception as error:
         raise _refusal("A data set that TFDS knows is needed", name, error) from error
+    if not tf.io.gfile.exists(builder.data_dir) and not _has_downloads(builder):
+        _check_network(name, builder)
     try:
         builder.download_and_prepare()
     # The code of the data set runs here, and what goes wrong in a download has no common class.
@@ -114,6 +125,32 @@ def _builder(name):
         need = "TFDS must be able to prepare the data set; without network, name local files"
         raise _refusal(need, name, error) from error
     return builder
+
+
+def _has_downloads(builder):
+    """Whether files that the data set is made from may be here already."""
+    downloads = builder.data_dir.removesuffix(builder.info.full_name) + "downloads"
+    return any(tf.io.gfile.glob(f"{downloads}/{pattern}")
+               for pattern in (f"{builder.name}/*.INFO*", "*.INFO*", "manual/*"))
+
+
+def _check_network(name, builder):
+    """Raises a UserError without network, where TFDS would try again for minutes."""
+    hosts = {}
+    for url in map(urllib.parse.urlsplit, builder.url_infos or ()):
+        if url.hostname and url.scheme in _PORTS:
+            hosts[url.hostname] = url.port or _PORTS[url.scheme]
+    if not hosts or urllib.request.getproxies():
+        return
+    for address in list(hosts.items())[:_PROBED_HOSTS]:
+        try:
+            socket.create_connection(address, _SECONDS_TO_CONNECT).close()
+            return
+        except OSError as caught:
+            host, error = address[0], caught
+    raise UserError(f"tfds:{name} is not in {builder.data_dir} and cannot be downloaded: {host} is "
+                    f"not reachable ({error.strerror or error}). Check the network, set "
+                    "TFDS_DATA_DIR to a folder that holds the data set, or give local files.")
 
 
 def _refusal(need, name, error):

@@ -56,7 +56,7 @@ def read_tokens(name, tokens, rows):
     known = isinstance(rows, int) and tokens.shape and tokens.shape[0] is not None
     if len(tokens.shape) != 2 or (known and tokens.shape[0] != rows):
         raise ValueError(f"{name} must be (B, P), a row for each that is decoded. "
-                         f"Received: {tuple(tokens.shape)} for {rows} rows")
+                         f"Received: {tuple(tokens.shape)}, B={rows}")
     return tokens
 
 

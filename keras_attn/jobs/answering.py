@@ -4,6 +4,7 @@ import json
 import math
 import sys
 
+from keras_attn.counts import counted
 from keras_attn.data.reading import read_questions
 from keras_attn.errors import UserError
 from keras_attn.jobs.cut_texts import warn_of_cut_texts
@@ -41,7 +42,7 @@ def answer_file(answerer, source, file, output, batch_size, asked):
     questions = read_questions(source, answers=False)
     found = answerer.answer(questions.questions, questions.texts, batch_size=batch_size)
     _write(file, questions.ids, found, output)
-    print(f"{len(found):,} questions answered", file=sys.stderr)
+    print(f"{counted(len(found), 'question')} answered", file=sys.stderr)
     warn_of_cut_texts(answerer)
 
 

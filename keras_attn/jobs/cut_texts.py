@@ -1,5 +1,6 @@
 """What commands say about texts that are longer than the model reads."""
 
+from keras_attn.counts import counted
 from keras_attn.errors import warn
 
 
@@ -10,6 +11,6 @@ def warn_of_cut_texts(model):
         model: `Embedder`, whose `cut` counts them by length.
     """
     for length, count in sorted((+model.cut).items()):
-        texts = "1 text was" if count == 1 else f"{count:,} texts were"
+        texts = counted(count, "text was", "texts were")
         warn(f"warning: {texts} longer than {length} tokens; the rest was cut and is not part of "
              "the result")

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.training.records import duration
 
 MEASURED_SECONDS = 5.0
@@ -60,8 +61,8 @@ def measure(step, batches, total_steps, minutes, say):
     }
     held = "" if peak is None else f"; {_megabytes(peak)} in all at its peak"
     say(f"memory: {_megabytes(found['state_bytes'])} for weights, gradients and optimizer{held}")
-    say(f"work of the whole run: {steps:,} steps, {found['epochs']:.2f} epochs, "
-        f"{found['tokens']:,} tokens")
+    say(f"work of the whole run: {counted(steps, 'step')}, {found['epochs']:.2f} epochs, "
+        f"{counted(found['tokens'], 'token')}")
     say(f"time: {duration(found['seconds'])}, {1000 * seconds_per_step:,.0f} ms a step, without "
         "compiling, validation and checkpoints")
     return found

@@ -8,6 +8,7 @@ import tempfile
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.data.tables import iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.jobs.cut_texts import warn_of_cut_texts
@@ -39,7 +40,8 @@ def embed_file(folder, source, column="text", output="-", *, pooling="mean", low
     rows = iterate_rows(source, text=column, **reading)
     count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size,
                    source)
-    print(f"{count:,} texts embedded, {sum(rows.skipped.values()):,} skipped", file=sys.stderr)
+    print(f"{counted(count, 'text')} embedded, {sum(rows.skipped.values()):,} skipped",
+          file=sys.stderr)
 
 
 def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import uuid
 
 import tensorflow as tf
 
@@ -10,6 +9,7 @@ from keras_attn.errors import UserError, first_line
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.loading import load_predictor
 from keras_attn.jobs.translators import Translator, is_translator
+from keras_attn.unfinished_outputs import unfinished_output
 
 
 def export(workdir, output, pairs=None, beam=None, length_penalty=None):
@@ -18,8 +18,10 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     Its signature takes `text`, strings `(N,)`, and for a model of pairs `text_pair`; it returns
     `label` `(N,)` and `probabilities` float32 `(N, C)`, of multilabel `labels` with separators
     between them, or `value` `(N,)` of a regression; of a translator `translation` and `score`. A
-    request is one batch, however many texts or windows it has. The order of the classes is in
-    `assets.extra/labels.json`. To load it a process needs TensorFlow and `import tensorflow_text`.
+    request is one batch, however many texts or windows it has. Texts that exceed the length of the
+    model are cut as in `predict`, and the outputs do not say which; a translator refuses them. The
+    order of the classes is in `assets.extra/labels.json`. To load it a process needs TensorFlow and
+    `import tensorflow_text`.
 
     Args:
         workdir: Folder of a finetuning run, or what `keras_attn.load` reads and classifies.
@@ -39,25 +41,33 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     # A folder of another machine has no rename; what names it complete, saved_model.pb, comes last.
     remote = "://" in output
     # Another export may have the same output: the first to end is kept, the other fails.
-    folder = output if remote else f"{output}.{uuid.uuid4().hex}.unfinished"
+    unfinished = contextlib.nullcontext(output) if remote else unfinished_output(output, True)
     try:
-        if module.labels is not None:
-            extra = tf.io.gfile.join(folder, "assets.extra")
-            tf.io.gfile.makedirs(extra)
-            with tf.io.gfile.GFile(tf.io.gfile.join(extra, "labels.json"), "w") as file:
-                file.write(json.dumps(list(module.labels), ensure_ascii=False) + "\n")
-        tf.saved_model.save(module, folder, signatures=module.serve)
-        if not remote:
-            tf.io.gfile.rename(folder, output)
-    except BaseException as error:
-        with contextlib.suppress(OSError, tf.errors.OpError):
-            tf.io.gfile.rmtree(folder)
+        with unfinished as folder, _removed_on_failure(folder):
+            if module.labels is not None:
+                extra = tf.io.gfile.join(folder, "assets.extra")
+                tf.io.gfile.makedirs(extra)
+                with tf.io.gfile.GFile(tf.io.gfile.join(extra, "labels.json"), "w") as file:
+                    file.write(json.dumps(list(module.labels), ensure_ascii=False) + "\n")
+            tf.saved_model.save(module, folder, signatures=module.serve)
+            if not remote:
+                tf.io.gfile.rename(folder, output)
+    except (OSError, tf.errors.OpError) as error:
         # TensorFlow has one error for a full disk and for too little memory.
-        memory = isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error)
-        if memory or not isinstance(error, (OSError, tf.errors.OpError)):
+        if isinstance(error, tf.errors.ResourceExhaustedError) and "space" not in str(error):
             raise
         raise UserError(f"A folder that can be written is needed. Received: {output} "
                         f"({first_line(error)})") from error
+
+
+@contextlib.contextmanager
+def _removed_on_failure(folder):
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError, tf.errors.OpError):
+            tf.io.gfile.rmtree(folder)
+        raise
 
 
 def _module(workdir, pairs, beam, length_penalty):

@@ -1,9 +1,14 @@
 """Checks of a config's fields before any work is done."""
 
-import math
-
 from keras_attn.data.pretraining import SEGMENTS
-from keras_attn.defaults import ENDS, fields, finetuning_defaults
+from keras_attn.defaults import (
+    ENDS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    fields,
+    finetuning_defaults,
+    violated_bound,
+)
 from keras_attn.errors import UserError, check_choice, nearest
 from keras_attn.saved_config import DEFAULTS
 from keras_attn.text import subwords
@@ -21,26 +26,6 @@ CHOICES = {
     "model.positions": ("sinusoidal", "learned"),
     "model.initial_bias": ("frequencies", "zeros"),
 }
-# Field, lowest value, whether that value itself is allowed.
-LOWEST = (
-    ("train.steps", 0, False), ("train.epochs", 0, False), ("train.minutes", 0, False),
-    ("train.batch_size", 0, False), ("train.accumulate", 0, False),
-    ("train.learning_rate", 0, False), ("train.weight_decay", 0, True),
-    ("train.clip_norm", 0, True), ("train.seed", 0, True), ("train.warmup_fraction", 0, True),
-    ("train.freeze", 0, True),
-    ("eval.every", 0, True), ("eval.batch_size", 0, False), ("eval.limit", 0, False),
-    ("eval.patience", 0, False), ("data.holdout", 0, True), ("data.seed", 0, True),
-    ("checkpoint.every", 0, False), ("checkpoint.keep", 0, False),
-    ("checkpoint.average", 0, False), ("train.batch_tokens", 0, False), ("train.beta_2", 0, True),
-    ("eval.beam", 0, False), ("eval.length_penalty", 0, True), ("model.label_smoothing", 0, True),
-    ("model.attention_dropout", 0, True),
-    ("data.length", 0, False), ("data.pack", 0, False), ("data.limit", 0, False),
-    ("data.max_line", 0, False),
-    ("data.windows", 0, True),
-    ("data.vocab_size", 0, False), ("data.max_question", 0, False), ("data.stride", 0, False),
-    ("data.max_answer", 0, False),
-    ("model.dropout", 0, True), ("model.initializer_range", 0, False),
-)
 BELOW_ONE = ("train.warmup_fraction", "train.beta_2", "model.dropout", "model.attention_dropout",
              "model.label_smoothing", "data.holdout")
 
@@ -73,12 +58,11 @@ def check_fields(kind, config):
     if config.train.schedule == "inverse_sqrt" and not config.train.warmup_fraction > 0:
         raise UserError("train.schedule=inverse_sqrt needs a warmup. Received: "
                         f"train.warmup_fraction={config.train.warmup_fraction}")
-    for path, lowest, allowed in LOWEST:
+    for path in (*POSITIVE, *NOT_NEGATIVE):
         value = _value(config, path)
         if value is None:
             continue
-        if not math.isfinite(value) or value < lowest or (value == lowest and not allowed):
-            bound = f"at least {lowest}" if allowed else f"above {lowest}"
+        if bound := violated_bound(path, value):
             raise UserError(f"{path} must be {bound}. Received: {path}={value}")
         if path in BELOW_ONE and value >= 1:
             raise UserError(f"{path} must be below 1. Received: {path}={value}")

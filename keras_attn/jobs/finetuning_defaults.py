@@ -1,7 +1,7 @@
 """Defaults of finetuning that depend on the model and on the data.
 
-A field of the config that is unset is chosen here; docs/finetuning.md has the measurements behind
-the rules. `config.json` holds what was chosen, and a resumed run keeps it.
+A field of the config that is unset is chosen here; docs/finetuning_defaults.md has the measurements
+behind the rules. `config.json` holds what was chosen, and a resumed run keeps it.
 """
 
 import numpy as np

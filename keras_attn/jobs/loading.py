@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.convert.workdirs import UNBOUNDED_LENGTH
+from keras_attn.counts import counted
 from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
@@ -328,7 +329,8 @@ class Answerer(Embedder):
         questions, passages = _listed(questions), _listed(passages)
         if len(questions) != len(passages):
             raise UserError("As many passages as questions are needed. "
-                            f"Received: {len(questions)} questions, {len(passages)} passages")
+                            f"Received: {counted(len(questions), 'question')}, "
+                            f"{counted(len(passages), 'passage')}")
         none = [None] * len(questions)
         found = self.find(Questions(none, questions, passages, none, none), top, batch_size)
         return [self._told(answer, top) for answer in found]

@@ -2,14 +2,14 @@
 
 import contextlib
 import os
-import uuid
 
 import tensorflow as tf
 
 from keras_attn.data.files import find_files
 from keras_attn.data.streams import is_stream
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, first_line
 from keras_attn.jobs.terminal import standard_output
+from keras_attn.unfinished_outputs import unfinished_output
 from keras_attn.whole_files import whole
 
 # Files that a model is read from, in a workdir or in a folder of another library.
@@ -59,14 +59,17 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
             yield file
         return
     path = os.path.realpath(output) if os.path.islink(output) else output
-    # Two commands with the same output write different files; the last to end replaces the other.
-    temporary = f"{path}.{uuid.uuid4().hex}.unfinished"
-    with whole(path, temporary), tf.io.gfile.GFile(temporary, mode) as file:
+    with contextlib.ExitStack() as stack:
         try:
+            # Two commands with the same output write different files; the last to end replaces the
+            # other.
+            temporary = stack.enter_context(unfinished_output(path))
+            stack.enter_context(whole(path, temporary))
+            file = stack.enter_context(tf.io.gfile.GFile(temporary, mode))
             file.write(b"" if "b" in mode else "")  # makes the file
-        except tf.errors.OpError as error:
+        except (OSError, tf.errors.OpError) as error:
             raise UserError(f"{flag} must be a file that can be written. "
-                            f"Received: {output} ({error.message})") from error
+                            f"Received: {output} ({first_line(error)})") from error
         yield file
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 
+from keras_attn.counts import counted
 from keras_attn.data import glue
 from keras_attn.data.files import find_files
 from keras_attn.data.streams import shown
@@ -29,7 +30,8 @@ def predict_texts(workdir, texts, text_pairs=None, output="-"):
         raise UserError("--text or --input is needed. Received: neither")
     if text_pairs and len(text_pairs) != len(texts):
         raise UserError("As many --text_pair as --text are needed. "
-                        f"Received: {len(texts)} texts, {len(text_pairs)} pairs")
+                        f"Received: {counted(len(texts), 'text')}, "
+                        f"{counted(len(text_pairs), 'pair')}")
     with opened(output, OUTPUTS, workdir=workdir) as file:
         predictor = load_predictor(workdir, answers=True)
         if isinstance(predictor, Answerer):
@@ -85,7 +87,7 @@ def predict_file(workdir, source, output="-", batch_size=64, *, format=None, tex
         if unnamed:
             print(f"skipped {unnamed:,} more", file=sys.stderr)
     skipped = sum((rows.skipped for rows in tables), Counter())
-    print(f"{count:,} rows predicted, {told_counts(skipped)} skipped", file=sys.stderr)
+    print(f"{counted(count, 'row')} predicted, {told_counts(skipped)} skipped", file=sys.stderr)
     warn_of_cut_texts(predictor)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+from keras_attn.counts import counted
 from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.files import file_sha256
@@ -131,7 +132,9 @@ def _read_splits(run):
              for split in ("train", "validation")}
     for split, own in found.items():
         if own and own.misplaced:
-            run.say(f"{own.misplaced:,} answers are not where they should be in data.{split}")
+            answers = counted(own.misplaced, "answer is not where it should be",
+                              "answers are not where they should be")
+            run.say(f"{answers} in data.{split}")
     return choose_rows(run, found, "questions")
 
 
@@ -142,19 +145,21 @@ def _report(run, questions, windows):
             run.say("no validation questions: the results will hold no metrics")
             continue
         name, parts = "training" if split == "train" else split, windows[split]
-        run.say(f"{len(own):,} {name} questions, {own.unanswerable:,} without answer, on "
-                f"{len(parts.lengths):,} passages: {len(parts):,} windows of up to "
-                f"{run.config.data.length} tokens"
-                + (f" · {parts.lost:,} answers are in none as a whole" if parts.lost else "")
-                + (f" · {parts.cut:,} questions cut at {run.config.data.max_question} tokens"
-                   if parts.cut else ""))
+        lost = counted(parts.lost, "answer fits", "answers fit")
+        cut = counted(parts.cut, "question")
+        run.say(f"{counted(len(own), f'{name} question')}, {own.unanswerable:,} without answer, on "
+                f"{counted(len(parts.lengths), 'passage')}: {counted(len(parts), 'window')} of up "
+                f"to {run.config.data.length} tokens"
+                + (f" · {lost} into no window" if parts.lost else "")
+                + (f" · {cut} cut at {run.config.data.max_question} tokens" if parts.cut else ""))
         run.say(told_lengths(parts.lengths, "passage"))
     tell_few_rows(run, len(windows["train"]), "windows")
     shared = questions["validation"] and {*questions["train"].texts}.intersection(
         questions["validation"].texts)
     if shared:
-        run.say(f"warning: {len(shared):,} of the validation passages are training passages, too: "
-                "the metrics say little about new ones")
+        overlap = counted(len(shared), "validation passage is a training passage, too",
+                          "validation passages are training passages, too")
+        run.say(f"warning: {overlap}: the metrics say little about new ones")
 
 
 def _examples(run, windows, tokenizer, shuffle):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.jobs import report_sections as sections
 from keras_attn.jobs.report import NAME, about_the_run, write_page
 from keras_attn.jobs.report_page import cut, isolated, join, section, table, tag
@@ -79,7 +80,7 @@ def write_reading_report(run, results, baselines, questions, answers, threshold)
                       f"{questions['train'].misplaced:,}"}
         write_page(
             run.workdir,
-            f"{len(rows):,} validation questions · {rows.unanswerable:,} without answer",
+            f"{counted(len(rows), 'validation question')} · {rows.unanswerable:,} without answer",
             section("Results", sections.numbers({name: results[name] for name in METRICS}),
                     _lines_to_beat(scores, baselines), notes if chose else []),
             _kinds(rows, given, scores),
@@ -139,7 +140,8 @@ def _errors(rows, answers, given, exact, sure):
         items.append(tag("li", tag("p", said, " · ", isolated(rows.ids[row]), class_="meta"),
                          tag("blockquote", cut(rows.questions[row]), dir="auto"),
                          tag("blockquote", _around(rows.texts[row], *place), dir="auto")))
-    line = f"{len(wrong):,} of {len(rows):,} answers are not exactly one of the right ones" + (
+    line = (f"Answers that are not exactly one of the right ones: {len(wrong):,} of "
+            f"{len(rows):,}") + (
         f"; the {len(items)} of which the model is most sure are here."
         if len(wrong) > len(items) else ".")
     return section("Most sure, and wrong", tag("p", line, class_="faint"),

@@ -6,6 +6,7 @@ import urllib.parse
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.data.splits import shared_rows
 from keras_attn.jobs import baseline
 from keras_attn.jobs import report_sections as sections
@@ -40,11 +41,12 @@ def write_report(run, results, baselines, tables, names, encoded, shares, kind):
         if kind == "regression":
             beat, parts = _of_numbers(baselines), []
             errors = sections.regression(labels, shares[:, 0], rows)
-            subtitle = f"{len(rows):,} validation rows · regression"
+            subtitle = counted(len(rows), "validation row") + " · regression"
         else:
             beat, parts, errors = _of_classes(baselines, tables, names, encoded, shares, kind)
-            subtitle = f"{len(rows):,} validation rows · {len(names)} " + (
-                "labels, any number a row" if kind == "multilabel" else "classes")
+            subtitle = counted(len(rows), "validation row") + " · " + (
+                counted(len(names), "label, any number a row", "labels, any number a row")
+                if kind == "multilabel" else counted(len(names), "class", "classes"))
         write_page(
             run.workdir, subtitle,
             section("Results", sections.numbers(found), beat, _notes(run, tables)), parts,
@@ -153,8 +155,9 @@ def _notes(run, tables):
     config, notes = run.config, []
     shared = shared_rows(tables["train"], tables["validation"])
     if shared:
-        notes.append(f"{shared:,} of the validation rows are training rows, too: the numbers say "
-                     "nothing about new texts.")
+        overlap = counted(shared, "validation row is a training row, too",
+                          "validation rows are training rows, too")
+        notes.append(f"{overlap}: the numbers say nothing about new texts.")
     if config.eval.metric or config.eval.patience:
         notes.append("The validation rows also chose the weights (eval.metric, eval.patience), "
                      "which flatters: give finetune.evaluate other rows.")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.jobs.report_charts import Chart, interval_bar
 from keras_attn.jobs.report_numbers import (
     Scores,
@@ -152,8 +153,8 @@ def confusion(names, labels, predicted):
         share = count / max(1, totals[label])
         return f"{count:,}" if count else "·", {
             "style": f"--share: {share:.3f}" if count else None,
-            "title": f"labelled {names[label]}, predicted {names[prediction]}: {count:,} rows, "
-                     f"{share:.1%} of the label"}
+            "title": f"labelled {names[label]}, predicted {names[prediction]}: "
+                     f"{counted(count, 'row')}, {share:.1%} of the label"}
 
     inside = counts[np.ix_(shown, shown)]
     line = "Rows are labels, columns are predictions."
@@ -255,7 +256,7 @@ def errors(names, actual, predicted, shares, sure, rows):
                                   ", labelled ", said(actual, row)))
              for row in surest_errors(sure, right, MOST_ROWS)]
     wrong = int(np.sum(~right))
-    line = f"{wrong:,} of {len(right):,} rows are predicted wrong" + (
+    line = f"Wrong predictions: {wrong:,} of {counted(len(right), 'row')}" + (
         f"; the {len(items)} with the highest probability are here." if wrong > len(items) else
         ".")
     return section("Most sure, and wrong", tag("p", line, class_="faint"),
@@ -281,7 +282,7 @@ def regression(labels, predictions, rows):
     chart.line(ends, ends, "dashed")
     chart.dots(labels[drawn], predictions[drawn], kind="point")
     line = f"{len(drawn):,} of {len(labels):,} rows, spread evenly." if len(drawn) < len(
-        labels) else f"{len(labels):,} rows."
+        labels) else counted(len(labels), "row") + "."
     distance = np.abs(predictions - labels)
     worst = np.argsort(-distance, kind="stable")[:MOST_ROWS]
     items = [_row(rows, row, join(tag("span", figure(predictions[row]), class_="wrong"),

@@ -9,9 +9,10 @@ import tempfile
 
 import keras
 
+from keras_attn.counts import counted
 from keras_attn.data.shards import is_prepared, read_index
-from keras_attn.data.streams import shown
-from keras_attn.defaults import ENDS
+from keras_attn.data.streams import check_streams_differ, shown
+from keras_attn.defaults import ENDS, fields
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
@@ -50,6 +51,8 @@ class Run:
         if all(config.train[name] is None for name in ENDS):
             config.train.update(default_end)
         check_fields(kind, config)
+        check_streams_differ({path: source for path, source in fields(config)
+                              if path.startswith(("data.train", "data.validation"))})
         self._temporary = None
         if dry_run and config.workdir is None:
             self._temporary = tempfile.TemporaryDirectory()
@@ -257,13 +260,15 @@ class Run:
                 beta_2=train.get("beta_2", 0.999), layer_decay=train.get("layer_decay", 1.0))
         digits = 0 if batches.mean_rows % 1 == 0 else 1
         self.say(
-            f"{model.count_params():,} parameters · {batches.num_examples:,} examples an epoch · "
+            f"{counted(model.count_params(), 'parameter')} · "
+            f"{counted(batches.num_examples, 'example')} an epoch · "
             f"batch {batches.mean_rows:,.{digits}f} · {self.engine.describe()}"
         )
         steps = total_steps(train, batches.num_batches)
         if best and steps and not 0 < config.eval.every < steps:
             self.say(f"{best.metric} chooses among one evaluation: eval.every="
-                     f"{config.eval.every} is not below the {steps:,} steps of the run")
+                     f"{config.eval.every} is not below the length of the run, "
+                     f"{counted(steps, 'step')}")
         step = self.engine.make_step(
             model, optimizer, accumulate=train.accumulate, clip_norm=train.clip_norm,
             jit=train.jit, seed=train.seed,

@@ -1,5 +1,6 @@
 """What a row of BERT's pretraining holds, where the config leaves it to the text."""
 
+from keras_attn.counts import counted
 from keras_attn.data.shards import read_index
 from keras_attn.jobs.unlabelled import prepared_folder
 
@@ -28,21 +29,21 @@ def choose_segments(run, sources, tokenizer):
         if data.segments not in (None, "next_sentence") or documents <= (
                 1 - FEW_FOLLOW) * sentences:
             continue
-        told = (f"warning: data.{split} has {sentences:,} sentences in {documents:,} documents, so "
-                "that hardly any has a next one: ")
-        separate = (" If blank lines do not separate documents, set data.format=paragraphs "
-                    "(--format of pretrain.prepare)"
-                    if index["source"].get("format") == "lines" else "")
         if split != "train":
-            run.say(f"{told}nsp_accuracy says nothing.{separate}")
+            then = "Its nsp_accuracy is meaningless."
         elif data.segments is None and not run.config.model.next_sentence:
             run.set_field("data.segments", "full_sentences")
             fallback = True
-            run.say(f"{told}using data.segments=full_sentences, without next-sentence "
-                    f"prediction.{separate}")
+            then = ("The run uses data.segments=full_sentences and leaves out next-sentence "
+                    "prediction.")
         else:
-            run.say(f"{told}next-sentence prediction learns nothing; use data.segments="
-                    f"full_sentences without model.next_sentence=True.{separate}")
+            then = ("Next-sentence prediction learns nothing from it. Set data.segments="
+                    "full_sentences, and leave model.next_sentence unset.")
+        run.say(f"warning: hardly any sentence of data.{split} has a next sentence: the text has "
+                f"{counted(sentences, 'sentence')} in {counted(documents, 'document')}. {then}")
+        if index["source"].get("format") == "lines":
+            run.say("If the blank lines in this text do not separate documents, set "
+                    "data.format=paragraphs (--format of pretrain.prepare).")
     if data.segments is None:
         run.set_field("data.segments", "next_sentence")
     return fallback

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2, XL_NET, family_of_kind
 from keras_attn.ops.cross_entropy import BLOCK_LOGITS
@@ -163,7 +164,7 @@ def _evaluated_rows(size, config, engine, free, say, kind):
     while needed(fitting) > RESERVE * free and fitting % (2 * replicas) == 0:
         fitting //= 2
     if fitting < rows:
-        say(f"eval.batch_size={fitting}: a batch of {rows} rows would need about "
+        say(f"eval.batch_size={fitting}: a batch of {counted(rows, 'row')} would need about "
             f"{_gigabytes(needed(rows))}, {_gigabytes(free)} are available")
     return fitting
 
@@ -181,7 +182,7 @@ def _accumulate(size, config, engine, free, say):
     fewest = given or 1
     if needed(fewest) <= RESERVE * free:
         return fewest
-    wanted = (f"a step of {rows:,} rows would need about {_gigabytes(needed(fewest))}, "
+    wanted = (f"a step of {counted(rows, 'row')} would need about {_gigabytes(needed(fewest))}, "
               f"{_gigabytes(free)} are available")
     if given:
         say(f"warning: with train.accumulate={given} {wanted}; a greater train.accumulate "

@@ -4,6 +4,7 @@ import collections
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.data.labels import MISSING, number_of
 from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.splits import differing_labels, shared_rows
@@ -12,6 +13,8 @@ from keras_attn.data.tables import told_counts
 from keras_attn.jobs.finetuning_choices import tell_few_rows, told_lengths
 
 MOST_CLASSES = 30  # whose rows are told
+_READ_QUOTES = ("In TSV quotes are part of the text. To read quoted fields, set "
+                "data.format=quoted_tsv")
 FEW_SCORES = 10  # whole numbers that may well be classes: grades, stars
 
 
@@ -25,21 +28,23 @@ def tell_rows(run, tables, targets, examples, validation_examples):
         examples, validation_examples: `ClassificationExamples` of the splits.
     """
     train, validation = tables["train"], tables["validation"]
-    run.say(f"{len(train):,} training rows" + _class_counts(targets, "train") + _skipped(train))
+    run.say(counted(len(train), "training row") + _class_counts(targets, "train") + _skipped(train))
     run.say(told_lengths(examples.text_lengths, "row") + " · "
-            + (f"{examples.num_cut:,} rows cut at {run.config.data.length} tokens"
-               if run.config.data.windows is None else
-               f"{examples.num_examples:,} windows of up to {run.config.data.length} tokens"))
+            + (counted(examples.num_cut, "row") + f" cut at {run.config.data.length} tokens"
+               if run.config.data.windows is None else counted(examples.num_examples, "window")
+               + f" of up to {run.config.data.length} tokens"))
     tell_few_rows(run, examples.num_examples, "rows")
     tsv = "tsv" in {run.config.data.format or told_format(name) for _, name in train.files}
-    for count, what in (
-            (sum(not text.strip() for text in train.texts), "training rows have no text"),
+    for count, one, many in (
+            (sum(not text.strip() for text in train.texts),
+             "training row has no text", "training rows have no text"),
             (differing_labels(train, targets.encoded["train"]),
-             "training texts are there with different labels"),
-            (tsv and _count_quoted(train.texts), "texts are in quotes: read them with "
-             "data.format=quoted_tsv; in TSV quotes are part of the text")):
+             "training text occurs with different labels",
+             "training texts occur with different labels"),
+            (tsv and _count_quoted(train.texts),
+             f"text is in quotes. {_READ_QUOTES}", f"texts are in quotes. {_READ_QUOTES}")):
         if count:
-            run.say(f"warning: {count:,} {what}")
+            run.say(f"warning: {counted(count, one, many)}")
     if warning := unknown_warning(examples.unknown_share):
         run.say(warning)
     _warn_of_one_class(run, train, targets, "training", "there is nothing to tell apart")
@@ -48,7 +53,7 @@ def tell_rows(run, tables, targets, examples, validation_examples):
         return
     # What is held out is of the same files, whose skipped rows are told already.
     cut = validation_examples.num_cut if run.config.data.windows is None else 0
-    run.say(f"{len(validation):,} validation rows" + _class_counts(targets, "validation")
+    run.say(counted(len(validation), "validation row") + _class_counts(targets, "validation")
             + (f" · {cut:,} cut" if cut else "")
             + ("" if {name for _, name in validation.files} <= {name for _, name in train.files}
                else _skipped(validation)))
@@ -57,8 +62,9 @@ def tell_rows(run, tables, targets, examples, validation_examples):
     _warn_of_one_class(run, validation, targets, "validation", "their metrics say little")
     shared = shared_rows(train, validation)
     if shared:
-        run.say(f"warning: {shared:,} of the validation rows are training rows, too: their metrics "
-                "say nothing about new texts")
+        overlap = counted(shared, "validation row is a training row, too",
+                          "validation rows are training rows, too")
+        run.say(f"warning: {overlap}: their metrics say nothing about new texts")
 
 
 def _count_quoted(texts):
@@ -72,17 +78,18 @@ def warn_of_rare_labels(run, labels):
     counts = collections.Counter(labels)
     alone = sum(count == 1 for count in counts.values())
     if 2 * alone > len(labels):
-        run.say(f"warning: {alone:,} of {len(labels):,} rows have a label of their own: are "
-                f"they classes (data.label={run.config.data.label}, data.format)? Numbers that "
-                "measure are for data.task=regression")
+        once = counted(alone, "label occurs", "labels occur")
+        run.say(f"warning: {once} only once in {counted(len(labels), 'row')}: are they classes "
+                f"(data.label={run.config.data.label}, data.format)? Numbers that measure are for "
+                "data.task=regression")
     elif _are_scores(counts):
         run.say(f"warning: the {len(counts):,} labels are numbers, such as {min(counts)} and "
                 f"{max(counts)}, and each is a class of its own: if they measure something, use "
                 "data.task=regression")
     missing = sorted(label for label in counts if label.lower() in MISSING)
     if missing:
-        run.say(f"warning: {missing[0]!r} is a class of {counts[missing[0]]:,} rows: if it stands "
-                "for a missing label, leave it empty and set data.on_bad_text=skip")
+        run.say(f"warning: {missing[0]!r} is a class of {counted(counts[missing[0]], 'row')}: if "
+                "it stands for a missing label, leave it empty and set data.on_bad_text=skip")
 
 
 def _are_scores(labels):
@@ -111,5 +118,6 @@ def _class_counts(targets, split):
     counts = (np.bincount(encoded, minlength=len(targets.names)) if encoded.ndim == 1
               else encoded.sum(axis=0, dtype=np.int64))
     told = [f"{name} {count:,}" for name, count in zip(targets.names, counts, strict=True)]
-    more = f" and {len(told) - MOST_CLASSES} more classes" if len(told) > MOST_CLASSES else ""
+    more = len(told) - MOST_CLASSES
+    more = f" and {counted(more, 'more class', 'more classes')}" if more > 0 else ""
     return ": " + ", ".join(told[:MOST_CLASSES]) + more

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from keras_attn.counts import counted
 from keras_attn.data.files import file_sha256
 from keras_attn.data.prepare import unknown_warning
 from keras_attn.data.translation import TranslationBatches
@@ -141,20 +142,23 @@ def _encode(run, texts, subwords):
         kept[split] = own
         told = "".join(f" · {count:,} left out: {reason}" for reason, count in own.skipped.items())
         longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
-        run.say(f"{len(own):,} {'training' if split == 'train' else split} sentences · "
-                f"{longer:.1f} tokens on the longer side{told}")
+        name = "training" if split == "train" else split
+        run.say(f"{counted(len(own), f'{name} sentence')} · {longer:.1f} tokens on the longer "
+                f"side{told}")
     ids_of_all = np.concatenate([row for side in ids["train"] for row in side])
     if warning := unknown_warning(np.mean(ids_of_all == UNKNOWN_ID)):
         run.say(warning)
     used = len(np.unique(ids_of_all))
     if used < USED * subwords.vocabulary_size:
-        run.say(f"warning: {subwords.vocabulary_size - used:,} of {subwords.vocabulary_size:,} "
-                "subwords are in no training sentence and will not be learned; a smaller "
-                "data.vocab_size has fewer of them")
+        run.say(f"warning: the training sentences use {used:,} of {subwords.vocabulary_size:,} "
+                "subwords; the others will not be learned. A smaller data.vocab_size has fewer of "
+                "them")
     if not kept["validation"]:
         run.say("no validation sentences: the results will hold no metrics")
     elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):
-        run.say(f"warning: {len(shared):,} of the validation sentences are training sentences, too")
+        overlap = counted(len(shared), "validation sentence is a training sentence, too",
+                          "validation sentences are training sentences, too")
+        run.say(f"warning: {overlap}")
     return ids, kept
 
 

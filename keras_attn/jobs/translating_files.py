@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 
+from keras_attn.counts import counted
 from keras_attn.data.streams import is_stream, open_stream
 from keras_attn.data.table_formats import UNDECODABLE, BadRow, Lines, is_text, too_long, without_end
 from keras_attn.data.text_lines import MAX_LINE
@@ -60,7 +61,7 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
                             else found[0]["text"]) + "\n")
             file.flush()
             count += len(chunk)
-    print(f"{count:,} lines translated, {skipped:,} left empty"
+    print(f"{counted(count, 'line')} translated, {skipped:,} left empty"
           + (f", {cut:,} cut" if cut else ""), file=sys.stderr)
 
 

@@ -1,5 +1,6 @@
 """Text without labels, as pretraining takes it: its shards, made where they are not."""
 
+from keras_attn.counts import counted
 from keras_attn.data.prepare import prepare
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.errors import UserError
@@ -40,7 +41,7 @@ def check_targets(data, train, validation):
         if batches and not any(batches.batch(number, 0, batches.batch_size)["mask_weights"].any()
                                for number in range(batches.num_batches)):
             raise UserError(f"{field} must hold known tokens to predict. Received: "
-                            f"{field}={source}, none in {batches.num_examples} rows")
+                            f"{field}={source}, none in {counted(batches.num_examples, 'row')}")
 
 
 def hashes_of_shards(run, split, source):

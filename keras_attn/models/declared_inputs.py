@@ -55,8 +55,9 @@ class DeclaredInputs:
 
         Args:
             filepath: Path of the folder or file to write.
-            format: `"tf_saved_model"`, or `"onnx"`, which on TensorFlow requires tf2onnx; others
-                as in Keras.
+            format: `"tf_saved_model"`, or `"onnx"`, which on TensorFlow requires tf2onnx
+                (`pip install 'keras-attn[onnx]'`); others as in Keras. ONNX Runtime cannot load
+                the ONNX files of `GPT2LanguageModel` and `XLNetPretrainer`.
             verbose: Whether to print the endpoints.
             input_signature: Structure of `keras.InputSpec`. If None, the inputs of the latest
                 call without labels and weights, ids and masks as int32; of a model that has not

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.file_bytes import read_bytes
 from keras_attn.json_files import read_object
@@ -234,7 +235,7 @@ def read_files(folder, files=FILES):
     if unmade := _unmade(pieces, pairs):
         raise UserError(
             f"{merges} is incomplete or belongs to another model: no merge makes {unmade[0]!r}"
-            + (f" and {len(unmade) - 1:,} more pieces" if len(unmade) > 1 else "")
+            + (f" and {counted(len(unmade) - 1, 'more piece')}" if len(unmade) > 1 else "")
             + f" of {names[0]}. Copy both files again")
     return pieces, pairs
 

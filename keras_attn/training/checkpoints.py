@@ -16,7 +16,7 @@ import stat
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.errors import UserError, first_line, warn
+from keras_attn.errors import UserError, first_line, warn_once
 from keras_attn.file_bytes import unreadable
 from keras_attn.finite import check_weights
 from keras_attn.json_files import read_if_whole, write_json
@@ -38,7 +38,7 @@ class Checkpoints:
         log: Called with a line of text for each warning.
     """
 
-    def __init__(self, folder, keep=2, log=warn, regular=1):
+    def __init__(self, folder, keep=2, log=warn_once, regular=1):
         self.folder = folder
         self.keep = max(1, keep)
         self.regular = regular

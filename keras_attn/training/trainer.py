@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from keras_attn.errors import DivergedError, UserError, first_line
+from keras_attn.errors import DivergedError, UserError, first_line, warn_once
 from keras_attn.training import checkpoints as ckpt
 from keras_attn.training.records import ProgressLine, Records
 from keras_attn.training.schedules import learning_rates
@@ -336,7 +336,7 @@ class Trainer:
         return digest(read_values(self.step_function.variables()))
 
     def _warn(self, line):
-        self.progress.interrupt(line)
+        warn_once(line, self.progress.interrupt)
 
     def _catch_signals(self):
         if threading.current_thread() is not threading.main_thread():

@@ -11,6 +11,8 @@ from importlib import resources
 import numpy as np
 from keras import ops
 
+from keras_attn.counts import counted
+
 
 class AttentionPage:
     """A page of HTML; a notebook shows it where it is the value of a cell.
@@ -109,10 +111,12 @@ def _layer(name, weights, queries, keys):
     if len(queries) > weights.shape[1] or len(keys) > weights.shape[2]:
         raise ValueError(
             f"There must be weights for all tokens. Received: {name} of shape "
-            f"{(1, *weights.shape)}, {len(queries)} tokens of queries, {len(keys)} of keys")
+            f"{(1, *weights.shape)}, {counted(len(queries), 'token')} of queries, "
+            f"{len(keys)} of keys")
     if not queries or not keys:
         raise ValueError("There must be a token at least. Received: "
-                         f"{len(queries)} tokens of queries of {name}, {len(keys)} of keys")
+                         f"{counted(len(queries), 'token')} of queries of {name}, {len(keys)} of "
+                         "keys")
     weights = weights[:, :len(queries), :len(keys)].astype("float32")
     if not (weights >= 0).all() or np.isinf(weights).any():
         raise ValueError(f"Weights must be finite and not negative. Received: {name}, from "

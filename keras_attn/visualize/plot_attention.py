@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_attn.counts import counted
+
 
 def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
     """Draws weights as a matrix, a row for each query.
@@ -41,7 +43,7 @@ def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
         count = size if tokens is None else len(tokens)
         if not 0 < count <= size:
             raise ValueError(f"{name} must be a token at least, and no more than scores. "
-                             f"Received: {count} tokens, scores.shape={scores.shape}")
+                             f"Received: {counted(count, 'token')}, scores.shape={scores.shape}")
     heads = heads[:, :_count(query_tokens), :_count(key_tokens)]
     if ax is None:
         wide = min(len(heads), 4)

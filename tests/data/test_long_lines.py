@@ -1,5 +1,6 @@
 """Lines that are too long: refused while they are read, in little memory."""
 
+import collections
 import csv
 import gzip
 import io
@@ -53,6 +54,38 @@ def test_a_row_that_is_too_long_is_an_error_or_left_out(tmp_path, format):
     assert read_table(path, **options, max_line=1300).texts[1] == LONG  # as advised
 
 
+@pytest.mark.parametrize("long", [
+    LONG, 'a"b\\ ],[{},' * 200, [[LONG], {"a": ["]"]}], "\\" * 70_000, "\\" * 70_001])
+def test_a_long_element_of_a_list_of_json_is_an_error_or_left_out(tmp_path, long):
+    rows = [{"text": "first"}, {"more": [{"a": long}, 1], "text": long}, {"text": "third"}]
+    (tmp_path / "a.json").write_text(json.dumps(rows, indent=1))
+    path = str(tmp_path / "a.json")
+    with pytest.raises(UserError, match="at most 1,000 bytes.*a.json, row 2"):
+        read_table(path, text="text", max_line=1000)
+    for kept in (rows, rows[:2], rows[1:]):  # in every place
+        (tmp_path / "a.json").write_text(json.dumps(kept))
+        table = read_table(path, text="text", max_line=1000, on_bad_text="skip")
+        assert table.texts == [row["text"] for row in kept if row["text"] != long]
+        assert table.skipped == {"too long": 1}
+    counts = collections.Counter()
+    plan = plan_source(path, max_line=1000, on_bad_text="skip")
+    assert list(read_task(plan, 0, counts)) == [["third"]]
+    assert counts["lines_skipped"] == 1
+
+
+@pytest.mark.parametrize("bad", ["[" * 200_000 + "]" * 200_000, "1" * 5000])
+def test_json_that_python_cannot_read_is_a_bad_row_of_a_list(tmp_path, bad):
+    (tmp_path / "a.json").write_text(f'[{{"text": "first"}}, {{"a": {bad}}}, {{"text": "third"}}]')
+    table = read_table(str(tmp_path / "a.json"), text="text", on_bad_text="skip")
+    assert (table.texts, table.skipped) == (["first", "third"], {"json": 1})
+
+
+def test_wrong_json_in_a_long_list_is_called_wrong(tmp_path):
+    (tmp_path / "a.json").write_text('[{"text": "a"b"}, ' + '{"text": "c"}, ' * 10_000 + "{}]")
+    with pytest.raises(UserError, match="breaks off after element 0.*Expecting ','"):
+        read_table(str(tmp_path / "a.json"), text="text", max_line=1000, on_bad_text="skip")
+
+
 def test_a_row_of_many_lines_is_bounded_too(tmp_path):
     (tmp_path / "a.csv").write_text('text\na\n"' + "line\n" * 300 + '"\nb\n')
     with pytest.raises(UserError, match="at most 1,000 bytes.*a.csv, line 3"):
@@ -88,6 +121,22 @@ def test_a_huge_line_is_refused_in_little_memory(tmp_path, name):
         assert tracemalloc.get_traced_memory()[1] < 40 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_huge_element_of_a_list_of_json_is_skipped_in_little_memory(tmp_path):
+    with gzip.open(tmp_path / "a.json.gz", "wb", compresslevel=1) as file:
+        file.write(b'[{"text": "')
+        for _ in range(100):
+            file.write(b"a" * 2**20)
+        file.write(b'"}, {"text": "b"}]')
+    tracemalloc.start()
+    try:
+        table = read_table(str(tmp_path / "a.json.gz"), text="text", max_line=1 << 22,
+                           on_bad_text="skip")
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+    assert (table.texts, table.skipped) == (["b"], {"too long": 1})
 
 
 def test_lines_to_translate_are_bounded_in_files_and_streams(tmp_path):

@@ -1,18 +1,25 @@
 """Standard input, pipes and process substitutions are read as the same file is."""
 
+import functools
 import gzip
 import io
 import os
+import resource
 import sys
+import tempfile
 import threading
 
 import pytest
 
 from keras_attn.data import streams
 from keras_attn.data.files import find_files
+from keras_attn.data.parallel import read_parallel
 from keras_attn.data.reading import read_questions
 from keras_attn.data.tables import iterate_rows, place
+from keras_attn.defaults import finetuning_defaults, pretraining_defaults, translation_defaults
 from keras_attn.errors import UserError
+from keras_attn.jobs.finetuning import finetune
+from keras_attn.jobs.pretraining import pretrain
 
 TEXT = b"text,label\nfine,1\ndull,0\n"
 ROWS = [("fine", "1"), ("dull", "0")]
@@ -84,14 +91,63 @@ def test_a_closed_standard_input_is_an_error(monkeypatch):
         find_files("-")
 
 
-def test_a_full_disk_is_named(tmp_path, monkeypatch):
+def _names(kind, tmp_path, monkeypatch):
+    """Two names of the same stream."""
+    if kind == "redirected":  # standard input is a file
+        path = tmp_path / "a.csv"
+        path.write_bytes(TEXT)
+        monkeypatch.setattr(sys, "stdin", path.open())
+        return "-", str(path)
+    if kind == "link":
+        os.mkfifo(tmp_path / "pipe")
+        os.symlink(tmp_path / "pipe", tmp_path / "link")
+        return str(tmp_path / "pipe"), str(tmp_path / "link")
+    return {"-": ("-", "-"), "device": ("-", "/dev/stdin"), "list": ("a.csv,-", "- , b.csv"),
+            "null": ("/dev/null", "/dev/null")}[kind]
+
+
+@pytest.mark.parametrize("kind", ["-", "device", "list", "link", "redirected", "null"])
+def test_two_inputs_cannot_be_the_same_stream(kind, tmp_path, monkeypatch):
+    first, second = _names(kind, tmp_path, monkeypatch)
+    message = "{} and {} are the same stream, which can be read once only.*Received: {}="
+    with pytest.raises(UserError, match=message.format("source", "target", "source")):
+        read_parallel(first, second)
+    jobs = [(finetune, finetuning_defaults, "train", "validation"),
+            (pretrain, pretraining_defaults, "train", "validation"),
+            (finetune, translation_defaults, "train.target", "validation.source")]
+    for job, defaults, *names in jobs:
+        config = defaults()
+        config.data.update_from_flattened_dict(dict(zip(names, (first, second), strict=True)))
+        expected = message.format(f"data.{names[0]}", f"data.{names[1]}", f"data.{names[0]}")
+        with pytest.raises(UserError, match=expected):
+            job(config, str(tmp_path / "run"))
+
+
+def test_other_inputs_may_be_equal(tmp_path):
+    (tmp_path / "a.csv").write_bytes(TEXT)
+    streams.check_streams_differ({"a": str(tmp_path / "a.csv"), "b": [tmp_path / "a.csv", "-"],
+                                  "c": None, "d": "missing,missing", "e": "missing"})
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    path = _stream("-", tmp_path, monkeypatch, b"a" * 3_000_000)
+    monkeypatch.setattr(streams, "_folder", functools.cache(
+        lambda: tempfile.TemporaryDirectory(dir=tmp_path)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+    try:
+        with pytest.raises(UserError, match="temporary file in .*: File too large. Set TMPDIR"):
+            find_files(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(streams._folder().name) == []
+
+
+def test_a_missing_folder_for_temporary_files_is_named(tmp_path, monkeypatch):
     path = _stream("-", tmp_path, monkeypatch)
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(streams.shutil, "copyfileobj", fail)
-    with pytest.raises(UserError, match="No space left on device. Set TMPDIR"):
+    monkeypatch.setattr(streams, "_folder", streams._folder.__wrapped__)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(UserError, match="temporary file: No such file.*Set TMPDIR"):
         find_files(path)
 
 

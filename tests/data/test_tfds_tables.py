@@ -1,5 +1,7 @@
 """Tables of TensorFlow Datasets against the examples that were stored."""
 
+import socket
+import urllib.request
 from collections import Counter
 
 import pytest
@@ -114,7 +116,6 @@ def test_a_download_that_fails_is_an_error_in_one_line(tmp_path, monkeypatch, nu
         "__module__": __name__,
     }
     type(f"UnreachableReviews{number}", (tfds.core.GeneratorBasedBuilder,), members)
-    monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
     message = refused("name local files. Received: tfds:unreachable", f"tfds:{name}")
     assert str(failure).splitlines()[0] in message
 
@@ -127,3 +128,42 @@ def test_several_labels_of_a_tfds_example_are_a_list(tmp_path):
     assert sorted(zip(table.texts, table.labels, strict=True)) == [
         ("a", '["no", "yes"]'), ("b", "[]"), ("c", '["yes"]')
     ]  # fmt: skip
+
+
+def _downloadable(monkeypatch, folder, name, url):
+    """Makes TFDS know a data set that is downloaded from a URL, and fails in the attempt."""
+    import tensorflow_datasets as tfds
+
+    def download(*_):
+        raise RuntimeError("TFDS tried")
+
+    info = tfds.core.DatasetInfo
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    members = {
+        "VERSION": tfds.core.Version("1.0.0"), "name": name, "url_infos": {url: None},
+        "_info": lambda self: info(builder=self, features=tfds.features.FeaturesDict(
+            {"text": tfds.features.Text()})),
+        "_split_generators": download, "_generate_examples": download}
+    made = type(name, (tfds.core.GeneratorBasedBuilder,), members)
+    monkeypatch.setattr(tfds, "builder", lambda _: made(data_dir=str(folder)))
+
+
+def test_a_tfds_set_that_cannot_be_downloaded_is_refused_at_once(tmp_path, monkeypatch):
+    # No name in .invalid is ever found (RFC 2606).
+    _downloadable(monkeypatch, tmp_path, "far_reviews", "https://keras-attn.invalid/a.zip")
+    refused("is not in .*far_reviews.*keras-attn.invalid is not reachable .*TFDS_DATA_DIR",
+            "tfds:far_reviews")
+    assert not (tmp_path / "far_reviews").exists()
+    monkeypatch.setattr(urllib.request, "getproxies", lambda: {"https": "http://proxy"})
+    refused("TFDS tried", "tfds:far_reviews")  # through the proxy
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    (tmp_path / "downloads/far_reviews").mkdir(parents=True)
+    (tmp_path / "downloads/far_reviews/a.zip.INFO.json").write_text("{}")
+    refused("TFDS tried", "tfds:far_reviews")  # with what it downloaded before
+
+
+def test_a_tfds_set_whose_host_answers_is_downloaded(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _downloadable(monkeypatch, tmp_path, "near_reviews",
+                      f"http://127.0.0.1:{server.getsockname()[1]}/a.zip")
+        refused("TFDS tried", "tfds:near_reviews")

@@ -290,7 +290,7 @@ def test_padding_of_the_source_needs_no_coverage():
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"prefix": [[1], [2]]}, "prefix must be.*for 1 rows"), ({"prefix": [1]}, "prefix must be"),
+    ({"prefix": [[1], [2]]}, "prefix must be.*B=1"), ({"prefix": [1]}, "prefix must be"),
     ({"beams": 0}, "beams=0"), ({"max_length": 0}, "max_length=0"),
     ({"no_repeat": -1}, "no_repeat=-1"),
     ({"coverage_penalty": 0.1}, "source_length"), ({"coverage_penalty": -1}, "coverage_penalty=-1"),

@@ -105,5 +105,5 @@ def test_a_beam_finds_the_best_of_what_may_follow_the_prompt():
 
 
 def test_a_prompt_of_other_rows_is_refused():
-    with pytest.raises(ValueError, match="prompt must be.*for 2 rows"):
+    with pytest.raises(ValueError, match="prompt must be.*B=2"):
         sample(*_steps(Markov(rows=2)), np.full(2, BEGIN), 4, END, prompt=PROMPTS)

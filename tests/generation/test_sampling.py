@@ -244,5 +244,5 @@ def test_wrong_arguments_are_named(options):
 def test_a_prefix_may_be_a_list_with_a_row_for_each():
     found = _sample(Markov(3), 2, 4, prefix=[[2, -1], [3, 2]])
     assert found["token_ids"][0, 0] == 2 and tuple(found["token_ids"][1, :2]) == (3, 2)
-    with pytest.raises(ValueError, match="prefix must be.*for 2 rows"):
+    with pytest.raises(ValueError, match="prefix must be.*B=2"):
         _sample(Markov(3), 2, 4, prefix=[[2]])

@@ -22,6 +22,8 @@ XLNET = str(GOLDEN / "language_models" / "xlnet_classifier")
 @pytest.mark.parametrize("classifier", [CLASSIFIER, XLNET])
 def test_a_converted_model_takes_what_is_asked_for(tmp_path, classifier, pairs):
     output = str(tmp_path / "served" / "1")
+    left = tmp_path / "served" / f"1.{'0' * 32}.unfinished"  # by a process that was killed
+    (left / "variables").mkdir(parents=True)
     export(classifier, output, pairs)
     texts = ["a film", "", "Another “one”, for £1,234, and a longer öne " * 9]
     given = [texts, texts[::-1]] if pairs else [texts]
@@ -63,6 +65,16 @@ def test_nothing_stays_of_an_export_that_fails(tmp_path, monkeypatch, error, exp
     with pytest.raises(expected):
         export(CLASSIFIER, str(tmp_path / "served" / "1"))
     assert list((tmp_path / "served").iterdir()) == []
+
+
+def test_nothing_stays_of_an_export_that_another_one_overtakes(tmp_path, monkeypatch):
+    def save(module, folder, **rest):
+        (tmp_path / "1" / "variables").mkdir(parents=True)
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    with pytest.raises(UserError, match="A folder that can be written is needed"):
+        export(CLASSIFIER, str(tmp_path / "1"))
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
 def test_a_gpt2_is_not_exported(tmp_path):

@@ -82,8 +82,8 @@ def test_fewer_rows_than_a_batch_are_told(tmp_path, capsys):
     ([("good film", "good"), ("Good  film", "bad"), (" ", "good"), ("", "good"),
       ('"a ""good"" film"', "good"), ("a", "fair"), ("b", "1"), ("c", "2"), ("d", "3"),
       ("e", "4"), ("f", "5")],
-     ["7 of 11 rows have a label of their own", "2 training rows have no text",
-      "1 training texts are there with different labels", "1 texts are in quotes"]),
+     ["7 labels occur only once in 11 rows", "2 training rows have no text",
+      "1 training text occurs with different labels", "1 text is in quotes. In TSV"]),
     ([("a", "good"), ('a "good" film', "bad")] * 2, []),
 ])
 def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
@@ -100,7 +100,7 @@ def test_rows_that_look_wrong_are_told(tmp_path, capsys, rows, warnings):
 def test_rows_in_both_splits_are_told(tmp_path, capsys):
     config = _config(tmp_path, **{"data.validation": str(tmp_path / "rows.jsonl")})
     finetune(config, workdir=str(tmp_path / "run"))
-    assert "70 of the validation rows are training rows" in capsys.readouterr().out
+    assert "70 validation rows are training rows, too" in capsys.readouterr().out
 
 
 def test_the_best_weights_are_those_that_predict(tmp_path):

@@ -193,7 +193,7 @@ def test_what_predicting_cannot_do_is_said(reader, tmp_path, monkeypatch, option
 
 def test_wrong_arguments_of_answer_are_named(reader):
     model = load(str(reader[0]))
-    with pytest.raises(UserError, match="2 questions, 1 passages"):
+    with pytest.raises(UserError, match="2 questions, 1 passage$"):
         model.answer(["a", "b"], ["c"])
     with pytest.raises(UserError, match="list of texts"):
         model.answer(["a"], "b")
@@ -275,7 +275,7 @@ def test_without_validation_passages_are_held_out_and_bad_answers_counted(tmp_pa
     config.data.on_bad_text = "skip"
     results = finetune(config, workdir=str(tmp_path / "run"))
     said = capsys.readouterr().out
-    assert "1 answers are not where they should be" in said
+    assert "1 answer is not where it should be" in said
     assert "held out for validation: 25 % of the questions" in said
     assert "10 training questions, 0 without answer, on " in said
     assert "6 validation questions, 0 without answer, on 3 passages" in said

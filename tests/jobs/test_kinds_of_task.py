@@ -252,7 +252,7 @@ def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
                  str(tmp_path / "out.tsv"), on_bad_text="skip")
     said = capsys.readouterr().err
     assert "rows.csv, line 3: Well-formed CSV" in said
-    assert "1 rows predicted, 1 (1 csv) skipped" in said
+    assert "1 row predicted, 1 (1 csv) skipped" in said
 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if run != "pairs"])

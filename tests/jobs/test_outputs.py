@@ -90,6 +90,7 @@ def test_prepared_text_is_not_written_among_its_input(tmp_path):
 
 def test_two_commands_with_one_output_write_whole_files(tmp_path):
     path = tmp_path / "x.tsv"
+    (tmp_path / f"x.tsv.{'0' * 32}.unfinished").touch()  # by a process that was killed
     with opened(str(path), (".tsv",)) as first:
         first.write("1\n" * 10_000)
         with opened(str(path), (".tsv",)) as second:

@@ -255,4 +255,4 @@ def test_of_many_classes_the_most_confused_are_shown(tmp_path):
     assert len(read.tables["Scores of the classes"]) == 153
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     assert "Of 150 classes the 12 with the most errors are shown" in page
-    assert "150 of the validation rows are training rows" in page
+    assert "150 validation rows are training rows, too" in page

@@ -43,18 +43,22 @@ def test_documents_of_one_sentence_have_no_next_sentences_to_predict(tmp_path):
     assert _choose(tmp_path, several, several) == ("next_sentence", False, [])
     segments, fallback, said = _choose(tmp_path, alone, several)
     assert (segments, fallback) == ("full_sentences", True)
-    assert "data.train has 60 sentences in 60 documents" in said[0]
-    assert "using data.segments=full_sentences" in said[0] and "data.format=paragraphs" in said[0]
+    assert said == [
+        "warning: hardly any sentence of data.train has a next sentence: the text has 60 "
+        "sentences in 60 documents. The run uses data.segments=full_sentences and leaves out "
+        "next-sentence prediction.",
+        "If the blank lines in this text do not separate documents, set data.format=paragraphs "
+        "(--format of pretrain.prepare)."]
     segments, fallback, said = _choose(tmp_path, several, alone)
     assert (segments, fallback) == ("next_sentence", False)
-    assert "data.validation has" in said[0] and "nsp_accuracy says nothing" in said[0]
+    assert "of data.validation has a next" in said[0] and "nsp_accuracy is meaningless" in said[0]
 
 
 @pytest.mark.parametrize("given", [{"segments": "next_sentence"}, {"next_sentence": True}])
 def test_next_sentences_that_are_asked_for_are_kept_with_a_warning(tmp_path, given):
     segments, fallback, said = _choose(tmp_path, _text(1), _text(3), **given)
     assert (segments, fallback) == ("next_sentence", False)
-    assert "use data.segments=full_sentences" in said[0]
+    assert "Set data.segments=full_sentences" in said[0]
     assert _choose(tmp_path, _text(1), _text(1), segments="sentence_order")[1:] == (False, [])
 
 

@@ -109,3 +109,19 @@ def test_a_best_checkpoint_that_is_damaged_is_said(tmp_path):
     (tmp_path / "checkpoints/step-4.npz").write_bytes(b"nothing")
     with pytest.raises(UserError, match="step 4"):
         _run(tmp_path, [0.2, 0.6, 0.3, 0.1, 0.1])
+
+
+def test_each_damaged_file_is_warned_of_once_in_a_command(tmp_path, capsys):
+    values = [0.2, 0.6, 0.3, 0.1, 0.1]
+    _run(tmp_path, values)
+    folder = tmp_path / "checkpoints"
+    (folder / "step-10.npz").write_bytes(b"nothing")
+    (folder / "index.json").write_text("{")
+    capsys.readouterr()
+    for _ in range(2):  # as several parts of a command do
+        assert Checkpoints(str(folder)).steps() == [4, 10]
+        assert Checkpoints(str(folder)).read_best()[1]["step"] == 4
+    _run(tmp_path, values)  # which resumes from step 4
+    lines = capsys.readouterr().err.splitlines()
+    for name in ("index.json", "step-10.npz"):
+        assert len([line for line in lines if name in line]) == 1, lines

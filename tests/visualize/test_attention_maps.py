@@ -203,7 +203,7 @@ def test_a_page_is_saved(tmp_path):
     (({}, ["a"]), "the weights of a layer at least"),
     ((np.zeros((1, 2, 2)), []), "a token at least. Received: 0 tokens of queries of attention, 0"),
     ((np.zeros((1, 0)), ["a"]), "There must be weights for all tokens"),
-    ((np.zeros((1, 2, 2)), ["a"], []), "a token at least. Received: 1 tokens of queries of att"),
+    ((np.zeros((1, 2, 2)), ["a"], []), "a token at least. Received: 1 token of queries of att"),
     (({"m": np.zeros((1, 2, 2))}, {"n": "ab", "o": "ab"}),
      "of every layer of maps. Received: none of 'm', tokens of 'n', 'o'"),
     ((np.zeros((2, 3, 3)), ["a"], None, 2), "row must be one of the batch. Received: row=2, att"),

@@ -5,10 +5,11 @@ import posixpath
 
 from keras_attn.convert.architectures import MOST_LAYERS, check_architecture
 from keras_attn.convert.bert.stored import StoredBert, shapes
+from keras_attn.counts import counted
 from keras_attn.data.files import file_sha256
 from keras_attn.data.reading import TASK as READING
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
-from keras_attn.errors import UserError, warn
+from keras_attn.errors import UserError, warn_once
 from keras_attn.models import (
     BertClassifier,
     BertEncoder,
@@ -31,7 +32,7 @@ def prefix_of(kind):
     return f"model/{MODELS[kind]}/" if kind in MODELS else "model/"
 
 
-def read(folder, log=warn):
+def read(folder, log=warn_once):
     """Reads a workdir; the best or newest whole checkpoint when its weights are used.
 
     Returns:
@@ -78,8 +79,9 @@ def read(folder, log=warn):
     vocabulary = read_vocabulary(workdir / "vocab.txt")
     if len(vocabulary) != architecture["vocabulary_size"]:
         raise UserError("The vocabulary must have a piece for each row of the token table. "
-                        f"Received: {len(vocabulary)} pieces, {architecture['vocabulary_size']} "
-                        f"rows in {workdir / 'config.json'}")
+                        f"Received: {counted(len(vocabulary), 'piece')}, "
+                        f"{counted(architecture['vocabulary_size'], 'row')} in "
+                        f"{workdir / 'config.json'}")
     weights = _Weights(posixpath.join(str(folder), "checkpoints"), kind,
                        shapes(architecture, kind, heads), log)
     return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights, pairs,

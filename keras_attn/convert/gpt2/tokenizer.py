@@ -5,6 +5,7 @@ from reprlib import repr as shorten
 
 import tensorflow as tf
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import (
@@ -63,7 +64,7 @@ def fitted(pieces, merges, rows, folder, end_mark=True):
     """
     if len(pieces) > rows:
         raise UserError("The vocabulary must not be larger than the token table. Received: "
-                        f"{len(pieces)} pieces, {rows} rows in {folder}")
+                        f"{counted(len(pieces), 'piece')}, {counted(rows, 'row')} in {folder}")
     names = map(name_of_row, range(len(pieces), rows))
     return BytePairTokenizer([*pieces, *names], merges, folder, end_mark)
 

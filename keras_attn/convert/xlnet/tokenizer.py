@@ -5,6 +5,7 @@ import os
 import struct
 from reprlib import repr as shorten
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.json_files import read_object
 from keras_attn.text.sentence_pieces import FILE, MARKS, UNKNOWN, SentencePieceTokenizer
@@ -51,7 +52,8 @@ def read_tokenizer(folder, rows, lowercase):
                         f"Received: others in {folder}")
     if tokenizer.vocabulary_size != rows:
         raise UserError("The vocabulary must have a piece for each row of the token table. "
-                        f"Received: {tokenizer.vocabulary_size} pieces, {rows} rows in {folder}")
+                        f"Received: {counted(tokenizer.vocabulary_size, 'piece')}, "
+                        f"{counted(rows, 'row')} in {folder}")
     return tokenizer, lowercase
 
 
