@@ -136,7 +136,7 @@ def test_a_workdir_whose_config_does_not_fit_its_arrays_is_refused(folder, tmp_p
     convert.convert(folder, run)
     config = json.loads((run / "config.json").read_text())
     for name, value, message in (
-        ("vocabulary_size", 20_000_000, "a piece for each row.*45 pieces, 20000000 rows"),
+        ("vocabulary_size", 20_000_000, "a piece for each row.*45 pieces, 20,000,000 rows"),
         ("vocabulary_size", 1e308, "vocabulary_size must be a whole number"),
         ("num_layers", 300_000, "num_layers must be as many"),
         ("num_layers", 2.5, "num_layers must be a whole number"),
