@@ -8,7 +8,8 @@ from keras import ops
 class AttentionAxes:
     """Turns inputs `(B, ..., D)` into sequences `(B', T, D)`, and what is made of them back.
 
-    The axes of attention become T, in their order; the others are rows of their own.
+    The axes of attention become T, in the order in which they are given; the others are rows of
+    their own.
 
     Args:
         owner: Name of the layer, for errors.
@@ -21,7 +22,7 @@ class AttentionAxes:
 
     def __init__(self, owner, rank, axes=None):
         inner = tuple(range(1, rank - 1))
-        self.axes = inner if axes is None else tuple(sorted(a % rank for a in axes))
+        self.axes = inner if axes is None else tuple(a % rank for a in axes)
         if not self.axes or len(set(self.axes)) < len(self.axes) or set(self.axes) - set(inner):
             raise ValueError(f"{owner}: attention_axes must be among {inner}, between the batch "
                              f"and the features of inputs with {rank} axes. "

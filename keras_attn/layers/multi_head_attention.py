@@ -52,8 +52,8 @@ class MultiHeadAttention(CheckedLayer):
         output_initializer: Of the output kernel; `kernel_initializer` if None.
         attention_axes: Integer or tuple: the axes of inputs `(B, ..., D)` over which attention
             goes; None: all between the batch and the features. Positions along the other axes
-            do not see each other. With several axes `use_causal_mask` and `position` count
-            positions in the order of the axes.
+            do not see each other. With several axes the weights have them in the given order, in
+            which `use_causal_mask` and `position` count positions too.
         kernel_regularizer, bias_regularizer: Regularizers of all kernels and of all biases.
         kernel_constraint, bias_constraint: Constraints of all kernels and of all biases. Kernels
             are `(D, columns)` with the columns of all heads, and with `fused` those of query, key

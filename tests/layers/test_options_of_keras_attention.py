@@ -34,7 +34,8 @@ def pair(query, value, **options):
     (None, (2, 3, 4, 5), (2, 3, 4, 5)), (None, (2, 3, 4, 5), (2, 6, 2, 5)),
     ((1, 2), (2, 3, 4, 5), (2, 2, 4, 5)), (2, (2, 3, 4, 5), (2, 3, 6, 5)),
     ((1,), (2, 3, 4, 5), (2, 7, 4, 5)), ((1, 3), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)),
-    ((1,), (2, 3, 5), (2, 4, 5))])
+    ((3, 1), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)), ((2, 1), (2, 3, 4, 5), (2, 6, 2, 5)),
+    ((2, 3, 1), (2, 2, 3, 4, 5), (2, 2, 1, 6, 5)), ((1,), (2, 3, 5), (2, 4, 5))])
 def test_axes_of_attention_are_those_of_keras(axes, shape, other):
     query, value = values(*shape), values(*other)
     theirs, ours = pair(query, value, attention_axes=axes)
