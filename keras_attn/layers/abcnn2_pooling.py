@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix, window_sums
 

@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
@@ -12,6 +11,7 @@ from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import require_sequences
+from keras_attn.ops.arguments import require_lengths, require_rates
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import causal_mask, combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -142,6 +142,7 @@ class Attention(CheckedLayer):
             (keys, values): zeros `(B, length, key_dim)` and `(B, length, value_dim)`; the value
             has the depth of the key if `value_dim` is None.
         """
+        require_lengths(batch_size=batch_size, length=length)
         return tuple(ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
                      for depth in (key_dim, key_dim if value_dim is None else value_dim))
 

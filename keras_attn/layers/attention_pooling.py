@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import row_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average

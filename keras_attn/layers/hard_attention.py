@@ -10,6 +10,7 @@ from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.shapes import require_sequences
+from keras_attn.ops.arguments import require_numbers, require_positive, require_probabilities
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 
@@ -82,12 +83,10 @@ class HardAttention(CheckedLayer):
         if estimator not in ESTIMATORS:
             raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}. "
                              f"Received: estimator={estimator!r}")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive. Received: temperature={temperature}")
-        for name, share in (("sample_probability", sample_probability),
-                            ("baseline_momentum", baseline_momentum)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name} must be in [0, 1]. Received: {name}={share}")
+        require_positive(temperature=temperature)
+        require_numbers(entropy_weight=entropy_weight)
+        require_probabilities(sample_probability=sample_probability,
+                              baseline_momentum=baseline_momentum)
         if estimator != "gumbel":
             refuse_in_vain('estimator="gumbel"', temperature=(temperature, 1.0))
         if estimator != "reinforce":

@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 
 

@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.cache import keep_value_mask
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
 
 

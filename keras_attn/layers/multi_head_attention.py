@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.attention_axes import AttentionAxes
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
@@ -13,6 +12,7 @@ from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
+from keras_attn.ops.arguments import require_integers, require_rates
 from keras_attn.ops.attention import short_self_attention, suits_short
 from keras_attn.ops.masks import causal_offset
 from keras_attn.ops.products import linear
@@ -151,9 +151,11 @@ class MultiHeadAttention(CheckedLayer):
                            output_initializer=output_initializer,
                            regularizers=(kernel_regularizer, bias_regularizer),
                            constraints=(kernel_constraint, bias_constraint))
-        self.attention_axes = attention_axes if attention_axes is None else (
-            tuple(attention_axes) if isinstance(attention_axes, (list, tuple))
-            else (attention_axes,))
+        if attention_axes is not None and not isinstance(attention_axes, (list, tuple)):
+            attention_axes = (attention_axes,)
+        for axis in attention_axes or ():
+            require_integers(attention_axes=axis)
+        self.attention_axes = None if attention_axes is None else tuple(attention_axes)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = self.heads.value_dim

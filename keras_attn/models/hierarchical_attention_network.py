@@ -2,11 +2,11 @@
 
 import keras
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
+from keras_attn.ops.arguments import require_rates, require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

@@ -4,13 +4,13 @@ import keras
 from keras import ops
 
 from keras_attn.generation.loop import decode_while
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.padded_rnn import over_steps, recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import MASKED, as_mask
 from keras_attn.ops.weights import masked_softmax

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.ops import sinusoidal_positions
+from keras_attn.ops.arguments import require_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -45,10 +46,7 @@ class SinusoidalPositionEncoding(CheckedLayer):
 
     def __init__(self, max_wavelength=10000.0, layout="interleaved", **kwargs):
         super().__init__(**kwargs)
-        if max_wavelength <= 0:
-            raise ValueError(
-                f"max_wavelength must be positive. Received: max_wavelength={max_wavelength}"
-            )
+        require_positive(max_wavelength=max_wavelength)
         if layout not in ("interleaved", "concat"):
             raise ValueError(
                 f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}"

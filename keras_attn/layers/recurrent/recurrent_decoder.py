@@ -5,7 +5,6 @@ import contextlib
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import word_table
@@ -13,6 +12,7 @@ from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_probabilities, require_rates, require_sizes
 from keras_attn.ops.products import linear
 
 LEVELS = "sequence", "token"
@@ -91,9 +91,8 @@ class RecurrentDecoder(CheckedLayer):
         super().__init__(**kwargs)
         require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
         ratio = part(teacher_forcing_ratio)
-        if not callable(ratio) and not 0 <= ratio <= 1:
-            raise ValueError("teacher_forcing_ratio must be in [0, 1], or a function. "
-                             f"Received: teacher_forcing_ratio={ratio}")
+        if not callable(ratio):
+            require_probabilities(teacher_forcing_ratio=ratio)
         if level not in LEVELS:
             raise ValueError(
                 f"level must be one of {', '.join(LEVELS)}. Received: level={level!r}")

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
+from keras_attn.ops.arguments import require_sizes
 
 FEEDS = "first", "every"
 

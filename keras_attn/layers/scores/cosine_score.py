@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.depths import require_one_depth
+from keras_attn.ops.arguments import require_not_negative, require_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -49,8 +50,8 @@ class CosineScore(CheckedLayer):
 
     def __init__(self, beta=1.0, learn_beta=False, epsilon=1e-8, **kwargs):
         super().__init__(**kwargs)
-        if not beta > 0:
-            raise ValueError(f"beta must be positive. Received: beta={beta}")
+        require_positive(beta=beta)
+        require_not_negative(epsilon=epsilon)
         self.beta = beta
         self.learn_beta = learn_beta
         self.epsilon = epsilon

@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.depths import require_one_depth
+from keras_attn.ops.arguments import require_numbers
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -44,6 +45,7 @@ class DotScore(CheckedLayer):
 
     def __init__(self, scale=None, **kwargs):
         super().__init__(**kwargs)
+        require_numbers(optional=True, scale=scale)
         self.scale = scale
         self.supports_masking = True
 
