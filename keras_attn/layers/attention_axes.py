@@ -4,6 +4,8 @@ import math
 
 from keras import ops
 
+from keras_attn.layers.shapes import shape_text
+
 
 class AttentionAxes:
     """Turns inputs `(B, ..., D)` into sequences `(B', T, D)`, and what is made of them back.
@@ -46,10 +48,10 @@ class AttentionAxes:
         """Raises a ValueError for shapes of inputs, by name, that differ outside of attention."""
         first, *others = [[shape[a] for a in self.rows] for shape in shapes.values()
                           if shape is not None]
-        if any(None not in pair and pair[0] != pair[1]
-               for other in others for pair in zip(first, other, strict=True)):
-            received = ", ".join(
-                f"{name}={tuple(shape)}" for name, shape in shapes.items() if shape is not None)
+        if any(isinstance(a, int) and isinstance(b, int) and a != b
+               for other in others for a, b in zip(first, other, strict=True)):
+            received = ", ".join(f"{name} of shape {shape_text(shape)}"
+                                 for name, shape in shapes.items() if shape is not None)
             raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes but "
                              f"attention_axes={self.axes} and the features. Received: {received}")
 

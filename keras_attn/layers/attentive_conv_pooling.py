@@ -55,6 +55,8 @@ class AttentiveConvPooling(CheckedLayer):
     (1, 8) [[0.25 0.25 0.25 0.25 0.   0.  ]]
     """
 
+    AXES = {"inputs": "BTD"}
+
     def __init__(self, filters, kernel_size, lstm_units, activation="relu",
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)

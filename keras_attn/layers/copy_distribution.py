@@ -50,6 +50,9 @@ class CopyDistribution(CheckedLayer):
     [[[0.125 0.5   0.375]]]
     """
 
+    AXES = {"vocabulary_probabilities": "BTV", "attention": "BTS", "source_ids": "BS",
+            "generation_probability": "B..."}
+
     def __init__(self, num_oov=0, **kwargs):
         super().__init__(**{"autocast": False, **kwargs})
         require_sizes(low=0, num_oov=num_oov)

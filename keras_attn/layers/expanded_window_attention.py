@@ -70,6 +70,8 @@ class ExpandedWindowAttention(CheckedLayer):
      [0.   0.25 0.25 0.25 0.25]]
     """
 
+    AXES = {"query": "BTD"}
+
     def __init__(self, num_heads, key_dim, window, extension=0, dilation=1, global_tokens=0,
                  random_blocks=0, separate_global_projections=False, dropout=0.0, use_bias=True,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,

@@ -9,7 +9,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
-from keras_attn.layers.shapes import require_sequences
+from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_numbers, require_positive, require_probabilities
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -76,6 +76,8 @@ class HardAttention(CheckedLayer):
     [[[0.3]]]
     """
 
+    AXES = SEQUENCES
+
     def __init__(self, estimator="straight_through", score="scaled_dot", units=None,
                  temperature=1.0, sample_probability=0.5, baseline_momentum=0.9,
                  entropy_weight=0.002, seed=None, **kwargs):
@@ -106,7 +108,7 @@ class HardAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        require_sequences(self, query_shape, value_shape, key_shape)
+        self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = None
         if self.estimator != "straight_through":

@@ -11,7 +11,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
-from keras_attn.layers.shapes import require_sequences
+from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_positive, require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.products import linear
@@ -76,6 +76,8 @@ class LocalAttention(CheckedLayer):
     [1.5   2.333 4.667 6.   ]
     """
 
+    AXES = SEQUENCES
+
     def __init__(self, window=10, alignment="monotonic", score="bilinear", units=None, sigma=None,
                  renormalize="none", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
                  **kwargs):
@@ -111,7 +113,7 @@ class LocalAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        require_sequences(self, query_shape, value_shape, key_shape)
+        self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         if self.alignment == "predictive":
             depth = query_shape[-1]

@@ -71,6 +71,8 @@ class MixedAttention(CheckedLayer):
      [0.25 0.75]]
     """
 
+    AXES = {"query": "BTD"}
+
     def __init__(self, num_heads, key_dim, window, mix="gate", gate="query", global_heads=None,
                  dropout=0.0, use_bias=True, kernel_initializer="glorot_uniform",
                  bias_initializer="zeros", seed=None, **kwargs):

@@ -11,6 +11,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
 from keras_attn.ops.arguments import require_integers, require_rates
 from keras_attn.ops.attention import short_self_attention, suits_short
@@ -169,8 +170,6 @@ class MultiHeadAttention(CheckedLayer):
     def build(self, query_shape, value_shape, key_shape=None):
         axes = self._axes(query_shape, value_shape, key_shape)
         if axes is not None:
-            axes.require_equal_rows(
-                query_shape=query_shape, value_shape=value_shape, key_shape=key_shape)
             query_shape, value_shape, key_shape = map(
                 axes.fold_shape, (query_shape, value_shape, key_shape))
         self.heads.build(self, query_shape, value_shape, key_shape)
@@ -223,10 +222,13 @@ class MultiHeadAttention(CheckedLayer):
         """`AttentionAxes` of inputs of these shapes, None for those that are sequences."""
         ranks = {len(shape) for shape in shapes if shape is not None}
         if ranks == {3} and self.attention_axes in (None, (1,), (-2,)):
+            require_sequences(self, *shapes)
             return None
         if len(ranks) > 1 or min(ranks) < 3:
-            return None  # an error of the layer
-        return AttentionAxes("MultiHeadAttention", ranks.pop(), self.attention_axes)
+            require_sequences(self, *shapes)
+        axes = AttentionAxes("MultiHeadAttention", ranks.pop(), self.attention_axes)
+        axes.require_equal_rows(**dict(zip(("query", "value", "key"), shapes, strict=True)))
+        return axes
 
     def _attend(self, query, value, key, query_mask, value_mask, attention_mask, use_causal_mask,
                 return_attention_scores, training, cache=None, cache_index=None, memory=None):

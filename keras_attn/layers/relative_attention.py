@@ -75,6 +75,8 @@ class RelativeAttention(CheckedLayer):
     [2. 2. 2.]
     """
 
+    AXES = {"query": "BTD", "memory": "BMD"}
+
     def __init__(self, num_heads, key_dim, style="xl", max_distance=16, dropout=0.0, use_bias=True,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
                  **kwargs):

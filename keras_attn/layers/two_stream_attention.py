@@ -75,6 +75,8 @@ class TwoStreamAttention(CheckedLayer):
      [0.25 0.25 0.25 0.25 0.  ]]
     """
 
+    AXES = {"content": "BTD", "query": "BKD", "query_positions": "BK", "segment_ids": "BT",
+            "memory": "BMD", "reversed_rows": "B"}
     MASKED_INPUTS = {}  # these masks are of pairs of positions
 
     def __init__(self, num_heads, key_dim, max_distance=None, dropout=0.0,

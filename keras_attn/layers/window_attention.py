@@ -8,7 +8,6 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
-from keras_attn.layers.shapes import require_axes
 from keras_attn.layers.windows import attend_in_window
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.attention import scaled_dot_product_attention
@@ -91,9 +90,13 @@ class WindowAttention(CheckedLayer):
         self.dropout = dropout
         self.supports_masking = True
 
+    @property
+    def AXES(self):
+        return {"query": "BYXD" if isinstance(self.window, tuple) else "BTD"}
+
     def build(self, query_shape, value_shape=None, key_shape=None):
+        self.require_axes(query=query_shape)
         if isinstance(self.window, tuple):
-            require_axes(self, "(B, Y, X, D)", query=query_shape)
             query_shape = query_shape[0], None, query_shape[-1]
         self.heads.build(self, query_shape)
         self.seed_generator = dropout_generator(

@@ -69,8 +69,9 @@ class ABCNN(LabelLoss, keras.Model):
     [1. 1. 1. 0.]
     """
 
-    INPUTS = dict.fromkeys(("token_ids", "second_token_ids", "padding_mask",
-                            "second_padding_mask"), 2)
+    INPUTS = {"token_ids": "BT", "second_token_ids": "BS", "padding_mask": "BT",
+              "second_padding_mask": "BS"}
+    SAME_BATCH = ("token_ids", "second_token_ids")
     REQUIRED = ("token_ids", "second_token_ids")
 
     def __init__(self, vocabulary_size, num_classes, max_length, variant=3, embedding_dim=300,

@@ -59,7 +59,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     [[1. 0. 0.]]
     """
 
-    INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), 2)
+    INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), "BF")
     REQUIRED = ("feature_ids",)
     metric_names = ("label_loss",)
 

@@ -50,7 +50,7 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
     [1. 1. 0.]
     """
 
-    INPUTS = {"token_ids": 3, "padding_mask": 3}
+    INPUTS = {"token_ids": "BSW", "padding_mask": "BSW"}
 
     def __init__(self, vocabulary_size, num_classes, embedding_dim=200, word_units=50,
                  sentence_units=50, attention_units=100, dropout=0.0, seed=None,

@@ -80,7 +80,8 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     (2, 11) [1. 1.] [ True  True] [0. 0.]
     """
 
-    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
+    SAME_BATCH = ("target_ids",)
     REQUIRED = ("token_ids", "target_ids")
 
     def __init__(self, vocabulary_size, num_oov=0, embedding_dim=128, units=256,

@@ -65,8 +65,9 @@ class PointerNetwork(Losses, keras.Model):
     (1, 3, 3) [[1. 1. 1.]]
     """
 
-    INPUTS = {"elements": 3, "padding_mask": 2, "label": 2}
+    INPUTS = {"elements": "BND", "padding_mask": "BN", "label": "BM"}
     REQUIRED = ("elements", "label")
+    SAME_BATCH = ("elements", "label")
     metric_names = ("pointer_loss", "accuracy")
 
     def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,

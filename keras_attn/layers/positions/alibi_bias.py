@@ -47,6 +47,8 @@ class AlibiBias(CheckedLayer):
       [-0.00390625 -0.        ]]]
     """
 
+    AXES = {"query": "...", "key": "..."}  # their lengths alone are used
+
     def __init__(self, num_heads, **kwargs):
         super().__init__(**kwargs)
         require_sizes(num_heads=num_heads)

@@ -55,6 +55,8 @@ class RelativePositionBias(CheckedLayer):
      [1 0 5 6 6 6 6 7 7 7]]
     """
 
+    AXES = {"query": "...", "key": "..."}  # their lengths alone are used
+
     def __init__(self, num_heads, num_buckets=32, max_distance=128, bidirectional=True,
                  initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)

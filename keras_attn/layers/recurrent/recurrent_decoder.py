@@ -86,6 +86,8 @@ class RecurrentDecoder(CheckedLayer):
       [1. 0.]]]
     """
 
+    AXES = {"target_ids": "BT"}  # with a cache the memory is that of `start_decoding`
+
     def __init__(self, cell, vocabulary_size, embedding_dim, teacher_forcing_ratio=1.0,
                  level="sequence", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -107,8 +109,7 @@ class RecurrentDecoder(CheckedLayer):
         self.supports_masking = True
 
     def build(self, target_ids_shape, memory_shape):
-        require_axes(self, "(B, T)", target_ids=target_ids_shape)
-        require_axes(self, "(B, S, D)", memory=memory_shape)
+        _require_shapes(target_ids_shape, memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
         self.embedding = word_table(
             self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed)
@@ -131,6 +132,7 @@ class RecurrentDecoder(CheckedLayer):
         target_ids = ops.cast(target_ids, "int32")
         if cache is not None:
             return self._forced(target_ids, cache, memory, cache_index, False)
+        _require_shapes(target_ids.shape, memory.shape)
         memory = self.cell.prepare_memory(memory, memory_mask)
         states = self.cell.start(initial_state, ops.shape(target_ids)[0])
         ratio = self._ratio(teacher_forcing_ratio, training)
@@ -248,3 +250,8 @@ class RecurrentDecoder(CheckedLayer):
             "teacher_forcing_ratio": (
                 keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),
             "level": self.level, "dropout": self.dropout, "seed": self.seed}
+
+
+def _require_shapes(target_ids_shape, memory_shape):
+    require_axes("RecurrentDecoder", {"target_ids": "BT", "memory": "BSD"},
+                 {"target_ids": target_ids_shape, "memory": memory_shape})

@@ -44,6 +44,8 @@ class VectorToSequence(CheckedLayer):
     [2. 4. 6.]
     """
 
+    AXES = {"inputs": "BD"}
+
     def __init__(self, cell, length, feed="first", **kwargs):
         super().__init__(**kwargs)
         require_sizes(length=length)

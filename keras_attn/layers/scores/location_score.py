@@ -45,6 +45,8 @@ class LocationScore(CheckedLayer):
     [[[3. 3.]]]
     """
 
+    AXES = {"query": "BTQ", "key": "NSK"}  # no product: the batch of the key is not used
+
     def __init__(self, max_length, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)

@@ -88,8 +88,8 @@ class GPT2(DeclaredInputs, keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids",
-                            "cls_positions"), 2)
+    INPUTS = {**dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids"), "BT"),
+              "cls_positions": "BE"}
     remat = False
 
     def __init__(

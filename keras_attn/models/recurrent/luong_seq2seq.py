@@ -81,6 +81,8 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
     (1, 2, 50) [0. 0.]
     """
 
+    SAME_BATCH = ("target_ids",)
+
     def __init__(self, vocabulary_size, units, embedding_dim=None, target_vocabulary_size=None,
                  num_layers=1, cell="lstm", bidirectional=True, attention="global",
                  score="bilinear", attention_units=None, window=10, input_feeding=True,

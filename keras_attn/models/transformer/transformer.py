@@ -91,7 +91,7 @@ class Transformer(TokenLoss, keras.Model):
     (1, 2, 50) 1331456
     """
 
-    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
     REQUIRED = ("token_ids", "target_ids")
     remat = False
 

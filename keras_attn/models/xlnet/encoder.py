@@ -99,9 +99,10 @@ class XLNet(DeclaredInputs, keras.Model):
     [[1.]]
     """
 
-    INPUTS = {"token_ids": 2, "segment_ids": 2, "padding_mask": 2, "pack_ids": 2,
-              "permutation_ranks": 2, "permutation_mask": 3, "mask_positions": 2,
-              "cls_positions": 2, "memory": 3, "memory_mask": 2, "reversed_rows": 1}
+    INPUTS = {"token_ids": "BT", "segment_ids": "BT", "padding_mask": "BT", "pack_ids": "BT",
+              "permutation_ranks": "BT", "permutation_mask": "BTT", "mask_positions": "BP",
+              "cls_positions": "BE", "memory": "BMD", "memory_mask": "BM", "reversed_rows": "B"}
+    SAME_BATCH = ("mask_positions",)
     remat = False
 
     def __init__(
