@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_attn.layers.shapes import shape_text
+from keras_attn.layers.shapes import shape_text, sizes_differ
 
 
 class AttentionAxes:
@@ -48,8 +48,7 @@ class AttentionAxes:
         """Raises a ValueError for shapes of inputs, by name, that differ outside of attention."""
         first, *others = [[shape[a] for a in self.rows] for shape in shapes.values()
                           if shape is not None]
-        if any(isinstance(a, int) and isinstance(b, int) and a != b
-               for other in others for a, b in zip(first, other, strict=True)):
+        if any(any(map(sizes_differ, first, other)) for other in others):
             received = ", ".join(f"{name} of shape {shape_text(shape)}"
                                  for name, shape in shapes.items() if shape is not None)
             raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes but "

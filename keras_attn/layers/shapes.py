@@ -52,7 +52,7 @@ def require_axes(owner, axes, shapes, same_batch=()):
             continue
         letters, rest = letters.removesuffix("..."), letters.endswith("...")
         others = {sources[letter] for letter, size in zip(letters, shape, strict=False)
-                  if _differs(size, sizes.get(letter)) and not (
+                  if sizes_differ(size, sizes.get(letter)) and not (
                       letter == "B" and 1 in (size, sizes[letter])
                       and (name if size == 1 else sources[letter]) not in same_batch)}
         if others or len(shape) < len(letters) or (len(shape) > len(letters) and not rest):
@@ -84,9 +84,10 @@ def require_position_ids(layer, inputs, position_ids):
 
 
 def shape_of(x):
-    """Shape of a tensor, or of the first tensor of a list; None for anything else."""
+    """Shape of a tensor, or of the first tensor of a list; None if it has none or it is unknown."""
     shape = getattr(_first(x), "shape", None)
-    return None if shape is None else tuple(shape)
+    # TensorFlow has shapes of which not even the number of axes is known.
+    return None if shape is None or getattr(shape, "rank", 0) is None else tuple(shape)
 
 
 def shape_text(shape):
@@ -100,5 +101,6 @@ def _first(x):
     return x
 
 
-def _differs(size, other):
-    return isinstance(size, int) and other is not None and size != other
+def sizes_differ(size, other):
+    """Whether two sizes are known and not equal."""
+    return isinstance(size, int) and isinstance(other, int) and size != other

@@ -166,3 +166,13 @@ def test_positions_may_be_those_of_all_rows():
     x = values(2, 5, 4)
     found = take_positions(x, np.array([[3, 0]]))
     np.testing.assert_array_equal(ops.convert_to_numpy(found), x[:, [3, 0]])
+
+
+@pytest.mark.parametrize("make", [
+    lambda: layers.MultiHeadAttention(2, 4), lambda: layers.WindowAttention(2, 4, 1)])
+def test_a_cache_of_another_batch(make):
+    layer, x = make(), values(2, 1, 4)
+    layer(x, x)
+    cache = layers.MultiHeadAttention(2, 4).make_cache(3, 5)
+    with pytest.raises(ValueError, match=r"cache must hold tensors of shape \(2, 2, 5, 4\) here"):
+        layer(x, x, cache=cache, cache_index=0)

@@ -61,7 +61,7 @@ def test_python_lists_in_the_dictionary(name):
      {"memory": [np.zeros((2, 3, 8), "float32")], "memory_mask": np.ones((2, 4), "int32")},
      r"memory_mask must be of shape \(2, 3\)"),
     (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": 5}, "token_ids must be a tensor"),
-    (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": "a text"}, "token_ids must be a tensor"),
+    (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": "text"}, "token_ids must be a tensor"),
     (lambda: models.BertEncoder(12, 1, 8, 2), {"segment_ids": [[0] * 5, [0] * 5]},
      "segment_ids must be a tensor or an array. Convert it with numpy.array"),
     (lambda: models.BertEncoder(12, 1, 8, 2), {"token_ids": IDS[0]},
@@ -89,12 +89,9 @@ def test_one_row_of_an_input_is_that_of_all_rows(make_model, names):
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_sizes_that_are_unknown_fit(name):
     model, inputs = _inputs(name)
-    if name == "AttentionalFactorizationMachine":  # a number of features of its own
-        sizes = {key: x.shape[1:] for key, x in inputs.items()}
-    else:
-        sizes = {key: (None,) * (x.ndim - 1 - (key == "elements")) for key, x in inputs.items()}
-    sizes |= {"elements": (None, 1)} if "elements" in inputs else {}
-    symbols = {key: keras.Input(sizes[key], dtype=x.dtype.name) for key, x in inputs.items()}
-    symbols[next(iter(symbols))] = keras.Input(
-        inputs[next(iter(symbols))].shape[1:], batch_size=3, dtype=next(iter(inputs.values())).dtype.name)
+    symbols = {}
+    for key, x in inputs.items():
+        known = {"B": None if symbols else 3, "F": x.shape[1], "D": x.shape[-1]}
+        shape = [known.get(axis) for axis in model.INPUTS[key]]
+        symbols[key] = keras.Input(batch_shape=shape, dtype=x.dtype.name)
     assert model(symbols)
