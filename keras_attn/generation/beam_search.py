@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while, in_few_passes
+from keras_attn.ops.arguments import require_not_negative, require_numbers, require_sizes
 
 
 def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
@@ -54,11 +55,10 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     Reference:
         Wu et al., Google's Neural Machine Translation System, 2016, eq. 14.
     """
-    for name, value, least in (("beams", beams, 1), ("max_length", max_length, 1),
-                               ("coverage_penalty", coverage_penalty, 0),
-                               ("no_repeat", no_repeat, 0)):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}. Received: {name}={value}")
+    require_sizes(beams=beams, max_length=max_length)
+    require_sizes(low=0, min_length=min_length, no_repeat=no_repeat)
+    require_numbers(length_penalty=length_penalty)
+    require_not_negative(coverage_penalty=coverage_penalty)
     if (coverage_penalty or return_attention) and source_length is None:
         raise ValueError("Attention needs source_length. Received: source_length=None")
     begin_ids = ops.cast(begin_ids, "int32")

@@ -6,6 +6,11 @@ from keras import ops
 from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while, in_few_passes
+from keras_attn.ops.arguments import (
+    require_not_negative,
+    require_probabilities,
+    require_sizes,
+)
 
 COLDEST = 1e-6  # temperatures below it are none
 _BLOCK = 128  # tokens
@@ -50,16 +55,16 @@ def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k
     Reference:
         `top_p`: Holtzman et al., The Curious Case of Neural Text Degeneration, 2020.
     """
-    for name, value, right, needed in (
-            ("temperature", temperature, 0 <= temperature < float("inf"), "at least 0 and finite"),
-            ("top_k", top_k, top_k is None or top_k >= 1, "at least 1, or None"),
-            ("top_p", top_p, top_p is None or 0 < top_p <= 1, "in (0, 1], or None"),
-            ("source_length", source_length, not return_attention or source_length,
-             "given with return_attention"),
-            ("max_length", max_length, max_length >= 1, "at least 1"),
-            ("no_repeat", no_repeat, no_repeat >= 0, "at least 0")):
-        if not right:
-            raise ValueError(f"{name} must be {needed}. Received: {name}={value}")
+    require_sizes(max_length=max_length)
+    require_sizes(optional=True, top_k=top_k)
+    require_sizes(low=0, min_length=min_length, no_repeat=no_repeat)
+    require_not_negative(temperature=temperature)
+    require_probabilities(optional=True, top_p=top_p)
+    if top_p == 0:
+        raise ValueError("top_p must be above 0; for greedy decoding set temperature=0. "
+                         f"Received: top_p={top_p}")
+    if return_attention and source_length is None:
+        raise ValueError("return_attention requires source_length. Received: source_length=None")
     begin_ids = ops.cast(begin_ids, "int32")
     count = ops.shape(begin_ids)[0]
     prefix = read_tokens("prefix", prefix, begin_ids.shape[0])

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix
 from keras_attn.ops.products import linear
@@ -56,6 +56,9 @@ class ABCNN1Attention(CheckedLayer):
     [[[5.  1.5]]] [6.  0.5]
     """
 
+    AXES = {"first": "BTD", "second": "BSD"}
+    SAME_BATCH = ("first", "second")
+
     def __init__(self, max_length, share_weights=True, kernel_initializer="glorot_uniform",
                  seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -67,9 +70,7 @@ class ABCNN1Attention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, first_shape, second_shape):
-        if first_shape[-1] != second_shape[-1]:
-            raise ValueError("ABCNN1Attention needs sequences of one depth. "
-                             f"Received: first_shape={first_shape}, second_shape={second_shape}")
+        self.require_axes(first=first_shape, second=second_shape)
         names = ["kernel"] if self.share_weights else ["first_kernel", "second_kernel"]
         kernels = [
             self.add_weight(name=name, shape=(self.max_length, first_shape[-1]),

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix, window_sums
 
@@ -51,6 +51,8 @@ class ABCNN2Pooling(CheckedLayer):
     [[[2.667]]] [[[4.]]]
     """
 
+    AXES = {"first": "BTD", "second": "BSD"}
+
     def __init__(self, width, normalize=False, **kwargs):
         super().__init__(**kwargs)
         require_sizes(width=width)
@@ -59,9 +61,7 @@ class ABCNN2Pooling(CheckedLayer):
         self.supports_masking = True
 
     def build(self, first_shape, second_shape):
-        if first_shape[-1] != second_shape[-1]:
-            raise ValueError("ABCNN2Pooling needs sequences of one depth. "
-                             f"Received: first_shape={first_shape}, second_shape={second_shape}")
+        self.require_axes(first=first_shape, second=second_shape)
         self.built = True
 
     def call(self, first, second, first_mask=None, second_mask=None,

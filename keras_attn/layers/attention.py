@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
@@ -11,7 +10,8 @@ from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.seeds import dropout_generator, split_seed
-from keras_attn.layers.shapes import require_sequences
+from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.ops.arguments import require_lengths, require_rates
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import causal_mask, combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -79,6 +79,8 @@ class Attention(CheckedLayer):
     [[[15.]]] [[[0.  0.5 0.5]]]
     """
 
+    AXES = SEQUENCES
+
     def __init__(self, score="scaled_dot", units=None, dropout=0.0, causal_align="end", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
@@ -96,7 +98,7 @@ class Attention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        require_sequences(self, query_shape, value_shape, key_shape)
+        self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.built = True
@@ -142,6 +144,7 @@ class Attention(CheckedLayer):
             (keys, values): zeros `(B, length, key_dim)` and `(B, length, value_dim)`; the value
             has the depth of the key if `value_dim` is None.
         """
+        require_lengths(batch_size=batch_size, length=length)
         return tuple(ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
                      for depth in (key_dim, key_dim if value_dim is None else value_dim))
 

@@ -4,11 +4,14 @@ import math
 
 from keras import ops
 
+from keras_attn.layers.shapes import shape_text, sizes_differ
+
 
 class AttentionAxes:
     """Turns inputs `(B, ..., D)` into sequences `(B', T, D)`, and what is made of them back.
 
-    The axes of attention become T, in their order; the others are rows of their own.
+    The axes of attention become T, in the order in which they are given; the others are rows of
+    their own.
 
     Args:
         owner: Name of the layer, for errors.
@@ -21,7 +24,7 @@ class AttentionAxes:
 
     def __init__(self, owner, rank, axes=None):
         inner = tuple(range(1, rank - 1))
-        self.axes = inner if axes is None else tuple(sorted(a % rank for a in axes))
+        self.axes = inner if axes is None else tuple(a % rank for a in axes)
         if not self.axes or len(set(self.axes)) < len(self.axes) or set(self.axes) - set(inner):
             raise ValueError(f"{owner}: attention_axes must be among {inner}, between the batch "
                              f"and the features of inputs with {rank} axes. "
@@ -45,10 +48,9 @@ class AttentionAxes:
         """Raises a ValueError for shapes of inputs, by name, that differ outside of attention."""
         first, *others = [[shape[a] for a in self.rows] for shape in shapes.values()
                           if shape is not None]
-        if any(None not in pair and pair[0] != pair[1]
-               for other in others for pair in zip(first, other, strict=True)):
-            received = ", ".join(
-                f"{name}={tuple(shape)}" for name, shape in shapes.items() if shape is not None)
+        if any(any(map(sizes_differ, first, other)) for other in others):
+            received = ", ".join(f"{name} of shape {shape_text(shape)}"
+                                 for name, shape in shapes.items() if shape is not None)
             raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes but "
                              f"attention_axes={self.axes} and the features. Received: {received}")
 

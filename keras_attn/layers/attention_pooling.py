@@ -3,12 +3,11 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
-from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import row_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
@@ -66,6 +65,8 @@ class AttentionPooling(CheckedLayer):
     [[1.5]]
     """
 
+    AXES = {"inputs": "BTD", "query": "B..."}
+
     def __init__(self, units=None, activation="tanh", score="context", dropout=0.0,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -84,7 +85,7 @@ class AttentionPooling(CheckedLayer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        require_axes(self, "(B, T, D)", inputs=input_shape)
+        self.require_axes(inputs=input_shape)
         depth = input_shape[-1]
         kernel_seed, context_seed, dropout_seed = split_seed(self.seed, 3)
         units = 1 if self.score == "linear" else self.units or depth

@@ -4,11 +4,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
-from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
@@ -58,6 +57,8 @@ class AttentionalInteraction(CheckedLayer):
     [[10.333]]
     """
 
+    AXES = {"inputs": "BFD"}
+
     def __init__(self, attention_units=8, dropout=0.0, kernel_initializer="glorot_uniform",
                  kernel_regularizer=None, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -71,7 +72,7 @@ class AttentionalInteraction(CheckedLayer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        require_axes(self, "(B, F, D)", inputs=input_shape)
+        self.require_axes(inputs=input_shape)
         _, features, depth = input_shape
         if features is None or features < 2:
             raise ValueError("AttentionalInteraction needs a known number of features, 2 or more. "

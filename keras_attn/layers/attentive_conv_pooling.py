@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, padded_to_one
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 
 
@@ -54,6 +54,8 @@ class AttentiveConvPooling(CheckedLayer):
     >>> print(output.shape, ops.convert_to_numpy(weights).round(3))  # four words alike
     (1, 8) [[0.25 0.25 0.25 0.25 0.   0.  ]]
     """
+
+    AXES = {"inputs": "BTD"}
 
     def __init__(self, filters, kernel_size, lstm_units, activation="relu",
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):

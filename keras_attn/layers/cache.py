@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_attn.layers.shapes import shape_text, sizes_differ
 from keras_attn.ops import kernels
 
 _KERNELS = kernels.of_backend("tensorflow")
@@ -20,8 +21,13 @@ def write_cache(cache, index, new, axis):
         The tensors with the new ones in the dtype of these, and the new cache.
 
     Raises:
-        ValueError: If the cache is too short, as far as that is known.
+        ValueError: If the cache is too short or of another shape, as far as that is known.
     """
+    for old, x in zip(cache, new, strict=True):
+        expected = [*x.shape[:axis], old.shape[axis], *x.shape[axis + 1:]]
+        if any(map(sizes_differ, old.shape, expected)):
+            raise ValueError(f"cache must hold tensors of shape {shape_text(expected)} here. "
+                             f"Received: a cache with one of shape {shape_text(old.shape)}")
     count, length = new[0].shape[axis], cache[0].shape[axis]
     end = index + count if count is not None else index
     if isinstance(end, int) and length is not None and end > length:

@@ -1,9 +1,17 @@
-"""What every layer asks of the tensors that it is called with."""
+"""Checks of the tensors that a layer is called with."""
 
 import functools
 import inspect
 
 import keras
+
+from keras_attn.layers.shapes import (
+    require_axes,
+    require_dense,
+    require_tensor,
+    shape_of,
+    shape_text,
+)
 
 # Of which input each mask is: the first of these that is given. Others are checked by their layers.
 MASKED_INPUTS = {
@@ -14,9 +22,18 @@ MASKED_INPUTS = {
 
 
 class CheckedLayer(keras.layers.Layer):
-    """A layer whose calls raise a ValueError for ragged and sparse tensors and for masks of other
-    shapes than those of their inputs, which backends report in terms of their own operations."""
+    """A layer whose calls raise a ValueError for inputs that are not dense tensors or whose shapes
+    do not fit one another, which backends report in terms of their own operations.
 
+    A layer may have other
+
+    - `AXES`: The axes of its inputs, as `require_axes` takes them.
+    - `SAME_BATCH`: Names of inputs whose batch does not broadcast.
+    - `MASKED_INPUTS`: See above.
+    """
+
+    AXES = dict.fromkeys(("query", "value", "key", "inputs", "encoded"), "B...")
+    SAME_BATCH = ()
     MASKED_INPUTS = MASKED_INPUTS
 
     def __call__(self, *args, **kwargs):
@@ -24,11 +41,17 @@ class CheckedLayer(keras.layers.Layer):
         arguments = dict(zip(names, args, strict=False)) | kwargs
         arguments = {name: x for name, x in arguments.items() if x is not None}
         for name, x in arguments.items():
-            require_dense(type(self).__name__, name, x)
+            (require_tensor if name in self.AXES else require_dense)(type(self).__name__, name, x)
+        self.require_axes(**{name: shape_of(x) for name, x in arguments.items()
+                             if name in self.AXES})
         for mask in self.MASKED_INPUTS.keys() & arguments.keys() & set(names):
             self._check_mask(mask, arguments)
         _require_attention_mask(type(self).__name__, arguments)
         return super().__call__(*args, **kwargs)
+
+    def require_axes(self, **shapes):
+        """Raises a ValueError for shapes, by the name of the input, that are not as in `AXES`."""
+        require_axes(type(self).__name__, self.AXES, shapes, self.SAME_BATCH)
 
     def _check_mask(self, name, arguments):
         mask = arguments[name]
@@ -39,24 +62,9 @@ class CheckedLayer(keras.layers.Layer):
         if name not in ("query_mask", "memory_mask") and _sees_others(arguments):
             expected = (expected[0], None)
         if len(shape) != len(expected) or not _broadcasts(shape, expected):
-            raise ValueError(f"{type(self).__name__}: {name} must be of shape {_text(expected)}. "
-                             f"Received: {name} of shape {_text(shape)}")
-
-
-def require_dense(owner, name, x):
-    """Raises a ValueError for a ragged or sparse tensor.
-
-    Args:
-        owner: Name of the layer or model that takes it.
-        name: Of the argument.
-        x: Anything.
-    """
-    kind = type(x).__name__
-    if kind in ("RaggedTensor", "SparseTensor"):
-        convert = "to_tensor()" if kind == "RaggedTensor" else "tf.sparse.to_dense"
-        raise ValueError(
-            f"{owner}: {name} must be a dense tensor. Convert it with {convert}, and pass a mask "
-            f"that is False at the padding. Received: {name} of type {kind}")
+            raise ValueError(
+                f"{type(self).__name__}: {name} must be of shape {shape_text(expected)}. "
+                f"Received: {name} of shape {shape_text(shape)}")
 
 
 @functools.cache
@@ -83,13 +91,9 @@ def _require_attention_mask(owner, arguments):
     if len(shape) > 4 or not _broadcasts(shape, places[len(places) - len(shape):]):
         raise ValueError(
             f"{owner}: attention_mask must broadcast to the shape of the attention weights, "
-            f"{_text((batch, *expected[2:]))}, or with heads {_text(expected)}. "
-            f"Received: attention_mask of shape {_text(shape)}")
+            f"{shape_text((batch, *expected[2:]))}, or with heads {shape_text(expected)}. "
+            f"Received: attention_mask of shape {shape_text(shape)}")
 
 
 def _broadcasts(shape, expected):
     return all(None in (a, b) or a == b or a == 1 for a, b in zip(shape, expected, strict=True))
-
-
-def _text(shape):
-    return str(tuple(shape)).replace("None", "?")

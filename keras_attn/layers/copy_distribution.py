@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
+from keras_attn.ops.arguments import require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -31,7 +32,7 @@ class CopyDistribution(CheckedLayer):
         P, float32 `(B, T, V + num_oov)`.
 
     Raises:
-        ValueError: If `num_oov` is negative.
+        ValueError: If `num_oov` is not an integer of 0 or more.
 
     Reference:
         See et al., Get To The Point: Summarization with Pointer-Generator Networks,
@@ -49,10 +50,12 @@ class CopyDistribution(CheckedLayer):
     [[[0.125 0.5   0.375]]]
     """
 
+    AXES = {"vocabulary_probabilities": "BTV", "attention": "BTS", "source_ids": "BS",
+            "generation_probability": "B..."}
+
     def __init__(self, num_oov=0, **kwargs):
         super().__init__(**{"autocast": False, **kwargs})
-        if num_oov < 0:
-            raise ValueError(f"num_oov must not be negative. Received: num_oov={num_oov}")
+        require_sizes(low=0, num_oov=num_oov)
         self.num_oov = num_oov
 
     def build(self, vocabulary_probabilities_shape, attention_shape, source_ids_shape,

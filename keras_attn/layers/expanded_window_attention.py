@@ -1,16 +1,14 @@
 """Multi-head self-attention to a window that reaches out."""
 
-import numbers
-
 import keras
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.layers.windows import attend_in_window
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.windows import check_window
 
 
@@ -72,18 +70,16 @@ class ExpandedWindowAttention(CheckedLayer):
      [0.   0.25 0.25 0.25 0.25]]
     """
 
+    AXES = {"query": "BTD"}
+
     def __init__(self, num_heads, key_dim, window, extension=0, dilation=1, global_tokens=0,
                  random_blocks=0, separate_global_projections=False, dropout=0.0, use_bias=True,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        sizes = {"window": window, "extension": extension, "dilation": dilation,
-                 "global_tokens": global_tokens, "random_blocks": random_blocks}
-        whole = all(isinstance(size, numbers.Integral) for size in sizes.values())
-        if not whole or window < 1 or extension < 0 or global_tokens < 0:
-            raise ValueError(
-                "window must be a positive integer, extension and global_tokens 0 or more, all "
-                "integers. Received: " + ", ".join(f"{n}={size}" for n, size in sizes.items()))
+        require_sizes(window=window, dilation=dilation)
+        require_sizes(low=0, extension=extension, global_tokens=global_tokens,
+                      random_blocks=random_blocks)
         if separate_global_projections and not global_tokens:
             raise ValueError("separate_global_projections needs global_tokens. "
                              f"Received: global_tokens={global_tokens}")

@@ -9,7 +9,8 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
-from keras_attn.layers.shapes import require_sequences
+from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.ops.arguments import require_numbers, require_positive, require_probabilities
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
 
@@ -75,6 +76,8 @@ class HardAttention(CheckedLayer):
     [[[0.3]]]
     """
 
+    AXES = SEQUENCES
+
     def __init__(self, estimator="straight_through", score="scaled_dot", units=None,
                  temperature=1.0, sample_probability=0.5, baseline_momentum=0.9,
                  entropy_weight=0.002, seed=None, **kwargs):
@@ -82,12 +85,10 @@ class HardAttention(CheckedLayer):
         if estimator not in ESTIMATORS:
             raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}. "
                              f"Received: estimator={estimator!r}")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive. Received: temperature={temperature}")
-        for name, share in (("sample_probability", sample_probability),
-                            ("baseline_momentum", baseline_momentum)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name} must be in [0, 1]. Received: {name}={share}")
+        require_positive(temperature=temperature)
+        require_numbers(entropy_weight=entropy_weight)
+        require_probabilities(sample_probability=sample_probability,
+                              baseline_momentum=baseline_momentum)
         if estimator != "gumbel":
             refuse_in_vain('estimator="gumbel"', temperature=(temperature, 1.0))
         if estimator != "reinforce":
@@ -107,7 +108,7 @@ class HardAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        require_sequences(self, query_shape, value_shape, key_shape)
+        self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = None
         if self.estimator != "straight_through":

@@ -5,10 +5,10 @@ import itertools
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
+from keras_attn.ops.arguments import require_integers, require_lengths, require_sizes
 from keras_attn.ops.products import linear
 
 # Which inputs share a kernel, and so a matrix product where they are one tensor.
@@ -48,11 +48,13 @@ class Heads:
         require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
             raise ValueError(f"fused must be 'qkv', 'kv' or None. Received: fused={fused!r}")
-        if initial_shifts is not None and len(initial_shifts) != num_heads:
-            raise ValueError(
-                "initial_shifts must be one integer a head. "
-                f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}"
-            )
+        if initial_shifts is not None:
+            if not hasattr(initial_shifts, "__len__") or len(initial_shifts) != num_heads:
+                raise ValueError(
+                    "initial_shifts must have one integer for each head. "
+                    f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}")
+            for shift in initial_shifts:
+                require_integers(initial_shifts=shift)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = key_dim if value_dim is None else value_dim
@@ -216,6 +218,7 @@ class Heads:
 
     def make_cache(self, batch_size, length, dtype):
         """Keys and values of no position yet: zeros `(B, H, length, K)` and `(B, H, length, V)`."""
+        require_lengths(batch_size=batch_size, length=length)
         return tuple(ops.zeros((batch_size, self.num_heads, length, depth), dtype)
                      for depth in (self.key_dim, self.value_dim))
 

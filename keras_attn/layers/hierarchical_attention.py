@@ -3,13 +3,12 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
-from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 
 
@@ -59,6 +58,8 @@ class HierarchicalAttention(CheckedLayer):
       [0.  0. ]]] [[0.5 0.5 0. ]]
     """
 
+    AXES = {"inputs": "BSWD"}
+
     def __init__(self, word_units=50, sentence_units=50, attention_units=100,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -72,7 +73,7 @@ class HierarchicalAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        require_axes(self, "(B, S, W, D)", inputs=input_shape)
+        self.require_axes(inputs=input_shape)
         seeds = split_seed(self.seed, 4)
         self.word_gru, self.sentence_gru = (
             bidirectional(keras.layers.GRU, units, seeds.pop(), self.dtype_policy, f"{name}_gru")

@@ -1,19 +1,18 @@
 """Luong's local attention."""
 
 import math
-import numbers
 
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
-from keras_attn.layers.shapes import require_sequences
+from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.ops.arguments import require_positive, require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.products import linear
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -77,13 +76,14 @@ class LocalAttention(CheckedLayer):
     [1.5   2.333 4.667 6.   ]
     """
 
+    AXES = SEQUENCES
+
     def __init__(self, window=10, alignment="monotonic", score="bilinear", units=None, sigma=None,
                  renormalize="none", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
                  **kwargs):
         super().__init__(**kwargs)
-        if not (isinstance(window, numbers.Integral) or window == math.inf) or window < 0:
-            raise ValueError("window must be an integer of 0 or more, or infinite. "
-                             f"Received: window={window}")
+        if window != math.inf:
+            require_sizes(low=0, window=window)
         if alignment not in ALIGNMENTS:
             raise ValueError(f"alignment must be one of {', '.join(ALIGNMENTS)}. "
                              f"Received: alignment={alignment!r}")
@@ -93,9 +93,11 @@ class LocalAttention(CheckedLayer):
         if alignment == "monotonic":
             refuse_in_vain('alignment="predictive"', sigma=(sigma, None),
                            renormalize=(renormalize, "none"))
-        elif not (window if sigma is None else sigma) > 0:
-            raise ValueError("sigma must be positive. "
-                             f"Received: sigma={sigma}, window={window}")
+        elif sigma is not None:
+            require_positive(sigma=sigma)
+        elif window == 0:
+            raise ValueError("sigma must be a positive number where window is 0. "
+                             "Received: sigma=None, window=0")
         require_rates(dropout=dropout)
         score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
@@ -111,7 +113,7 @@ class LocalAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
-        require_sequences(self, query_shape, value_shape, key_shape)
+        self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         if self.alignment == "predictive":
             depth = query_shape[-1]

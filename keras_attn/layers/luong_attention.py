@@ -3,13 +3,14 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.attention import Attention
 from keras_attn.layers.cache import keep_value_mask
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
 
 
@@ -59,6 +60,9 @@ class LuongAttention(CheckedLayer):
     >>> print(ops.convert_to_numpy(layer(query, value)).round(4))  # tanh(0.3 + 0.5)
     [[[0.664]]]
     """
+
+    AXES = SEQUENCES
+    SAME_BATCH = ("query",)
 
     def __init__(self, units, score="bilinear", attention_units=None, attention=None,
                  activation="tanh", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,

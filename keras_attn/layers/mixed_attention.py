@@ -1,17 +1,16 @@
 """Multi-head self-attention to all positions and to those nearby."""
 
-import numbers
 
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
@@ -72,13 +71,14 @@ class MixedAttention(CheckedLayer):
      [0.25 0.75]]
     """
 
+    AXES = {"query": "BTD"}
+
     def __init__(self, num_heads, key_dim, window, mix="gate", gate="query", global_heads=None,
                  dropout=0.0, use_bias=True, kernel_initializer="glorot_uniform",
                  bias_initializer="zeros", seed=None, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(window, numbers.Integral) or window < 0:
-            raise ValueError(
-                f"window must be an integer of 0 or more. Received: window={window}")
+        require_sizes(low=0, window=window)
+        require_sizes(optional=True, low=0, global_heads=global_heads)
         if mix not in MIXES:
             raise ValueError(f"mix must be one of {', '.join(MIXES)}. Received: mix={mix!r}")
         if gate not in GATES:
@@ -96,7 +96,7 @@ class MixedAttention(CheckedLayer):
             raise ValueError('mix="heads" needs two heads or more, one of them global, or '
                              f"global_heads. Received: num_heads={num_heads}, global_heads=None")
         self.global_heads = half if global_heads is None else global_heads
-        if not 0 <= self.global_heads <= num_heads:
+        if self.global_heads > num_heads:
             raise ValueError(f"global_heads must be in [0, {num_heads}]. "
                              f"Received: global_heads={global_heads}")
         self.window = window

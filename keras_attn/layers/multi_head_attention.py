@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.attention_axes import AttentionAxes
 from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
@@ -12,7 +11,9 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
+from keras_attn.ops.arguments import require_integers, require_rates
 from keras_attn.ops.attention import short_self_attention, suits_short
 from keras_attn.ops.masks import causal_offset
 from keras_attn.ops.products import linear
@@ -52,8 +53,8 @@ class MultiHeadAttention(CheckedLayer):
         output_initializer: Of the output kernel; `kernel_initializer` if None.
         attention_axes: Integer or tuple: the axes of inputs `(B, ..., D)` over which attention
             goes; None: all between the batch and the features. Positions along the other axes
-            do not see each other. With several axes `use_causal_mask` and `position` count
-            positions in the order of the axes.
+            do not see each other. With several axes the weights have them in the given order, in
+            which `use_causal_mask` and `position` count positions too.
         kernel_regularizer, bias_regularizer: Regularizers of all kernels and of all biases.
         kernel_constraint, bias_constraint: Constraints of all kernels and of all biases. Kernels
             are `(D, columns)` with the columns of all heads, and with `fused` those of query, key
@@ -151,9 +152,11 @@ class MultiHeadAttention(CheckedLayer):
                            output_initializer=output_initializer,
                            regularizers=(kernel_regularizer, bias_regularizer),
                            constraints=(kernel_constraint, bias_constraint))
-        self.attention_axes = attention_axes if attention_axes is None else (
-            tuple(attention_axes) if isinstance(attention_axes, (list, tuple))
-            else (attention_axes,))
+        if attention_axes is not None and not isinstance(attention_axes, (list, tuple)):
+            attention_axes = (attention_axes,)
+        for axis in attention_axes or ():
+            require_integers(attention_axes=axis)
+        self.attention_axes = None if attention_axes is None else tuple(attention_axes)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = self.heads.value_dim
@@ -167,8 +170,6 @@ class MultiHeadAttention(CheckedLayer):
     def build(self, query_shape, value_shape, key_shape=None):
         axes = self._axes(query_shape, value_shape, key_shape)
         if axes is not None:
-            axes.require_equal_rows(
-                query_shape=query_shape, value_shape=value_shape, key_shape=key_shape)
             query_shape, value_shape, key_shape = map(
                 axes.fold_shape, (query_shape, value_shape, key_shape))
         self.heads.build(self, query_shape, value_shape, key_shape)
@@ -221,10 +222,13 @@ class MultiHeadAttention(CheckedLayer):
         """`AttentionAxes` of inputs of these shapes, None for those that are sequences."""
         ranks = {len(shape) for shape in shapes if shape is not None}
         if ranks == {3} and self.attention_axes in (None, (1,), (-2,)):
+            require_sequences(self, *shapes)
             return None
         if len(ranks) > 1 or min(ranks) < 3:
-            return None  # an error of the layer
-        return AttentionAxes("MultiHeadAttention", ranks.pop(), self.attention_axes)
+            require_sequences(self, *shapes)
+        axes = AttentionAxes("MultiHeadAttention", ranks.pop(), self.attention_axes)
+        axes.require_equal_rows(**dict(zip(("query", "value", "key"), shapes, strict=True)))
+        return axes
 
     def _attend(self, query, value, key, query_mask, value_mask, attention_mask, use_causal_mask,
                 return_attention_scores, training, cache=None, cache_index=None, memory=None):

@@ -17,6 +17,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.ops.arguments import require_not_negative
+
 # Where half of the variance of a normed input is the position's, the logit of the neighbour is
 # STRENGTH * sqrt(key_dim) / 2: 6 at a depth of 64, against nearly 0 of all others.
 STRENGTH = 1.5
@@ -38,6 +40,7 @@ class NeighbourPositions(keras.initializers.Initializer):
     """
 
     def __init__(self, stddev=0.02):
+        require_not_negative(stddev=stddev)
         self.stddev = stddev
 
     def __call__(self, shape, dtype=None):

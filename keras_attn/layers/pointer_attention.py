@@ -6,7 +6,7 @@ from keras import ops
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.scores.additive_score import AdditiveScore
-from keras_attn.layers.shapes import require_sequences
+from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax
 
@@ -53,6 +53,8 @@ class PointerAttention(CheckedLayer):
     [[[0.119 0.881 0.   ]]]
     """
 
+    AXES = SEQUENCES
+
     def __init__(self, units=None, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
         self.score = AdditiveScore(units, kernel_initializer=kernel_initializer, seed=seed,
@@ -60,7 +62,7 @@ class PointerAttention(CheckedLayer):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape):
-        require_sequences(self, query_shape, value_shape)
+        self.require_axes(query=query_shape, value=value_shape)
         self.score.build(query_shape, value_shape)
         self.built = True
 

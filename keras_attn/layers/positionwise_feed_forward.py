@@ -2,10 +2,10 @@
 
 import keras
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.products import by_rows, keep_products
 
 

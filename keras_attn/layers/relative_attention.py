@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.window_attention import self_attention_mask
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.products import linear, widened
@@ -74,6 +74,8 @@ class RelativeAttention(CheckedLayer):
     >>> print(ops.convert_to_numpy(output)[0, :, 0].round(3))
     [2. 2. 2.]
     """
+
+    AXES = {"query": "BTD", "memory": "BMD"}
 
     def __init__(self, num_heads, key_dim, style="xl", max_distance=16, dropout=0.0, use_bias=True,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.ops.arguments import require_integers
 from keras_attn.ops.dropout import dropout
 
 HALF = "float16", "bfloat16"
@@ -25,6 +26,7 @@ def split_seed(seed, number, stream=0):
     Returns:
         List of `number` integers; of None if the seed is None.
     """
+    require_integers(optional=True, seed=seed)
     if seed is None:
         return [None] * number
     state = np.random.SeedSequence((abs(int(seed)), stream)).generate_state(number)

@@ -2,11 +2,11 @@
 
 import keras
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 
 
 class TransformerLayer(CheckedLayer):
@@ -32,6 +32,7 @@ class TransformerLayer(CheckedLayer):
         require_sizes(optional=True, key_dim=key_dim)
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
+        require_not_negative(layer_norm_epsilon=layer_norm_epsilon)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.key_dim = key_dim

@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.relative import by_pair, vectors_of_pairs
@@ -75,6 +75,8 @@ class TwoStreamAttention(CheckedLayer):
      [0.25 0.25 0.25 0.25 0.  ]]
     """
 
+    AXES = {"content": "BTD", "query": "BKD", "query_positions": "BK", "segment_ids": "BT",
+            "memory": "BMD", "reversed_rows": "B"}
     MASKED_INPUTS = {}  # these masks are of pairs of positions
 
     def __init__(self, num_heads, key_dim, max_distance=None, dropout=0.0,

@@ -1,17 +1,15 @@
 """Multi-head self-attention to the positions nearby."""
 
-import numbers
 
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
-from keras_attn.layers.shapes import require_axes
 from keras_attn.layers.windows import attend_in_window
+from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.windows import grid_window_mask, windowed_attention_2d
@@ -76,10 +74,11 @@ class WindowAttention(CheckedLayer):
                  **kwargs):
         super().__init__(**kwargs)
         pair = isinstance(window, (tuple, list))
-        if (any(not isinstance(w, numbers.Integral) or w < 0
-                for w in (window if pair else (window,))) or (pair and len(window) != 2)):
+        if pair and len(window) != 2:
             raise ValueError("window must be an integer of 0 or more, or a pair of them. "
                              f"Received: window={window}")
+        for radius in window if pair else (window,):
+            require_sizes(low=0, window=radius)
         if pair and causal:
             raise ValueError(f"A grid has no causal window. Received: window={window}, causal=True")
         require_rates(dropout=dropout)
@@ -91,9 +90,13 @@ class WindowAttention(CheckedLayer):
         self.dropout = dropout
         self.supports_masking = True
 
+    @property
+    def AXES(self):
+        return {"query": "BYXD" if isinstance(self.window, tuple) else "BTD"}
+
     def build(self, query_shape, value_shape=None, key_shape=None):
+        self.require_axes(query=query_shape)
         if isinstance(self.window, tuple):
-            require_axes(self, "(B, Y, X, D)", query=query_shape)
             query_shape = query_shape[0], None, query_shape[-1]
         self.heads.build(self, query_shape)
         self.seed_generator = dropout_generator(

@@ -5,11 +5,11 @@ from keras import ops
 
 from keras_attn.layers.abcnn1_attention import ABCNN1Attention
 from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.padded_rnn import padded_to_one
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.matches import match_matrix, window_sums
 
 
@@ -69,8 +69,9 @@ class ABCNN(LabelLoss, keras.Model):
     [1. 1. 1. 0.]
     """
 
-    INPUTS = dict.fromkeys(("token_ids", "second_token_ids", "padding_mask",
-                            "second_padding_mask"), 2)
+    INPUTS = {"token_ids": "BT", "second_token_ids": "BS", "padding_mask": "BT",
+              "second_padding_mask": "BS"}
+    SAME_BATCH = ("token_ids", "second_token_ids")
     REQUIRED = ("token_ids", "second_token_ids")
 
     def __init__(self, vocabulary_size, num_classes, max_length, variant=3, embedding_dim=300,
@@ -82,7 +83,8 @@ class ABCNN(LabelLoss, keras.Model):
             "max_length": max_length, "embedding_dim": embedding_dim, "filters": filters,
             "width": width, "num_blocks": num_blocks}
         require_sizes(**self.sizes)
-        if variant not in (0, 1, 2, 3):
+        require_sizes(low=0, variant=variant)
+        if variant > 3:
             raise ValueError(f"variant must be 0, 1, 2 or 3. Received: variant={variant}")
         self.variant = variant
         self.share_weights = share_weights

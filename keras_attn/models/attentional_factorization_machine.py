@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.attentional_interaction import AttentionalInteraction
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.task import Losses, label_weights
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
 
 
@@ -59,7 +59,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     [[1. 0. 0.]]
     """
 
-    INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), 2)
+    INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), "BF")
     REQUIRED = ("feature_ids",)
     metric_names = ("label_loss",)
 
@@ -74,9 +74,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
             raise ValueError(f"num_fields must be at least 2. Received: num_fields={num_fields}")
         self.shares = {"attention_dropout": attention_dropout, "dropout": dropout}
         require_rates(**self.shares)
-        if attention_l2 < 0:
-            raise ValueError("attention_l2 must not be negative. "
-                             f"Received: attention_l2={attention_l2}")
+        require_not_negative(attention_l2=attention_l2)
         self.has_attention = attention
         self.attention_l2 = attention_l2
         self.seed = seed

@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
@@ -12,6 +11,7 @@ from keras_attn.layers.recurrent import SequenceToVector
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
+from keras_attn.ops.arguments import require_rates, require_sizes
 
 REDUCTIONS = "attention", "last", "mean", "max", "self_attention"
 

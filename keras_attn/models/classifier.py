@@ -3,11 +3,16 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.declared_inputs import require_entries
 from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy
+from keras_attn.ops.arguments import (
+    require_numbers,
+    require_positive,
+    require_rates,
+    require_sizes,
+)
 from keras_attn.ops.cross_entropy import hits
 
 
@@ -65,9 +70,8 @@ class Classifier(Task, keras.Model):
         super().__init__(backbone, seed, **kwargs)
         require_sizes(num_classes=num_classes)
         require_rates(dropout=dropout)
-        if not label_deviation > 0:
-            raise ValueError("label_deviation must be positive. "
-                             f"Received: label_deviation={label_deviation}")
+        require_numbers(label_mean=label_mean)
+        require_positive(label_deviation=label_deviation)
         if pooling not in (self.OWN, "mean"):
             raise ValueError(f"pooling must be {self.OWN!r} or 'mean'. "
                              f"Received: pooling={pooling!r}")

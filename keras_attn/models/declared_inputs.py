@@ -5,7 +5,7 @@ import contextvars
 import keras
 from keras import ops
 
-from keras_attn.layers.checked_layer import require_dense
+from keras_attn.layers.shapes import require_axes, require_tensor, shape_of
 from keras_attn.ops import kernels
 
 # Whether a model is being exported, and what its calls return goes into a file.
@@ -16,22 +16,26 @@ _KERNELS = kernels.of_backend("tensorflow")
 class DeclaredInputs:
     """Declares the inputs of a model; a mixin before `keras.Model`.
 
-    A call without a required input raises an error that names it, and `export` needs no
-    signature.
+    A call without a required input, or with one whose shape does not fit the others, raises an
+    error that names it, and `export` needs no signature.
 
     A model has:
 
-    - `INPUTS`: `{name: number of axes}` of all inputs but labels and weights.
+    - `INPUTS`: `{name: axes}` of all inputs but labels and weights, as `require_axes` takes them:
+      `"BT"` is a batch of sequences.
+    - `SAME_BATCH`: The names of those whose batch does not broadcast.
     - `REQUIRED`: The names of those without which a call is an error.
     - `input_spec_of(name)`, where an input is not integers of unknown sizes.
     """
 
-    INPUTS = {"token_ids": 2, "padding_mask": 2}
+    INPUTS = {"token_ids": "BT", "padding_mask": "BT"}
+    SAME_BATCH = ()
     REQUIRED = ("token_ids",)
 
     def __call__(self, inputs, *args, **kwargs):
         require_entries(self, inputs, self.REQUIRED)
-        self._require_axes(inputs)
+        require_axes(type(self).__name__, self.INPUTS,
+                     {name: shape_of(inputs.get(name)) for name in self.INPUTS}, self.SAME_BATCH)
         # Float ids, as Keras exports a model around this one with, are cast as by its Embedding.
         floats = {name: ops.cast(x, "int32") for name, x in inputs.items()
                   if name.endswith("_ids") and hasattr(x, "dtype")
@@ -41,13 +45,6 @@ class DeclaredInputs:
         self.latest_inputs = tuple(name for name in self.INPUTS if name in inputs)
         outputs = super().__call__(inputs, *args, **kwargs)
         return flat_outputs(outputs) if _EXPORTING.get() else outputs
-
-    def _require_axes(self, inputs):
-        for name, axes in self.INPUTS.items():
-            shape = getattr(inputs.get(name), "shape", None)
-            if shape is not None and len(shape) != axes:
-                raise ValueError(f"{type(self).__name__}: {name} must have {axes} axes. "
-                                 f"Received: {name} of shape {tuple(shape)}")
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None,
                **kwargs):
@@ -81,7 +78,7 @@ class DeclaredInputs:
 
     def input_spec_of(self, name):
         """`keras.InputSpec` of an input."""
-        return keras.InputSpec(shape=(None,) * self.INPUTS[name], dtype="int32", name=name)
+        return keras.InputSpec(shape=(None,) * len(self.INPUTS[name]), dtype="int32", name=name)
 
     @property
     def _default_save_signature(self):
@@ -94,7 +91,7 @@ class DeclaredInputs:
 
     def get_build_config(self):
         # As Keras's own of a model that was built by a call.
-        return {"input_shape": {name: (None,) * self.INPUTS[name]
+        return {"input_shape": {name: (None,) * len(self.INPUTS[name])
                                 for name in getattr(self, "latest_inputs", ())}}
 
     def build_from_config(self, config):
@@ -125,7 +122,8 @@ def require_entries(model, inputs, names):
         raise ValueError(f"{kind}: inputs must be a dictionary with {', '.join(names)}. "
                          f"Received: inputs of type {type(inputs).__name__}")
     for name in inputs:
-        require_dense(kind, name, inputs[name])
+        if inputs[name] is not None:
+            require_tensor(kind, name, inputs[name])
     missing = [name for name in names if inputs.get(name) is None]
     if missing:
         raise ValueError(f"{kind}: inputs lack {', '.join(missing)}. "

@@ -2,11 +2,11 @@
 
 import keras
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
+from keras_attn.ops.arguments import require_rates, require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -50,7 +50,7 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
     [1. 1. 0.]
     """
 
-    INPUTS = {"token_ids": 3, "padding_mask": 3}
+    INPUTS = {"token_ids": "BSW", "padding_mask": "BSW"}
 
     def __init__(self, vocabulary_size, num_classes, embedding_dim=200, word_units=50,
                  sentence_units=50, attention_units=100, dropout=0.0, seed=None,

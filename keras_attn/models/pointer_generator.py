@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.copy_distribution import CopyDistribution
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, recurrent
 from keras_attn.layers.recurrent.time_loop import over_time
@@ -14,6 +13,7 @@ from keras_attn.models.building import needs_weights
 from keras_attn.models.padding import real_tokens
 from keras_attn.models.row_cache import RowCache
 from keras_attn.models.task import Losses, label_weights
+from keras_attn.ops.arguments import require_not_negative, require_sizes
 from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.weights import masked_softmax, weighted_average
@@ -80,21 +80,22 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     (2, 11) [1. 1.] [ True  True] [0. 0.]
     """
 
-    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
+    SAME_BATCH = ("target_ids",)
     REQUIRED = ("token_ids", "target_ids")
 
     def __init__(self, vocabulary_size, num_oov=0, embedding_dim=128, units=256,
                  attention_units=None, coverage=True, coverage_weight=1.0, unknown_id=1,
                  seed=None, name="pointer_generator", **kwargs):
         super().__init__(name=name, **kwargs)
+        require_sizes(units=units)
         attention_units = 2 * units if attention_units is None else attention_units
         self.sizes = {"vocabulary_size": vocabulary_size, "embedding_dim": embedding_dim,
                       "units": units, "attention_units": attention_units}
         require_sizes(**self.sizes)
-        for field, value in (("num_oov", num_oov), ("coverage_weight", coverage_weight)):
-            if value < 0:
-                raise ValueError(f"{field} must not be negative. Received: {field}={value}")
-        if not 0 <= unknown_id < vocabulary_size:
+        require_sizes(low=0, num_oov=num_oov, unknown_id=unknown_id)
+        require_not_negative(coverage_weight=coverage_weight)
+        if unknown_id >= vocabulary_size:
             raise ValueError("unknown_id must be in the vocabulary. Received: "
                              f"unknown_id={unknown_id}, vocabulary_size={vocabulary_size}")
         self.num_oov = num_oov

@@ -4,13 +4,13 @@ import keras
 from keras import ops
 
 from keras_attn.generation.loop import decode_while
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.padded_rnn import over_steps, recurrent
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import MASKED, as_mask
 from keras_attn.ops.weights import masked_softmax
@@ -65,8 +65,9 @@ class PointerNetwork(Losses, keras.Model):
     (1, 3, 3) [[1. 1. 1.]]
     """
 
-    INPUTS = {"elements": 3, "padding_mask": 2, "label": 2}
+    INPUTS = {"elements": "BND", "padding_mask": "BN", "label": "BM"}
     REQUIRED = ("elements", "label")
+    SAME_BATCH = ("elements", "label")
     metric_names = ("pointer_loss", "accuracy")
 
     def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,

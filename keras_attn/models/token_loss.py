@@ -15,7 +15,6 @@ class TokenLoss(Losses):
     `hits` and `log_losses` `(B, T)`.
     """
 
-    INPUTS = ("token_ids", "padding_mask", "target_ids")
     metric_names = ("token_loss", "token_accuracy", "log_perplexity")
 
     def loss_weights(self, batch):

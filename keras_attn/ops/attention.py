@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.ops import kernels
+from keras_attn.ops.arguments import require_numbers, require_rates
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
@@ -71,7 +72,8 @@ def scaled_dot_product_attention(
         `(..., T, S)`.
 
     Raises:
-        ValueError: If a mask is float or `causal` is unknown.
+        ValueError: If a mask is float, `causal` is unknown, or `scale` or `dropout` is not a
+            number.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, eq. 1.
@@ -100,6 +102,9 @@ def scaled_dot_product_attention(
      [0.  1.  0.  0. ]
      [0.5 0.5 0.  0. ]]
     """
+    require_rates(dropout=dropout)
+    if not hasattr(scale, "dtype"):  # a tensor or a variable
+        require_numbers(optional=True, scale=scale)
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     mask = as_mask(mask)
     scale = query.shape[-1] ** -0.5 if scale is None else scale

@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_attn.ops import kernels
+from keras_attn.ops.arguments import require_probabilities, require_sizes
 from keras_attn.ops.block_losses import block_count
 from keras_attn.ops.maxima import largest
 
@@ -28,6 +29,7 @@ def sparse_cross_entropy(labels, logits, label_smoothing=0.0):
     Returns:
         float32 `(...)`.
     """
+    require_probabilities(label_smoothing=label_smoothing)
     classes = ops.shape(logits)[-1]  # of positions in a row there may be any number
     shape = ops.shape(labels)
     rows = ops.reshape(ops.cast(logits, "float32"), (-1, classes))
@@ -74,6 +76,8 @@ def linear_cross_entropy(labels, hidden, table, bias=None, label_smoothing=0.0,
     >>> print(ops.convert_to_numpy(losses).round(3), ops.convert_to_numpy(correct))
     [0.551 1.551] [1. 0.]
     """
+    require_probabilities(label_smoothing=label_smoothing)
+    require_sizes(most=most)
     labels = ops.convert_to_tensor(labels, "int32")
     hidden, table = ops.convert_to_tensor(hidden), ops.convert_to_tensor(table)
     bias = None if bias is None else ops.convert_to_tensor(bias, "float32")

@@ -8,7 +8,7 @@ def take_positions(x, positions):
 
     Args:
         x: `(B, T, D)`.
-        positions: Integers `(B, P)`.
+        positions: Integers `(B, P)`, or `(1, P)` for all rows.
 
     Returns:
         `(B, P, D)`.
@@ -16,6 +16,6 @@ def take_positions(x, positions):
     batch, length, depth = ops.shape(x)
     # Rows of (B T, D): a gather along one axis, and no (B, P, D) index.
     starts = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)
-    rows = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
-    taken = ops.take(ops.reshape(x, (-1, depth)), rows, axis=0)
-    return ops.reshape(taken, (*ops.shape(positions), depth))
+    rows = ops.cast(positions, "int32") + starts
+    taken = ops.take(ops.reshape(x, (-1, depth)), ops.reshape(rows, (-1,)), axis=0)
+    return ops.reshape(taken, (*ops.shape(rows), depth))

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.ops.arguments import require_lengths
+
 # A masked logit: exp(MASKED - maximum) is exactly 0 in float32, and MASKED
 # minus itself is 0, not NaN as with -inf.
 MASKED = -1e30
@@ -47,7 +49,11 @@ def padding_mask(lengths, max_length):
 
     Returns:
         Boolean `(..., T)`.
+
+    Raises:
+        ValueError: If `max_length` is not an integer of 0 or more.
     """
+    require_lengths(max_length=max_length)
     lengths = ops.cast(ops.convert_to_tensor(lengths), "int32")
     return ops.expand_dims(lengths, -1) > ops.arange(max_length, dtype="int32")
 
@@ -82,8 +88,9 @@ def causal_mask(query_length, key_length, align="end", offset=0):
         Boolean `(T, S)`, or `(..., T, S)` with offsets `(...)`.
 
     Raises:
-        ValueError: If `align` is neither.
+        ValueError: If `align` is neither, or a length is not an integer of 0 or more.
     """
+    require_lengths(query_length=query_length, key_length=key_length)
     last = ops.expand_dims(ops.arange(query_length, dtype="int32"), -1)
     last = last + causal_offset(query_length, key_length, align)
     if not isinstance(offset, int):

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_attn.ops.arguments import require_not_negative
 from keras_attn.ops.masks import as_mask, combine_masks
 
 
@@ -23,7 +24,7 @@ def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-6)
         float32 `(B, T, S)`; 0 where either step is masked.
 
     Raises:
-        ValueError: For a float mask.
+        ValueError: For a float mask, or an `epsilon` that is not a number of 0 or more.
 
     Reference:
         Yin et al., ABCNN, 2016, section 4.1.
@@ -37,6 +38,7 @@ def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-6)
     >>> print(ops.convert_to_numpy(match_matrix(first, second)).round(3))
     [[[1.    0.167]]]
     """
+    require_not_negative(epsilon=epsilon)
     first, second = ops.cast(first, "float32"), ops.cast(second, "float32")
     # (B, T, 1, D) - (B, 1, S, D) -> (B, T, S, D) -> (B, T, S)
     squares = ops.sum(ops.square(first[:, :, None] - second[:, None]), axis=-1)

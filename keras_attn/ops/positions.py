@@ -3,6 +3,8 @@
 import numpy as np
 from keras import ops
 
+from keras_attn.ops.arguments import require_positive, require_sizes
+
 
 def sinusoidal_positions(positions, depth, max_wavelength=10000.0, layout="interleaved"):
     """Sines and cosines of the position at wavelengths from 2 pi up.
@@ -21,13 +23,15 @@ def sinusoidal_positions(positions, depth, max_wavelength=10000.0, layout="inter
         float32 `(..., D)`. Half precision cannot hold the positions.
 
     Raises:
-        ValueError: If `layout` is unknown.
+        ValueError: If `layout` is unknown, or `depth` or `max_wavelength` not positive.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.5.
     """
     if layout not in ("interleaved", "concat"):
         raise ValueError(f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}")
+    require_sizes(depth=depth)
+    require_positive(max_wavelength=max_wavelength)
     pairs = (depth + 1) // 2
     positions = ops.convert_to_tensor(positions)
     angles = rotation_angles(positions, depth, max_wavelength)

@@ -46,7 +46,15 @@ def linear(x, kernel, bias=None):
 
     Returns:
         `(..., E)`.
+
+    Raises:
+        ValueError: If x has another depth than the kernel.
     """
+    depth, expected = x.shape[-1], kernel.shape[0]
+    if isinstance(depth, int) and isinstance(expected, int) and depth != expected:
+        raise ValueError(f"The last axis must have {expected} entries, as when the layer was "
+                         f"built. Received: a tensor of shape {tuple(x.shape)}")
+
     def product(rows):
         rows = ops.matmul(rows, kernel)
         return rows if bias is None else ops.add(rows, bias)

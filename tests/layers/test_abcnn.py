@@ -173,9 +173,11 @@ def test_embeddings_give_their_masks():
 @pytest.mark.parametrize("make, message", [
     (lambda: ABCNN1Attention(0), "max_length=0"),
     (lambda: ABCNN1Attention(3)(normal(1, 4, 2), normal(1, 2, 2)), "Received: 4 steps"),
-    (lambda: ABCNN1Attention(3)(normal(1, 2, 2), normal(1, 2, 3)), "second_shape"),
+    (lambda: ABCNN1Attention(3)(normal(1, 2, 2), normal(1, 2, 3)),
+     r"second must be of shape \(1, S, 2\)"),
     (lambda: ABCNN2Pooling(0), "width=0"),
-    (lambda: ABCNN2Pooling(1)(normal(1, 2, 2), normal(1, 2, 3)), "second_shape"),
+    (lambda: ABCNN2Pooling(1)(normal(1, 2, 2), normal(1, 2, 3)),
+     r"second must be of shape \(1, S, 2\)"),
     (lambda: match_matrix(normal(1, 2, 2), normal(1, 2, 2), np.ones((1, 2))), "first_mask")])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):

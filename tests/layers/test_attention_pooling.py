@@ -236,7 +236,7 @@ def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
 
 def test_calls_that_cannot_be_right_are_errors():
     x = ops.convert_to_tensor(normal(2, 3, 5))
-    with pytest.raises(ValueError, match=r"needs inputs \(B, T, D\). .* shape \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"inputs must be of shape \(B, T, D\). .* shape \(2, 5\)"):
         make()(x[:, 0])
     with pytest.raises(ValueError, match="Received: query=None, score='query'"):
         make("query")(x)

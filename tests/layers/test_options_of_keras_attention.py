@@ -34,7 +34,8 @@ def pair(query, value, **options):
     (None, (2, 3, 4, 5), (2, 3, 4, 5)), (None, (2, 3, 4, 5), (2, 6, 2, 5)),
     ((1, 2), (2, 3, 4, 5), (2, 2, 4, 5)), (2, (2, 3, 4, 5), (2, 3, 6, 5)),
     ((1,), (2, 3, 4, 5), (2, 7, 4, 5)), ((1, 3), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)),
-    ((1,), (2, 3, 5), (2, 4, 5))])
+    ((3, 1), (2, 2, 3, 4, 5), (2, 2, 3, 6, 5)), ((2, 1), (2, 3, 4, 5), (2, 6, 2, 5)),
+    ((2, 3, 1), (2, 2, 3, 4, 5), (2, 2, 1, 6, 5)), ((1,), (2, 3, 5), (2, 4, 5))])
 def test_axes_of_attention_are_those_of_keras(axes, shape, other):
     query, value = values(*shape), values(*other)
     theirs, ours = pair(query, value, attention_axes=axes)
@@ -84,7 +85,7 @@ def test_sizes_that_are_unknown_and_compiled_and_saved(tmp_path):
     ((2, 3, 4, 5), (2, 9, 4, 5), {"attention_axes": 2}, "must have equal sizes in all axes but"),
     ((2, 3, 4, 5), (2, 3, 4, 5), {"attention_axes": 3}, r"must be among \(1, 2\)"),
     ((2, 3, 4, 5), (2, 3, 4, 5), {"attention_axes": 0}, r"must be among \(1, 2\)"),
-    ((2, 3, 4, 5), (2, 3, 5), {}, r"needs query \(B, T, D\)"),
+    ((2, 3, 4, 5), (2, 3, 5), {}, r"query must be of shape \(B, T, Q\)"),
 ])
 def test_axes_that_cannot_be(shape, other, options, message):
     with pytest.raises(ValueError, match=message):

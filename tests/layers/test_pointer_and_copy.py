@@ -183,8 +183,8 @@ def test_coverage_loses_by_what_is_attended_twice():
     (lambda: PointerAttention(0), "units=0"), (lambda: CopyDistribution(-1), "num_oov=-1"),
     (lambda: pointer()(normal(1, 1, 2), normal(1, 2, 2), value_mask=np.ones((1, 2))),
      "value_mask"),
-    (lambda: pointer()(normal(1, 2), normal(1, 2, 2)), r"needs query \(B, T, D\)"),
-    (lambda: pointer()(normal(1, 1, 2), normal(1, 2)), r"needs value \(B, S, D\)")])
+    (lambda: pointer()(normal(1, 2), normal(1, 2, 2)), r"query must be of shape \(B, T, Q\)"),
+    (lambda: pointer()(normal(1, 1, 2), normal(1, 2)), r"value must be of shape \(1, S, V\)")])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -276,8 +276,9 @@ def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ({"target_ids": np.ones((2, 3, 1), "int32")}, r"target_ids \(B, T\).* shape \(2, 3, 1\)"),
-    ({"memory": normal(2, D)}, r"memory \(B, S, D\).* shape \(2, 6\)"),
+    ({"target_ids": np.ones((2, 3, 1), "int32")},
+     r"target_ids must be of shape \(B, T\).* \(2, 3, 1\)"),
+    ({"memory": normal(2, D)}, r"memory must be of shape \(2, S, D\).* \(2, 6\)"),
     ({"initial_state": normal(2, U)}, r"\(N, 4\), \(N, 4\). .* shapes \[\(2, 4\)\]"),
     ({"initial_state": [normal(2, U + 1)] * 2}, r"shapes \[\(2, 5\), \(2, 5\)\]"),
 ])

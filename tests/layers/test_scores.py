@@ -224,5 +224,6 @@ def test_arguments_out_of_range_are_errors_that_name_them(layer_class, arguments
 
 @pytest.mark.parametrize("layer_class", [DotScore, CosineScore])
 def test_query_and_key_of_two_depths_are_an_error(layer_class):
-    with pytest.raises(ValueError, match=f"{layer_class.__name__} needs query and key of one"):
+    expected = rf"{layer_class.__name__}: key must be of shape \(1, S, 3\)"
+    with pytest.raises(ValueError, match=expected):
         layer_class()(normal(1, 2, 3), normal(1, 2, 4))

@@ -101,9 +101,9 @@ def test_weights_are_of_both_streams_and_sum_to_one():
 
 
 @pytest.mark.parametrize("make, message", [
-    (lambda: TwoStreamAttention(0, 3), "num_heads must be positive"),
-    (lambda: TwoStreamAttention(2, 3, max_distance=0), "max_distance must be positive"),
-    (lambda: TwoStreamAttention(2, 3, dropout=1.0), "dropout must be in"),
+    (lambda: TwoStreamAttention(0, 3), "num_heads must be a positive integer"),
+    (lambda: TwoStreamAttention(2, 3, max_distance=0), "max_distance must be a positive integer"),
+    (lambda: TwoStreamAttention(2, 3, dropout=1.0), "dropout must be a number in"),
     (lambda: TwoStreamAttention(2, 3)(CONTENT, QUERY), "given together"),
     (lambda: TwoStreamAttention(2, 3)(CONTENT, content_mask=np.ones((2, 5, 5), "float32")),
      "content_mask must be boolean or integer"),

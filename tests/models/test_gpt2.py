@@ -292,9 +292,9 @@ def test_it_learns_a_sequence_by_heart_with_fit():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"num_layers": 0}, "num_layers must be positive"),
+    ({"num_layers": 0}, "num_layers must be a positive integer"),
     ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
-    ({"dropout": 1.0}, "dropout must be in"),
+    ({"dropout": 1.0}, "dropout must be a number in"),
 ])
 def test_sizes_that_cannot_be_are_told_at_once(options, message):
     with pytest.raises(ValueError, match=message):

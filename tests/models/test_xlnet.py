@@ -320,10 +320,10 @@ def test_it_learns_with_fit_what_is_beside_each_token():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"num_layers": 0}, "num_layers must be positive"),
+    ({"num_layers": 0}, "num_layers must be a positive integer"),
     ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
-    ({"dropout": 1.0}, "dropout must be in"),
-    ({"memory_length": -1}, "memory_length must be at least 0"),
+    ({"dropout": 1.0}, "dropout must be a number in"),
+    ({"memory_length": -1}, "memory_length must be an integer of 0 or more"),
 ])
 def test_sizes_that_cannot_be_are_told_at_once(options, message):
     with pytest.raises(ValueError, match=message):

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
+from keras_attn.ops.arguments import require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -46,6 +46,8 @@ class AlibiBias(CheckedLayer):
      [[-0.         -0.00390625]
       [-0.00390625 -0.        ]]]
     """
+
+    AXES = {"query": "...", "key": "..."}  # their lengths alone are used
 
     def __init__(self, num_heads, **kwargs):
         super().__init__(**kwargs)

@@ -3,9 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer
+from keras_attn.layers.shapes import require_position_ids
+from keras_attn.ops.arguments import require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -44,6 +45,8 @@ class LearnedPositionEmbedding(CheckedLayer):
       [3. 4.]]]
     """
 
+    AXES = {"inputs": "BTD"}
+
     def __init__(self, max_length, initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
@@ -61,6 +64,7 @@ class LearnedPositionEmbedding(CheckedLayer):
         self.built = True
 
     def call(self, inputs, position_ids=None):
+        require_position_ids(self, inputs, position_ids)
         if position_ids is not None:
             return inputs + ops.take(self.embeddings, position_ids, axis=0)
         if inputs.shape[1] is not None and inputs.shape[1] > self.max_length:

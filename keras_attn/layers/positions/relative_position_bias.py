@@ -5,11 +5,11 @@ import math
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
 from keras_attn.layers.seeds import seeded_initializer
+from keras_attn.ops.arguments import require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -54,6 +54,8 @@ class RelativePositionBias(CheckedLayer):
     [[0 5 6 6 6 6 7 7 7 7]
      [1 0 5 6 6 6 6 7 7 7]]
     """
+
+    AXES = {"query": "...", "key": "..."}  # their lengths alone are used
 
     def __init__(self, num_heads, num_buckets=32, max_distance=128, bidirectional=True,
                  initializer="glorot_uniform", seed=None, **kwargs):

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.ops.arguments import require_positive
 from keras_attn.ops.positions import rotation_angles
 
 
@@ -51,9 +52,7 @@ class RotaryEmbedding(CheckedLayer):
         if layout not in ("interleaved", "halves"):
             raise ValueError("layout must be 'interleaved' or 'halves'. "
                              f"Received: layout={layout!r}")
-        if max_wavelength <= 0:
-            raise ValueError("max_wavelength must be positive. "
-                             f"Received: max_wavelength={max_wavelength}")
+        require_positive(max_wavelength=max_wavelength)
         self.layout = layout
         self.max_wavelength = max_wavelength
         self.supports_masking = True

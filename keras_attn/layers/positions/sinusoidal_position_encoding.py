@@ -4,7 +4,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.shapes import require_position_ids
 from keras_attn.ops import sinusoidal_positions
+from keras_attn.ops.arguments import require_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -43,12 +45,11 @@ class SinusoidalPositionEncoding(CheckedLayer):
       [0.841 0.54  0.01  1.   ]]]
     """
 
+    AXES = {"inputs": "BTD"}
+
     def __init__(self, max_wavelength=10000.0, layout="interleaved", **kwargs):
         super().__init__(**kwargs)
-        if max_wavelength <= 0:
-            raise ValueError(
-                f"max_wavelength must be positive. Received: max_wavelength={max_wavelength}"
-            )
+        require_positive(max_wavelength=max_wavelength)
         if layout not in ("interleaved", "concat"):
             raise ValueError(
                 f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}"
@@ -61,6 +62,7 @@ class SinusoidalPositionEncoding(CheckedLayer):
         self.built = True
 
     def call(self, inputs, position_ids=None):
+        require_position_ids(self, inputs, position_ids)
         if position_ids is None:
             position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
         table = sinusoidal_positions(

@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.recurrent.memory import attend, by_source, prepare
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
 
 READOUTS = "maxout", "tanh"

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 

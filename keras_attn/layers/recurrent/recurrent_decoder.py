@@ -5,7 +5,6 @@ import contextlib
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.padded_rnn import word_table
@@ -13,6 +12,7 @@ from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
+from keras_attn.ops.arguments import require_probabilities, require_rates, require_sizes
 from keras_attn.ops.products import linear
 
 LEVELS = "sequence", "token"
@@ -86,14 +86,15 @@ class RecurrentDecoder(CheckedLayer):
       [1. 0.]]]
     """
 
+    AXES = {"target_ids": "BT"}  # with a cache the memory is that of `start_decoding`
+
     def __init__(self, cell, vocabulary_size, embedding_dim, teacher_forcing_ratio=1.0,
                  level="sequence", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
         require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
         ratio = part(teacher_forcing_ratio)
-        if not callable(ratio) and not 0 <= ratio <= 1:
-            raise ValueError("teacher_forcing_ratio must be in [0, 1], or a function. "
-                             f"Received: teacher_forcing_ratio={ratio}")
+        if not callable(ratio):
+            require_probabilities(teacher_forcing_ratio=ratio)
         if level not in LEVELS:
             raise ValueError(
                 f"level must be one of {', '.join(LEVELS)}. Received: level={level!r}")
@@ -108,8 +109,7 @@ class RecurrentDecoder(CheckedLayer):
         self.supports_masking = True
 
     def build(self, target_ids_shape, memory_shape):
-        require_axes(self, "(B, T)", target_ids=target_ids_shape)
-        require_axes(self, "(B, S, D)", memory=memory_shape)
+        _require_shapes(target_ids_shape, memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
         self.embedding = word_table(
             self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed)
@@ -132,6 +132,7 @@ class RecurrentDecoder(CheckedLayer):
         target_ids = ops.cast(target_ids, "int32")
         if cache is not None:
             return self._forced(target_ids, cache, memory, cache_index, False)
+        _require_shapes(target_ids.shape, memory.shape)
         memory = self.cell.prepare_memory(memory, memory_mask)
         states = self.cell.start(initial_state, ops.shape(target_ids)[0])
         ratio = self._ratio(teacher_forcing_ratio, training)
@@ -249,3 +250,8 @@ class RecurrentDecoder(CheckedLayer):
             "teacher_forcing_ratio": (
                 keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),
             "level": self.level, "dropout": self.dropout, "seed": self.seed}
+
+
+def _require_shapes(target_ids_shape, memory_shape):
+    require_axes("RecurrentDecoder", {"target_ids": "BT", "memory": "BSD"},
+                 {"target_ids": target_ids_shape, "memory": memory_shape})

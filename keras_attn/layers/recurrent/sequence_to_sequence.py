@@ -62,6 +62,8 @@ class SequenceToSequence(CheckedLayer):
     [13. 33.]
     """
 
+    AXES = {"source": "BSD", "target": "BTE"}
+
     def __init__(self, encoder, decoder, context="states", reduce="last", seed=None, **kwargs):
         super().__init__(**kwargs)
         if context not in CONTEXTS:

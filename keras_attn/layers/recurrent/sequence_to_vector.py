@@ -48,6 +48,8 @@ class SequenceToVector(CheckedLayer):
     [2.0, 1.5, 2.0]
     """
 
+    AXES = {"inputs": "BTD"}
+
     def __init__(self, reduce="last", units=None, seed=None, **kwargs):
         super().__init__(**kwargs)
         if reduce not in REDUCTIONS:

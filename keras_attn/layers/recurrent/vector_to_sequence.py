@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
+from keras_attn.ops.arguments import require_sizes
 
 FEEDS = "first", "every"
 
@@ -43,6 +43,8 @@ class VectorToSequence(CheckedLayer):
     >>> print(keras.ops.convert_to_numpy(layer(np.array([[2.0]])))[0, :, 0])
     [2. 4. 6.]
     """
+
+    AXES = {"inputs": "BD"}
 
     def __init__(self, cell, length, feed="first", **kwargs):
         super().__init__(**kwargs)

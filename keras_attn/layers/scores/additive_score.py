@@ -3,9 +3,10 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
 
 
@@ -51,6 +52,8 @@ class AdditiveScore(CheckedLayer):
     >>> print(ops.convert_to_numpy(score(query, key)).round(3))
     [[[1.523 0.   ]]]
     """
+
+    AXES = SEQUENCES
 
     def __init__(self, units=None, use_bias=False, normalize=False,
                  kernel_initializer="glorot_uniform", seed=None, **kwargs):

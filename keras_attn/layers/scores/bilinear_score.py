@@ -6,6 +6,7 @@ from keras import ops
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import seeded_initializer
+from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.products import linear
 
 
@@ -40,6 +41,8 @@ class BilinearScore(CheckedLayer):
     >>> print(ops.convert_to_numpy(score(query, key)))
     [[[9. 6.]]]
     """
+
+    AXES = SEQUENCES
 
     def __init__(self, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.scores.depths import require_one_depth
+from keras_attn.ops.arguments import require_not_negative, require_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -47,17 +47,19 @@ class CosineScore(CheckedLayer):
     [[[1. 0.]]]
     """
 
+    AXES = {"query": "BTD", "key": "BSD"}
+
     def __init__(self, beta=1.0, learn_beta=False, epsilon=1e-8, **kwargs):
         super().__init__(**kwargs)
-        if not beta > 0:
-            raise ValueError(f"beta must be positive. Received: beta={beta}")
+        require_positive(beta=beta)
+        require_not_negative(epsilon=epsilon)
         self.beta = beta
         self.learn_beta = learn_beta
         self.epsilon = epsilon
         self.supports_masking = True
 
     def build(self, query_shape, key_shape):
-        require_one_depth(self, query_shape, key_shape)
+        self.require_axes(query=query_shape, key=key_shape)
         self.log_beta = None
         if self.learn_beta:
             self.log_beta = self.add_weight(

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.scores.depths import require_one_depth
+from keras_attn.ops.arguments import require_numbers
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -42,13 +42,16 @@ class DotScore(CheckedLayer):
     [[[ 5. -2.]]]
     """
 
+    AXES = {"query": "BTD", "key": "BSD"}
+
     def __init__(self, scale=None, **kwargs):
         super().__init__(**kwargs)
+        require_numbers(optional=True, scale=scale)
         self.scale = scale
         self.supports_masking = True
 
     def build(self, query_shape, key_shape):
-        require_one_depth(self, query_shape, key_shape)
+        self.require_axes(query=query_shape, key=key_shape)
         self.built = True
 
     def call(self, query, key):

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_sizes
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer
+from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
 
 
@@ -44,6 +44,8 @@ class LocationScore(CheckedLayer):
     >>> print(ops.convert_to_numpy(score(np.array([[[1.0, 2.0]]]), np.zeros((1, 2, 5)))).round(3))
     [[[3. 3.]]]
     """
+
+    AXES = {"query": "BTQ", "key": "NSK"}  # no product: the batch of the key is not used
 
     def __init__(self, max_length, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)

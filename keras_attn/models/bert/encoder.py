@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.neighbours import NeighbourPositions, neighbour_shifts
 from keras_attn.layers.rematerialization import call_layer
@@ -12,6 +11,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.products import by_rows, linear
 
 # Layers, width, heads: the sizes of google-research/bert.
@@ -96,8 +96,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = dict.fromkeys(("token_ids", "segment_ids", "padding_mask", "position_ids", "pack_ids",
-                            "cls_positions"), 2)
+    INPUTS = {**dict.fromkeys(("token_ids", "segment_ids", "padding_mask", "position_ids",
+                               "pack_ids"), "BT"), "cls_positions": "BE"}
     remat = False
 
     def __init__(
@@ -133,6 +133,8 @@ class BertEncoder(DeclaredInputs, keras.Model):
             )
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
+        require_not_negative(layer_norm_epsilon=layer_norm_epsilon,
+                             initializer_range=initializer_range)
         if initial_attention not in ("uniform", "neighbours"):
             raise ValueError(
                 "initial_attention must be 'uniform' or 'neighbours'. "

@@ -61,7 +61,8 @@ class BertPretrainer(Task, keras.Model):
     [[3.9]]
     """
 
-    OWN_INPUTS = {"mask_positions": 2}
+    OWN_INPUTS = {"mask_positions": "BP"}
+    SAME_BATCH = ("mask_positions",)
 
     def __init__(
         self,

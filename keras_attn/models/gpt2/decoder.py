@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from keras_attn.layers import LearnedPositionEmbedding, TransformerEncoderLayer
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -13,6 +12,7 @@ from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.products import FEW, by_rows, linear, linear_transposed
 
 # Layers, width, heads: "tiny" and "mini" are BERT's, the others those of the paper.
@@ -88,8 +88,8 @@ class GPT2(DeclaredInputs, keras.Model):
     [[1. 1. 1.]]
     """
 
-    INPUTS = dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids",
-                            "cls_positions"), 2)
+    INPUTS = {**dict.fromkeys(("token_ids", "padding_mask", "position_ids", "pack_ids"), "BT"),
+              "cls_positions": "BE"}
     remat = False
 
     def __init__(
@@ -118,6 +118,8 @@ class GPT2(DeclaredInputs, keras.Model):
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
+        require_not_negative(layer_norm_epsilon=layer_norm_epsilon,
+                             initializer_range=initializer_range)
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim

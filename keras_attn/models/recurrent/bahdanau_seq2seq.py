@@ -2,13 +2,13 @@
 
 import keras
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, word_table
 from keras_attn.layers.parts import part
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import Seq2Seq
+from keras_attn.ops.arguments import require_rates, require_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

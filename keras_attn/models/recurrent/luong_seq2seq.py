@@ -2,7 +2,6 @@
 
 import keras
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.local_attention import LocalAttention
@@ -16,6 +15,7 @@ from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,
     recurrent_layer,
 )
+from keras_attn.ops.arguments import require_rates, require_sizes
 
 ATTENTIONS = "global", "local_monotonic", "local_predictive", "hard", None
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
@@ -80,6 +80,8 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
     >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
     (1, 2, 50) [0. 0.]
     """
+
+    SAME_BATCH = ("target_ids",)
 
     def __init__(self, vocabulary_size, units, embedding_dim=None, target_vocabulary_size=None,
                  num_layers=1, cell="lstm", bidirectional=True, attention="global",

@@ -17,7 +17,7 @@ class Seq2Seq(RowCache, TokenLoss):
     `initial_state` of the decoder.
     """
 
-    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
     REQUIRED = ("token_ids", "target_ids")
 
     def call(self, inputs, training=None, teacher_forcing_ratio=None):

@@ -9,7 +9,6 @@ from keras_attn.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
@@ -17,6 +16,7 @@ from keras_attn.models.building import needs_weights
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
 from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.ops.products import by_rows, linear
 
@@ -91,7 +91,7 @@ class Transformer(TokenLoss, keras.Model):
     (1, 2, 50) 1331456
     """
 
-    INPUTS = {"token_ids": 2, "padding_mask": 2, "target_ids": 2}
+    INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
     REQUIRED = ("token_ids", "target_ids")
     remat = False
 
@@ -127,6 +127,7 @@ class Transformer(TokenLoss, keras.Model):
         shares = {"dropout": dropout, "attention_dropout": attention_dropout,
                   "label_smoothing": label_smoothing}
         require_rates(**shares)
+        require_not_negative(layer_norm_epsilon=layer_norm_epsilon)
         if positions not in ("sinusoidal", "learned"):
             raise ValueError(
                 f"positions must be 'sinusoidal' or 'learned'. Received: positions={positions!r}")

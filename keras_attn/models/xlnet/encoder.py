@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.arguments import require_rates, require_sizes
 from keras_attn.layers.rematerialization import call_layer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
@@ -11,6 +10,7 @@ from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.models.padding import take_last
 from keras_attn.models.xlnet.layer import XLNetLayer
 from keras_attn.ops.activations import get_activation, serialize_activation
+from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.permutations import permutation_mask, stream_masks
 from keras_attn.ops.products import linear
 from keras_attn.ops.relative import vectors_of_pairs
@@ -99,9 +99,10 @@ class XLNet(DeclaredInputs, keras.Model):
     [[1.]]
     """
 
-    INPUTS = {"token_ids": 2, "segment_ids": 2, "padding_mask": 2, "pack_ids": 2,
-              "permutation_ranks": 2, "permutation_mask": 3, "mask_positions": 2,
-              "cls_positions": 2, "memory": 3, "memory_mask": 2, "reversed_rows": 1}
+    INPUTS = {"token_ids": "BT", "segment_ids": "BT", "padding_mask": "BT", "pack_ids": "BT",
+              "permutation_ranks": "BT", "permutation_mask": "BTT", "mask_positions": "BP",
+              "cls_positions": "BE", "memory": "BMD", "memory_mask": "BM", "reversed_rows": "B"}
+    SAME_BATCH = ("mask_positions",)
     remat = False
 
     def __init__(
@@ -129,14 +130,14 @@ class XLNet(DeclaredInputs, keras.Model):
                       hidden_dim=hidden_dim, num_heads=num_heads)
         require_sizes(optional=True, intermediate_dim=intermediate_dim, reuse_length=reuse_length,
                       max_distance=max_distance)
-        if memory_length < 0:
-            raise ValueError("memory_length must be at least 0. "
-                             f"Received: memory_length={memory_length}")
+        require_sizes(low=0, memory_length=memory_length)
         if hidden_dim % num_heads:
             raise ValueError("hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
+        require_not_negative(layer_norm_epsilon=layer_norm_epsilon,
+                             initializer_range=initializer_range)
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim

@@ -30,6 +30,7 @@ class XLNetLayer(CheckedLayer):
         for, the weights.
     """
 
+    AXES = TwoStreamAttention.AXES
     MASKED_INPUTS = {}  # as of `TwoStreamAttention`
 
     def __init__(self, num_heads, intermediate_dim, dropout=0.0, attention_dropout=0.0,

@@ -52,7 +52,8 @@ class XLNetPretrainer(Task, keras.Model):
     [[3.9]]
     """
 
-    OWN_INPUTS = {"memory_ids": 2, "memory_mask": 2}
+    OWN_INPUTS = {"memory_ids": "BM", "memory_mask": "BM"}
+    SAME_BATCH = ("mask_positions",)
     metric_names = ("plm_loss", "plm_accuracy")
 
     def __init__(self, backbone, seed=None, name="xlnet_pretrainer", **kwargs):

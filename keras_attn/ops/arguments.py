@@ -1,0 +1,66 @@
+"""Checks of the numbers that layers, models and functions take as arguments."""
+
+import math
+import numbers
+
+
+def require_sizes(optional=False, low=1, **sizes):
+    """Raises a ValueError for a size that is not an integer of at least `low`.
+
+    Args:
+        optional: Whether None is accepted.
+        low: Smallest accepted size.
+        **sizes: Sizes by the name of their argument.
+    """
+    expected = "a positive integer" if low == 1 else f"an integer of {low} or more"
+    _require(sizes, numbers.Integral, lambda size: size >= low, expected, optional)
+
+
+def require_lengths(**lengths):
+    """Raises a ValueError for a length that is a number but not an integer of 0 or more.
+
+    Tensors, and symbols that stand for a size in a graph, are accepted.
+    """
+    for name, length in lengths.items():
+        if length is None or isinstance(length, (numbers.Number, str)):
+            require_sizes(low=0, **{name: length})
+
+
+def require_integers(optional=False, **integers):
+    """Raises a ValueError for a value that is not an integer. Arguments as in `require_sizes`."""
+    _require(integers, numbers.Integral, lambda _: True, "an integer", optional)
+
+
+def require_numbers(optional=False, **values):
+    """Raises a ValueError for a value that is not a finite number."""
+    _require(values, numbers.Real, math.isfinite, "a finite number", optional)
+
+
+def require_positive(optional=False, **values):
+    """Raises a ValueError for a value that is not a finite number above 0."""
+    _require(values, numbers.Real, lambda x: 0 < x < math.inf, "a positive number", optional)
+
+
+def require_not_negative(optional=False, **values):
+    """Raises a ValueError for a value that is not a finite number of at least 0."""
+    _require(values, numbers.Real, lambda x: 0 <= x < math.inf, "a number of 0 or more", optional)
+
+
+def require_rates(optional=False, **rates):
+    """Raises a ValueError for a dropout rate that is not a number in [0, 1)."""
+    _require(rates, numbers.Real, lambda rate: 0 <= rate < 1, "a number in [0, 1)", optional)
+
+
+def require_probabilities(optional=False, **values):
+    """Raises a ValueError for a value that is not a number in [0, 1]."""
+    _require(values, numbers.Real, lambda x: 0 <= x <= 1, "a number in [0, 1]", optional)
+
+
+def _require(values, kind, accepts, expected, optional):
+    for name, value in values.items():
+        if optional and value is None:
+            continue
+        # `bool` is an `Integral`, but True in place of a number is a mistake.
+        if isinstance(value, bool) or not isinstance(value, kind) or not accepts(value):
+            raise ValueError(f"{name} must be {expected}{' or None' if optional else ''}. "
+                             f"Received: {name}={value!r}")
