@@ -81,7 +81,7 @@ def run(model, source, name, rows, seed, rate, epochs):
 
 def finetuned(workdir, source, name, rows, seed, rate, epochs):
     from keras_attn import finetune
-    from keras_attn.json_files import read_json
+    from keras_attn.io.json_files import read_json
 
     config, count = config_of(name, rows, seed, source)
     if count is None:

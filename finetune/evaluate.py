@@ -36,8 +36,8 @@ def define_flags():
 
 
 def main():
+    from keras_attn.io.json_files import to_json
     from keras_attn.jobs.outputs import opened
-    from keras_attn.json_files import to_json
 
     values = flags.FLAGS
     output = opened(values.output, (".json",), workdir=values.workdir, inputs=(

@@ -36,12 +36,12 @@ from keras_attn.counts import counted
 from keras_attn.data.table_formats import is_text
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import exists, read_bytes
-from keras_attn.json_files import read_if_whole, read_json, read_object, write_json
-from keras_attn.lock_file import lock_file
+from keras_attn.io.atomic_write import atomic_path, reporting_failed_writes, temporary_folder
+from keras_attn.io.files import exists, read_bytes
+from keras_attn.io.json_files import read_if_complete, read_json, read_object, write_json
+from keras_attn.io.locks import lock_file
 from keras_attn.saved_config import checked, complete
 from keras_attn.training.checkpoints import Checkpoints
-from keras_attn.whole_files import reporting_failed_writes, temporary_folder, whole
 
 # What a resumed run may change, besides strategy and devices: the number of its steps, if it ends
 # by that, how a step uses memory, and what only watches it.
@@ -55,7 +55,7 @@ WORTH_KEEPING_SECONDS = 60.0
 
 def kind_of(folder):
     """Kind of the run that a folder is of; None if it is of none."""
-    found = read_if_whole(posixpath.join(str(folder), "config.json"))
+    found = read_if_complete(posixpath.join(str(folder), "config.json"))
     return found.get("kind") if isinstance(found, dict) else None
 
 
@@ -294,7 +294,7 @@ class Workdir:
             local = os.path.join(folder, "model.keras")
             model.save(local)
             if remote:
-                with whole(path) as temporary:
+                with atomic_path(path) as temporary:
                     tf.io.gfile.copy(local, temporary, overwrite=True)
             else:
                 os.replace(local, path)

@@ -44,8 +44,8 @@ def detect(folder):
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
     from keras_attn.convert.safetensors_files import PICKLES, refused_pickle
     from keras_attn.convert.tensorflow_files import folder_and_name
-    from keras_attn.file_bytes import exists
-    from keras_attn.json_files import read_json
+    from keras_attn.io.files import exists
+    from keras_attn.io.json_files import read_json
 
     path = posixpath.join(folder, "config.json")
     if exists(path):
@@ -214,7 +214,7 @@ def _check_empty(target):
 @contextlib.contextmanager
 def _empty_folder(target):
     """Makes a folder that one process at a time writes to; what a failed one wrote is removed."""
-    from keras_attn.lock_file import lock_file
+    from keras_attn.io.locks import lock_file
 
     made = not os.path.exists(target)
     os.makedirs(target, exist_ok=True)

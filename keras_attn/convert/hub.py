@@ -5,7 +5,7 @@ import os
 import re
 
 from keras_attn.errors import UserError, first_line
-from keras_attn.paths import check_path
+from keras_attn.io.paths import check_path
 
 PREFIX = "hf:"
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w-]*/)?[A-Za-z0-9][\w.-]*")  # [OWNER/]MODEL

@@ -5,7 +5,7 @@ import os
 
 from keras_attn.convert.pieces import Tensors
 from keras_attn.errors import UserError
-from keras_attn.json_files import write_json
+from keras_attn.io.json_files import write_json
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "tokenizer.json"
 _LAYERS_OF_KERAS_2 = "_layer_checkpoint_dependencies/"

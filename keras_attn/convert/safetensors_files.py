@@ -8,8 +8,8 @@ from reprlib import repr as shorten
 
 from keras_attn.convert.pieces import Tensors
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import check_regular
-from keras_attn.json_files import read_object
+from keras_attn.io.files import check_regular
+from keras_attn.io.json_files import read_object
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_attn.convert.pieces import Tensors
 from keras_attn.errors import UserError, first_line
-from keras_attn.file_bytes import check_regular
+from keras_attn.io.files import check_regular
 
 # Of a damaged checkpoint; for one cut off TensorFlow raises an IndexError.
 _DAMAGE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, KeyError, TypeError)

@@ -19,7 +19,7 @@ from keras_attn.data.prepare import BEAM_JOBS
 from keras_attn.data.processes import in_threads
 from keras_attn.data.shard_writer import task_file, write_task
 from keras_attn.errors import UserError, nearest
-from keras_attn.json_files import read_if_whole, write_json
+from keras_attn.io.json_files import read_if_complete, write_json
 from keras_attn.text.recipes import tokenizer_of
 
 # "DirectRunner" would try Prism first, a program that Beam downloads; this one is Python alone.
@@ -97,11 +97,11 @@ def write_tasks(plan, numbers, tokenizer, folder, pipeline):
     try:
         state = _run(pipeline)
     finally:
-        found = read_if_whole(job_file) or _GOING_ON
+        found = read_if_complete(job_file) or _GOING_ON
         _remove(job_file)
         if found["user_error"]:
             raise UserError(found["user_error"])
-    tasks = in_threads(read_if_whole, [task_file(folder, number) for number in numbers])
+    tasks = in_threads(read_if_complete, [task_file(folder, number) for number in numbers])
     if None in tasks:
         if state != PipelineState.DONE:
             raise RuntimeError(f"The pipeline ended with state {state}.")
@@ -126,7 +126,7 @@ class _WriteTask(beam.DoFn):
         self.tokenizer = tokenizer_of(self.recipe)
 
     def process(self, number):
-        if read_if_whole(self.job_file) != _GOING_ON:
+        if read_if_complete(self.job_file) != _GOING_ON:
             return
         try:
             write_task(self.plan, number, self.tokenizer, self.folder)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_attn.data.streams import is_stream, local_copy
 from keras_attn.errors import UserError, first_line
-from keras_attn.paths import check_path, scheme_of
+from keras_attn.io.paths import check_path, scheme_of
 
 _MAGIC = re.compile(r"[*?[]")
 

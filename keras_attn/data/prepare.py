@@ -25,8 +25,8 @@ from keras_attn.data.shards import (
 from keras_attn.data.sources import plan_source, read_task
 from keras_attn.data.streams import shown
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_if_whole, write_json
-from keras_attn.lock_file import lock_file
+from keras_attn.io.json_files import read_if_complete, write_json
+from keras_attn.io.locks import lock_file
 
 PLAN = "plan.json"
 LOCK = "prepare.lock"
@@ -171,7 +171,7 @@ def _check_vocabulary(folder, tokenizer):
 
 
 def _has_plan(folder, plan):
-    return read_if_whole(tf.io.gfile.join(folder, PLAN)) == plan
+    return read_if_complete(tf.io.gfile.join(folder, PLAN)) == plan
 
 
 @contextlib.contextmanager
@@ -218,7 +218,8 @@ def _start_anew(folder, plan):
 
 def _check_ours(folder, names):
     """Raises UserError if files that have the names of ours are of something else."""
-    contents = {n: read_if_whole(tf.io.gfile.join(folder, n)) for n in (INDEX, PLAN) if n in names}
+    contents = {name: read_if_complete(tf.io.gfile.join(folder, name))
+                for name in (INDEX, PLAN) if name in names}
     foreign = [n for n, content in contents.items()
                if not isinstance(content, dict) or not content.keys() >= _OURS]  # fmt: skip
     if not contents:
@@ -266,7 +267,7 @@ def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
 
 def _read_task(path):
     """What a task wrote to its file; None if it is not done, or the file is damaged."""
-    task = read_if_whole(path)
+    task = read_if_complete(path)
     whole = isinstance(task, dict) and are_entries(task.get("shards")) and isinstance(
         task.get("counts"), dict) and all(type(n) is int for n in task["counts"].values())
     return task if whole else None

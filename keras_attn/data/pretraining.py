@@ -16,7 +16,7 @@ from keras_attn.data.pairs import make_pairs
 from keras_attn.data.sentence_order import make_ordered_pairs
 from keras_attn.data.shards import read_index, shard_reader
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_if_whole, write_json
+from keras_attn.io.json_files import read_if_complete, write_json
 
 # Part of the name of the cached counts: raise it when make_pairs gives other pairs, or
 # choose_rows other rows.
@@ -168,7 +168,7 @@ class PretrainingExamples:
         made_of = json.dumps([_PAIRS_VERSION, options, index["shards"]], sort_keys=True)
         name = f"pairs-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.json"
         path = tf.io.gfile.join(folder, name)
-        counts = read_if_whole(path)
+        counts = read_if_complete(path)
         shards = range(len(index["shards"]))
         if not isinstance(counts, list) or len(counts) != len(shards) or not all(
                 type(count) is int and 0 <= count < 2**63 for count in counts):

@@ -9,7 +9,7 @@ from keras_attn.data.files import find_files
 from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import is_text
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object
+from keras_attn.io.json_files import read_object
 
 TASK = "reading_comprehension"  # what data.task calls it
 MOST = 2_000_000_000  # bytes of a file

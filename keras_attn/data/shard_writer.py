@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_attn.data.shards import Shard, write_shard
 from keras_attn.data.sources import read_task
-from keras_attn.json_files import write_json
+from keras_attn.io.json_files import write_json
 
 # How much text is tokenised at once.
 _CHARACTERS = 2_000_000

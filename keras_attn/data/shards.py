@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import read_bytes
-from keras_attn.json_files import read_if_whole, write_json
-from keras_attn.npz import parse_npz
-from keras_attn.whole_files import write_whole
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.files import read_bytes
+from keras_attn.io.json_files import read_if_complete, write_json
+from keras_attn.io.npz import parse_npz
 
 FORMAT = 2
 INDEX = "index.json"
@@ -74,7 +74,7 @@ def write_shard(path, shard, **extra):
         **extra,
     )
     content = buffer.getvalue()
-    write_whole(path, content)
+    atomic_write(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
@@ -133,7 +133,7 @@ def read_index(folder):
     Raises:
         UserError: If the folder is not a prepared one, or of another version of the format.
     """
-    index = read_if_whole(tf.io.gfile.join(os.fspath(folder), INDEX))
+    index = read_if_complete(tf.io.gfile.join(os.fspath(folder), INDEX))
     if not isinstance(index, dict) or "shards" not in index:
         raise UserError(
             f"The folder must be one that pretrain.prepare has finished. Received: {folder}"

@@ -16,8 +16,8 @@ from ml_collections import ConfigDict, config_flags
 from keras_attn.defaults import ENDS, fields, meaning
 from keras_attn.errors import PRECISIONS, UserError, first_line, nearest
 from keras_attn.freed_memory import keep_freed_memory
+from keras_attn.io.paths import check_path, scheme_of
 from keras_attn.jobs.terminal import discard_streams, flush_streams, prepare_streams
-from keras_attn.paths import check_path, scheme_of
 from keras_attn.quiet import import_quietly
 
 # Fields that memory grows with and that a resumed run must keep.

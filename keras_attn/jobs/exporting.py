@@ -6,10 +6,10 @@ import json
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
+from keras_attn.io.unfinished_outputs import unfinished_output
 from keras_attn.jobs.exporting_translators import ExportedTranslator
 from keras_attn.jobs.loading import load_predictor
 from keras_attn.jobs.translators import Translator, is_translator
-from keras_attn.unfinished_outputs import unfinished_output
 
 
 def export(workdir, output, pairs=None, beam=None, length_penalty=None):

@@ -15,10 +15,10 @@ from keras_attn.data.streams import shown
 from keras_attn.data.table_formats import BadRow, Lines, is_text, without_end
 from keras_attn.errors import UserError, check_counts, check_precision
 from keras_attn.families import GPT_2
-from keras_attn.finite import check_outputs
 from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.generation.sampling import COLDEST
+from keras_attn.io.finite import check_outputs
 from keras_attn.jobs.outputs import opened
 from keras_attn.jobs.saved_backbones import SavedBackbone
 from keras_attn.ops.kernels.tensorflow_graphs import traced

@@ -13,7 +13,7 @@ from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2
-from keras_attn.finite import check_outputs
+from keras_attn.io.finite import check_outputs
 from keras_attn.jobs.families import family_of
 from keras_attn.jobs.generating import Generator
 from keras_attn.jobs.saved import Saved

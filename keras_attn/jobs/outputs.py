@@ -8,9 +8,9 @@ import tensorflow as tf
 from keras_attn.data.files import find_files
 from keras_attn.data.streams import is_stream
 from keras_attn.errors import UserError, first_line
+from keras_attn.io.atomic_write import atomic_path
+from keras_attn.io.unfinished_outputs import unfinished_output
 from keras_attn.jobs.terminal import standard_output
-from keras_attn.unfinished_outputs import unfinished_output
-from keras_attn.whole_files import whole
 
 # Files that a model is read from, in a workdir or in a folder of another library.
 _MODEL_FILES = {
@@ -64,7 +64,7 @@ def opened(output, endings, binary=(), flag="--output", inputs=(), workdir=None)
             # Two commands with the same output write different files; the last to end replaces the
             # other.
             temporary = stack.enter_context(unfinished_output(path))
-            stack.enter_context(whole(path, temporary))
+            stack.enter_context(atomic_path(path, temporary))
             file = stack.enter_context(tf.io.gfile.GFile(temporary, mode))
             file.write(b"" if "b" in mode else "")  # makes the file
         except (OSError, tf.errors.OpError) as error:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.data.splits import shared_rows
+from keras_attn.io.atomic_write import atomic_write
 from keras_attn.jobs import baseline
 from keras_attn.jobs import report_sections as sections
 from keras_attn.jobs.report_numbers import decisions, one_hot
@@ -15,7 +16,6 @@ from keras_attn.jobs.report_page import columns, isolated, join, page, section, 
 from keras_attn.saved_config import DEFAULTS
 from keras_attn.training.metrics import metrics_among
 from keras_attn.training.records import read_records
-from keras_attn.whole_files import write_whole
 from keras_attn.workdir import flatten
 
 NAME = "report.html"
@@ -145,7 +145,7 @@ def write_page(workdir, subtitle, *parts):
     title = posixpath.basename(workdir.path) or workdir.path
     head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
     # One run at a time writes here: what a killed one left unfinished is written over.
-    write_whole(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
+    atomic_write(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
 
 
 

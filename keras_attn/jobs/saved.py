@@ -11,9 +11,9 @@ from keras_attn.convert.architectures import check_size
 from keras_attn.convert.bert.stored import StoredBert, head_of, with_text
 from keras_attn.convert.bert.workdirs import MODELS, TASKS, config_of
 from keras_attn.errors import UserError
+from keras_attn.io.shared_memory import as_tensor, new_array
 from keras_attn.layers.seeds import initialized_by
 from keras_attn.models import BertEncoder
-from keras_attn.shared_memory import as_tensor, new_array
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.variables import check_values, digest, variables_by_path
 

@@ -9,8 +9,8 @@ from keras_attn.data.parallel import read_parallel
 from keras_attn.data.table_formats import is_text
 from keras_attn.data.translation import pad_pairs
 from keras_attn.errors import UserError, check_counts, check_precision
-from keras_attn.finite import check_outputs
 from keras_attn.generation import beam_search
+from keras_attn.io.finite import check_outputs
 from keras_attn.models import Transformer
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.saved_run import SavedRun

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import read_bytes
-from keras_attn.json_files import read_object
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.files import read_bytes
+from keras_attn.io.json_files import read_object
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
-from keras_attn.whole_files import write_whole
 
 END_OF_TEXT = "<|endoftext|>"
 # The vocabulary and the merges: of transformers and of openai/gpt-2.
@@ -150,7 +150,7 @@ class BytePairTokenizer:
         lines = [*filter(None, [title]), *map(" ".join, self.merges), ""]
         for name, text in zip(names, (json.dumps(ids, ensure_ascii=False), "\n".join(lines)),
                               strict=True):
-            write_whole(posixpath.join(str(folder), name), text.encode())
+            atomic_write(posixpath.join(str(folder), name), text.encode())
 
     def encode(self, texts, threads=None):
         """Token ids.

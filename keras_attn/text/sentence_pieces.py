@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import read_bytes
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
 from keras_attn.text.subwords import damaged_model, load_processor, pieces_of, training_error
-from keras_attn.whole_files import write_whole
 
 FILE = "spiece.model"
 UNKNOWN = "<unk>"
@@ -120,7 +120,7 @@ class SentencePieceTokenizer:
 
     def write(self, folder):
         """Writes spiece.model, whole or not at all."""
-        write_whole(posixpath.join(str(folder), FILE), self.model)
+        atomic_write(posixpath.join(str(folder), FILE), self.model)
 
     def encode(self, texts, threads=None):
         """Token ids, without marks.

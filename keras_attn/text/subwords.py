@@ -7,9 +7,9 @@ import re
 import numpy as np
 
 from keras_attn.errors import UserError, first_line
-from keras_attn.file_bytes import read_bytes
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
-from keras_attn.whole_files import write_whole
 
 PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID = range(4)
 KINDS = ("bpe", "unigram")
@@ -118,7 +118,7 @@ class Subwords:
 
     def write(self, path):
         """Writes the model, whole or not at all."""
-        write_whole(path, self.model)
+        atomic_write(path, self.model)
 
     @property
     def vocabulary_size(self):

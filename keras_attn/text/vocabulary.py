@@ -4,9 +4,9 @@ import hashlib
 from collections import Counter
 
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import read_bytes
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
-from keras_attn.whole_files import write_whole
 
 FILE = "vocab.txt"
 MOST_BYTES = 256  # of a piece without ##, in TensorFlow Text
@@ -48,7 +48,7 @@ def write_vocabulary(path, vocabulary):
     Raises:
         UserError: If it cannot be written (no space, no permission).
     """
-    write_whole(path, "".join(f"{piece}\n" for piece in vocabulary).encode())
+    atomic_write(path, "".join(f"{piece}\n" for piece in vocabulary).encode())
 
 
 def check_vocabulary(vocabulary, name="vocabulary"):

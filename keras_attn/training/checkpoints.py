@@ -17,11 +17,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line, warn_once
-from keras_attn.file_bytes import unreadable
-from keras_attn.finite import check_weights
-from keras_attn.json_files import read_if_whole, write_json
-from keras_attn.npz import parse_npz
-from keras_attn.whole_files import open_new, reporting_failed_writes, whole
+from keras_attn.io.atomic_write import atomic_path, open_new, reporting_failed_writes
+from keras_attn.io.files import unreadable
+from keras_attn.io.finite import check_weights
+from keras_attn.io.json_files import read_if_complete, write_json
+from keras_attn.io.npz import parse_npz
 
 # Of the content. An error of the disk or the network is none: it may pass.
 DAMAGE = (ValueError, KeyError, tf.errors.NotFoundError)
@@ -46,7 +46,7 @@ class Checkpoints:
 
     def steps(self):
         """Steps of the complete checkpoints, oldest first."""
-        index = read_if_whole(self._path("index.json"))
+        index = read_if_complete(self._path("index.json"))
         try:
             steps = sorted(index["steps"])
             if not all(type(step) is int and 0 <= step < 2**63 for step in steps):
@@ -78,7 +78,8 @@ class Checkpoints:
         state = json.dumps({**state, "step": step, "arrays": len(values)})
         state = np.frombuffer(state.encode(), np.uint8)
         path = self._path(f"step-{step}.npz")
-        with reporting_failed_writes(path), whole(path) as temporary, open_new(temporary) as file:
+        with reporting_failed_writes(path), atomic_path(path) as temporary, \
+                open_new(temporary) as file:
             appended = _Append(file)
             try:
                 np.savez(appended, **{"state": state, **values})

@@ -9,9 +9,14 @@ import time
 
 import tensorflow as tf
 
-from keras_attn.file_bytes import exists, read_bytes
-from keras_attn.json_files import to_json
-from keras_attn.whole_files import open_new, open_no_follow, reporting_failed_writes, whole
+from keras_attn.io.atomic_write import (
+    atomic_path,
+    open_new,
+    open_no_follow,
+    reporting_failed_writes,
+)
+from keras_attn.io.files import exists, read_bytes
+from keras_attn.io.json_files import to_json
 
 METRICS = "metrics.jsonl"
 
@@ -34,7 +39,7 @@ class Records:
         kept = [record for record in read_records(folder) if record["step"] <= step]
         with reporting_failed_writes(self._path):
             tf.io.gfile.makedirs(folder)
-            with whole(self._path) as temporary, open_new(temporary, binary=False) as file:
+            with atomic_path(self._path) as temporary, open_new(temporary, binary=False) as file:
                 file.write(_lines(kept))
             self._file = (tf.io.gfile.GFile if "://" in folder else open_no_follow)(self._path, "a")
         events = posixpath.join(folder, "events")

@@ -5,7 +5,7 @@ import pytest
 
 from keras_attn.data.files import find_files
 from keras_attn.errors import UserError
-from keras_attn.paths import check_path
+from keras_attn.io.paths import check_path
 
 
 def test_files_are_found_by_path_glob_list_and_commas(tmp_path):

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn import finetune, load, pretrain, whole_files
+from keras_attn import finetune, load, pretrain
 from keras_attn.data.cooccurrences import cooccurrence_vectors
 from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.data.shards import read_shard
 from keras_attn.data.tables import read_table
 from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
+from keras_attn.io import atomic_write
 from keras_attn.jobs.predicting import predict_file
 from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.jobs.pretraining_bert import true_ids
@@ -266,14 +267,14 @@ def test_a_full_disk_at_the_end_leaves_what_was_saved_and_no_half_file(
     texts, tmp_path, monkeypatch
 ):
     _pretrain(texts, tmp_path / "run")
-    results, open_new = tmp_path / "run" / "results.json", whole_files.open_new
+    results, open_new = tmp_path / "run" / "results.json", atomic_write.open_new
     results.unlink()
 
     def full(path, *binary):
         return open("/dev/full", "wb") if "results.json" in path else open_new(path, *binary)
 
     with monkeypatch.context() as patched:
-        patched.setattr(whole_files, "open_new", full)
+        patched.setattr(atomic_write, "open_new", full)
         with pytest.raises(UserError, match=r"Cannot write .*results.json: No space left.*MB free"):
             _pretrain(texts, tmp_path / "run")
     assert not list(results.parent.glob("results.json*"))

@@ -20,7 +20,7 @@ from keras_attn.convert.tensorflow_files import (
     write_tensors,
 )
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"

@@ -16,7 +16,7 @@ from keras_attn.convert.labels import read_classifier, written_classifier
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.safetensors_files import read_tensors, write_tensors
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 
 _KINDS = {
     "BertForPreTraining": "pretraining",

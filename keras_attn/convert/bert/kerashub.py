@@ -16,7 +16,7 @@ from keras_attn.convert.kerashub_files import (
 )
 from keras_attn.convert.pieces import Piece, split
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.models import BertEncoder
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 

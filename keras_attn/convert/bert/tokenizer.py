@@ -4,7 +4,7 @@ import os
 from reprlib import repr as shorten
 
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import (
     SPECIAL_TOKENS,
     check_vocabulary,

@@ -15,7 +15,7 @@ from keras_attn.convert.safetensors_files import read_tensors, write_tensors
 from keras_attn.convert.stored_model import StoredModel
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.models import GPT2
 
 _KINDS = {"GPT2LMHeadModel": GPT_2.pretraining, "GPT2Model": GPT_2.pretraining,

@@ -19,7 +19,7 @@ from keras_attn.convert.pieces import Piece, split
 from keras_attn.convert.stored_model import StoredModel
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.models import GPT2
 from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 

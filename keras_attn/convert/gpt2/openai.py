@@ -15,10 +15,10 @@ from keras_attn.convert.tensorflow_files import (
     write_tensors,
 )
 from keras_attn.families import GPT_2
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.models import GPT2
 from keras_attn.text.byte_pairs import FILES, read_files
-from keras_attn.whole_files import write_whole
 
 CONFIG, PREFIX = "hparams.json", "model.ckpt"
 _FIELDS = {"vocabulary_size": "n_vocab", "num_layers": "n_layer", "hidden_dim": "n_embd",
@@ -65,7 +65,7 @@ def write(folder, stored):
     write_tensors(os.path.join(folder, PREFIX), split(_layout(stored.architecture),
                                                       stored.weights))
     # By this file its code finds the newest of several.
-    write_whole(os.path.join(folder, "checkpoint"),
+    atomic_write(os.path.join(folder, "checkpoint"),
                 f'model_checkpoint_path: "{PREFIX}"\n'.encode())
     stored.tokenizer.without_unnamed().write(folder, FILES[1])
     write_json(os.path.join(folder, CONFIG), {

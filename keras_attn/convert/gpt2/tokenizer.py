@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import (
     END_OF_TEXT,
     FILES,

@@ -22,7 +22,7 @@ from keras_attn.convert.xlnet.parts import check_writable, is_output, parts
 from keras_attn.convert.xlnet.tokenizer import read_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families import XL_NET
-from keras_attn.json_files import read_object, write_json
+from keras_attn.io.json_files import read_object, write_json
 from keras_attn.models import XLNet
 
 CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"

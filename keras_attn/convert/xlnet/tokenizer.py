@@ -7,7 +7,7 @@ from reprlib import repr as shorten
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_object
+from keras_attn.io.json_files import read_object
 from keras_attn.text.sentence_pieces import FILE, MARKS, UNKNOWN, SentencePieceTokenizer
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from keras_attn.errors import UserError
-from keras_attn.json_files import read_json, write_json
+from keras_attn.io.json_files import read_json, write_json
 
 
 @pytest.mark.parametrize("content, message", [

@@ -6,9 +6,9 @@ import pytest
 
 from keras_attn import convert
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import exists, read_bytes
+from keras_attn.io.files import exists, read_bytes
+from keras_attn.io.json_files import read_if_complete
 from keras_attn.jobs.translators import is_translator
-from keras_attn.json_files import read_if_whole
 
 
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
@@ -32,8 +32,8 @@ def test_only_what_is_not_there_counts_as_missing(tmp_path):
     (tmp_path / "file").write_bytes(b"{")
     assert exists(str(tmp_path)) and exists(str(tmp_path / "file"))
     for name in ("nothing", "file/below"):
-        assert not exists(str(tmp_path / name)) and read_if_whole(str(tmp_path / name)) is None
-    assert read_if_whole(str(tmp_path / "file")) is None
+        assert not exists(str(tmp_path / name)) and read_if_complete(str(tmp_path / name)) is None
+    assert read_if_complete(str(tmp_path / "file")) is None
     with pytest.raises(UserError, match="Too many levels"):
         exists(str(tmp_path / "loop"))
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from keras_attn.errors import UserError
-from keras_attn.lock_file import lock_file
+from keras_attn.io.locks import lock_file
 
 
 def test_a_lock_is_held_until_it_is_closed(tmp_path):
@@ -23,7 +23,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
     path = str(tmp_path / "lock")
     code = (
         "import sys, time\n"
-        "from keras_attn.lock_file import lock_file\n"
+        "from keras_attn.io.locks import lock_file\n"
         "lock = lock_file(sys.argv[1], '')\n"
         "print('held', flush=True)\n"
         "time.sleep(100)\n"

@@ -12,8 +12,8 @@ from keras_attn.errors import UserError, first_line
 
 
 @contextlib.contextmanager
-def whole(path, unfinished=None):
-    """Gives another name to write to, which becomes `path` when all went well.
+def atomic_path(path, unfinished=None):
+    """Yields another name to write to, which is renamed to `path` if no error was raised.
 
     Args:
         path: The file.
@@ -29,7 +29,7 @@ def whole(path, unfinished=None):
         raise
 
 
-def write_whole(path, content, unfinished=None):
+def atomic_write(path, content, unfinished=None):
     """Writes the bytes of a file that several processes may write at once.
 
     Args:
@@ -43,7 +43,7 @@ def write_whole(path, content, unfinished=None):
     # A name of this call: a process that a kill orphaned may be writing the same file still, on
     # another machine too, where process ids are the same.
     unfinished = unfinished or f"{path}.{uuid.uuid4().hex}.unfinished"
-    with reporting_failed_writes(path), whole(path, unfinished), open_new(unfinished) as file:
+    with reporting_failed_writes(path), atomic_path(path, unfinished), open_new(unfinished) as file:
         file.write(content)
 
 

@@ -6,7 +6,7 @@ import platform
 import re
 
 from keras_attn.errors import UserError
-from keras_attn.whole_files import open_no_follow
+from keras_attn.io.atomic_write import open_no_follow
 
 # Of a link, a folder, a socket; that of a pipe has no number.
 _NO_FILE = errno.ELOOP, errno.EISDIR, errno.ENXIO, None

@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 
-from keras_attn.whole_files import discard
+from keras_attn.io.atomic_write import discard
 
 _ENDING = re.compile(r"\.[0-9a-f]{32}\.unfinished")
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from keras_attn.unfinished_outputs import unfinished_output
+from keras_attn.io.unfinished_outputs import unfinished_output
 
 
 @pytest.mark.parametrize("folder", [False, True])

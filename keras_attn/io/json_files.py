@@ -7,8 +7,8 @@ import os
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.file_bytes import LARGEST, exists, read_bytes
-from keras_attn.whole_files import write_whole
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.files import LARGEST, exists, read_bytes
 
 
 def read_json(path, largest=LARGEST):
@@ -32,7 +32,7 @@ def read_object(path, largest=LARGEST):
     return found
 
 
-def read_if_whole(path):
+def read_if_complete(path):
     """Returns what a JSON file of ours holds, or None if it is missing or not whole.
 
     Raises:
@@ -48,11 +48,11 @@ def read_if_whole(path):
 
 
 def write_json(path, value, unfinished=None):
-    """Writes JSON so that the file is whole or not there; see `write_whole`."""
+    """Writes JSON so that the file is whole or not there; see `atomic_write`."""
     # Half a surrogate pair, of a path that is not UTF-8, becomes its JSON escape.
     content = (to_json(value, indent=1, ensure_ascii=False) + "\n").encode(
         errors="backslashreplace")
-    write_whole(path, content, unfinished)
+    atomic_write(path, content, unfinished)
 
 
 def to_json(value, **options):

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from keras_attn.npz import parse_npz
+from keras_attn.io.npz import parse_npz
 
 ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(1.5),
           "c": np.array(["é", "xyz"]), "d": np.zeros((0, 3), np.int64),
