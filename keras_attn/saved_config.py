@@ -5,14 +5,12 @@ from reprlib import repr as shorten
 from ml_collections import ConfigDict
 
 from keras_attn.defaults import (
-    NOT_NEGATIVE,
-    POSITIVE,
+    declared,
     finetuning_defaults,
     language_modeling_defaults,
     permutation_modeling_defaults,
     pretraining_defaults,
     translation_defaults,
-    violated_bound,
 )
 from keras_attn.errors import UserError
 
@@ -83,10 +81,10 @@ def checked(config, kind, path):
     if kind not in DEFAULTS:
         return config
     found = _typed(config, DEFAULTS[kind](), path, "")
-    for name in (*POSITIVE, *NOT_NEGATIVE):
-        group, field = name.split(".")
-        value = found.get(group, {}).get(field)
-        if isinstance(value, (int, float)) and (bound := violated_bound(name, value)):
+    for name, field in declared(DEFAULTS[kind]).items():
+        group, _, leaf = name.rpartition(".")
+        value = found.get(group, {}).get(leaf) if group else None
+        if isinstance(value, (int, float)) and (bound := field.violated_bound(value)):
             raise UserError(f"{name} must be {bound}. Received: {value} in {path}")
     return found
 

@@ -11,6 +11,7 @@ import pytest
 from keras_attn import convert
 from keras_attn.data import glue
 from keras_attn.defaults import (
+    declared,
     finetuning_defaults,
     language_modeling_defaults,
     meaning,
@@ -18,7 +19,9 @@ from keras_attn.defaults import (
     pretraining_defaults,
     translation_defaults,
 )
+from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET
+from keras_attn.field import Field
 from keras_attn.jobs.choices import choose_architecture
 from keras_attn.jobs.fields import check_fields
 from keras_attn.jobs.language_choices import choose_architecture as choose_language_model
@@ -162,3 +165,31 @@ def test_two_configs_share_nothing():
     first, second = finetuning_defaults(), finetuning_defaults()
     first.train.seed = 7
     assert second.train.seed == 0
+
+
+def test_choices_are_those_of_the_modules_that_take_them():
+    from keras_attn.data.pretraining import SEGMENTS
+    from keras_attn.text import subwords
+    from keras_attn.training import optimizers, schedules
+
+    pretraining, translation = declared(pretraining_defaults), declared(translation_defaults)
+    assert pretraining["train.optimizer"].choices == optimizers.NAMES
+    assert set(pretraining["train.schedule"].choices) == set(schedules.NAMES)
+    assert pretraining["data.segments"].choices == SEGMENTS
+    assert translation["data.subwords"].choices == subwords.KINDS
+    assert set(translation["train.schedule"].choices) == set(schedules.NAMES)
+
+
+@pytest.mark.parametrize(("field", "good", "bad", "bound"), [
+    (Field(1, "", above=0), (1, 0.5), (0, -1, float("nan")), "above 0"),
+    (Field(0, "", low=0), (0, 1e9), (-1,), "at least 0"),
+    (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2), "below 1"),
+    (Field(1.0, "", above=0), (), (float("inf"),), "finite"),
+    (Field("a", "", choices=("a", "b")), ("a", "b", None), ("c",), "one of a, b"),
+])
+def test_a_field_takes_the_values_that_it_declares(field, good, bad, bound):
+    for value in good:
+        field.check("x", value)
+    for value in bad:
+        with pytest.raises(UserError, match=f"x must be {bound}. Received: x={value}"):
+            field.check("x", value)
