@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from every_model import EVERY_MODEL, make
 from keras import ops
 
 from keras_attn import models
+from tests.support.every_model import EVERY_MODEL, make
 
 # As long as the tokens.
 ALIGNED = "segment_ids", "padding_mask", "position_ids", "pack_ids", "permutation_ranks"
