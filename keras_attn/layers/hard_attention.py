@@ -213,7 +213,8 @@ def _one_hot(logits, mask):
         # There may be no key: of one more, less likely than any, the column is not taken.
         padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, 1)]
         logits = ops.pad(logits, padding, constant_values=2 * MASKED)
-    hot = ops.one_hot(ops.argmax(logits, axis=-1), length, dtype="float32")
+    hot = ops.one_hot(ops.argmax(logits, axis=-1), ops.shape(logits)[-1], dtype="float32")
+    hot = hot[..., :length]
     return hot if mask is None else ops.where(mask, hot, 0.0)
 
 

@@ -74,7 +74,9 @@ def test_a_batch_of_one_broadcasts_to_what_repeated_inputs_give(name):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_unknown_sizes_fit(name):
-    inputs = [keras.Input((None, 4)), keras.Input((None, 4), batch_size=2)]
+    # On PyTorch, Keras traces every unknown size as the same number.
+    batch_size = None if keras.backend.backend() == "torch" else 2
+    inputs = [keras.Input((None, 4)), keras.Input((None, 4), batch_size=batch_size)]
     outputs = PAIRS[name]()(*inputs)
     model = keras.Model(inputs, outputs[0] if isinstance(outputs, tuple) else outputs)
     assert model([values(2, 3, 4), values(2, 5, 4)]).shape[0] == 2
