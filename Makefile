@@ -28,7 +28,7 @@ help:
 	@echo 'make test-slow     the long tests: kills, workers, examples; two hours'
 	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
 	@echo 'make test-oldest   the tests on the oldest TensorFlow and Keras; half an hour'
-	@echo 'make lint          the linter, and the order in which modules import one another'
+	@echo 'make lint          ruff and import-linter'
 	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
 	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
 

@@ -287,7 +287,8 @@ FINETUNING = {
                          "KerasHub")),
     "data": _LABELLED, "model": _CLASSIFIER,
     "train": {**_TRAINING, **_GENTLE}, "search": _SEARCH,
-    "eval": {**_EVAL, **_CHOICE}, "checkpoint": _CHECKPOINT,
+    "eval": {**_EVAL, "every": Field(500, _EVAL["every"].help, low=0), **_CHOICE},
+    "checkpoint": _CHECKPOINT,
 }
 
 LANGUAGE_MODELING = {

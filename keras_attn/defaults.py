@@ -36,9 +36,7 @@ def permutation_modeling_defaults():
 
 def finetuning_defaults():
     """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
-    config = _config(tables.FINETUNING)
-    config.eval.every = 500
-    return config
+    return _config(tables.FINETUNING)
 
 
 def translation_defaults():

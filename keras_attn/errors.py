@@ -40,13 +40,18 @@ def warn(line):
 
 
 def warn_once(line, say=warn):
-    """Passes a line to `say`, unless this process has warned of it before.
+    """Passes a line to `say`, unless it was said since `forget_warnings`.
 
     Several readers in a command may find the same fault of a file.
     """
     if line not in _warned:
         _warned.add(line)
         say(line)
+
+
+def forget_warnings():
+    """Lets `warn_once` say every line again; for the beginning of a run or a command."""
+    _warned.clear()
 
 
 def first_line(error):

@@ -28,7 +28,7 @@ class Field:
     below: float | None = None
 
     def violated_bound(self, value) -> str | None:
-        """What a number must be that the field cannot have, such as "above 0"; None if it can."""
+        """Returns the bound that a number violates, such as `above 0`, or None."""
         bounded = self.low is not None or self.above is not None
         if self.low is not None and not self.low <= value:
             return f"at least {self.low}"

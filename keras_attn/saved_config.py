@@ -89,24 +89,24 @@ def checked(config, kind, path):
     return found
 
 
-def _typed(found, declared, path, prefix):
+def _typed(found, defaults, path, prefix):
     typed = {}
     for name, value in found.items():
-        known = declared.get(name)
-        if name not in declared:
+        known = defaults.get(name)
+        if name not in defaults:
             typed[name] = value
-        elif isinstance(known, type(declared)):
+        elif isinstance(known, type(defaults)):
             if not isinstance(value, dict):
                 raise UserError(f"{prefix}{name} must be an object. Received: {shorten(value)} in "
                                 f"{path}")
             typed[name] = _typed(value, known, path, f"{prefix}{name}.")
         elif value is not None or known is None:
             try:
-                if isinstance(value, bool) and declared.get_type(name) is not bool:
+                if isinstance(value, bool) and defaults.get_type(name) is not bool:
                     raise TypeError
-                declared[name] = value  # which checks the type
+                defaults[name] = value  # which checks the type
             except (TypeError, ValueError) as error:
-                raise UserError(f"{prefix}{name} must be of type {declared.get_type(name).__name__}"
+                raise UserError(f"{prefix}{name} must be of type {defaults.get_type(name).__name__}"
                                 f". Received: {shorten(value)} in {path}") from error
             typed[name] = value
     return typed

@@ -170,7 +170,8 @@ def test_two_configs_share_nothing():
 def test_choices_are_those_of_the_modules_that_take_them():
     from keras_attn.data.pretraining import SEGMENTS
     from keras_attn.text import subwords
-    from keras_attn.training import optimizers, schedules
+    from keras_attn.training import schedules
+    from keras_attn.training.engines.tensorflow import optimizers
 
     pretraining, translation = declared(pretraining_defaults), declared(translation_defaults)
     assert pretraining["train.optimizer"].choices == optimizers.NAMES

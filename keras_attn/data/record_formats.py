@@ -158,7 +158,7 @@ class _JsonList:
             except (ValueError, RecursionError) as caught:  # thousands of digits or brackets
                 element = BadRow("json", f"JSON that Python can read is needed ({caught})")
             if error and self._is_wrong(error):
-                self._fail(error)
+                self._fail(error.msg)
             if exceeds(self._text[self._at:end], self._most):
                 element = too_long(self._most, "record")
             if isinstance(element, BadRow):
@@ -167,7 +167,7 @@ class _JsonList:
                 self._at = end
                 return element
             if not self._read():
-                self._fail(error or "its bracket is not closed")
+                self._fail(error.msg if error else "its bracket is not closed")
 
     def _is_wrong(self, error):
         """Whether the text that is held is wrong JSON, rather than the beginning of an element."""

@@ -5,6 +5,7 @@ format first and read in parts. So a stream is copied to a temporary file, which
 place.
 """
 
+import errno
 import functools
 import os
 import re
@@ -83,9 +84,11 @@ def local_copy(path):
             if not isinstance(error, OSError):
                 raise
             place = f" in {os.path.dirname(folder)}" if folder else ""
-            reason = error.strerror or error
-            raise UserError(f"Cannot copy {path} to a temporary file{place}: {reason}. Set TMPDIR "
-                            "to a folder with enough space.") from error
+            reason, advice = error.strerror or error, ""
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                advice = " Set TMPDIR to a folder with enough space."
+            raise UserError(f"Cannot copy {path} to a temporary file{place}: {reason}.{advice}"
+                            ) from error
         _copies[key], _names[copy] = copy, path
     return _copies[key]
 
@@ -106,10 +109,23 @@ def check_streams_differ(sources):
             source = os.fspath(source).split(",")
         for path in (os.fspath(item).strip() for item in source or ()):
             other, other_path = seen.setdefault(_identity(path), (name, path))
-            if other != name and (is_stream(path) or is_stream(other_path)):
+            both_standard = {path, other_path} <= set(_STANDARD_INPUTS)
+            if other != name and (both_standard or _read_once(path) or _read_once(other_path)):
                 raise UserError(f"{other} and {name} are the same stream, which can be read once "
                                 "only. Write it to a file, or give one of them another file. "
                                 f"Received: {other}={other_path}, {name}={path}")
+
+
+def _read_once(path):
+    """Whether a second reader would find nothing; a file that is standard input has a path."""
+    return is_stream(path) and not (path == STANDARD_INPUT and _is_redirected_file())
+
+
+def _is_redirected_file():
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):  # standard input may be closed
+        return False
 
 
 def shown(path):

@@ -1,4 +1,4 @@
-"""Outputs under another name while they are written, removed if their process was killed."""
+"""Temporary files of outputs; those of killed processes are removed."""
 
 import contextlib
 import glob
@@ -8,7 +8,9 @@ import uuid
 
 from keras_attn.io.atomic_write import discard
 
-_ENDING = re.compile(r"\.[0-9a-f]{32}\.unfinished")
+# Another ending than that of `atomic_write`, whose files are not locked.
+_ENDING = re.compile(r"\.[0-9a-f]{32}\.partial")
+_MAX_ATTEMPTS = 10
 
 
 @contextlib.contextmanager
@@ -17,7 +19,8 @@ def unfinished_output(path, folder=False):
 
     Several processes may write the same output at once. Those that were killed left theirs behind,
     which is removed here: a lock, which ends with its process, protects what is still written.
-    A filesystem without locks and a remote one keep what was left.
+    On a filesystem that several machines share, its locks must hold on all of them. A filesystem
+    without locks and a remote one keep what was left.
 
     Args:
         path: The output.
@@ -39,11 +42,11 @@ def unfinished_output(path, folder=False):
 
 
 def _new_name(path):
-    return f"{path}.{uuid.uuid4().hex}.unfinished"
+    return f"{path}.{uuid.uuid4().hex}.partial"
 
 
 def _remove_abandoned(path):
-    for found in glob.glob(f"{glob.escape(path)}.*.unfinished"):
+    for found in glob.glob(f"{glob.escape(path)}.*.partial"):
         if not _ENDING.fullmatch(found[len(path):]):
             continue
         with contextlib.suppress(OSError, ImportError):  # locked, or no locks here
@@ -56,7 +59,7 @@ def _remove_abandoned(path):
 
 def _make_locked(path, folder):
     """Returns the name of a new file or folder, and its lock or None."""
-    while True:
+    for attempt in range(_MAX_ATTEMPTS):
         made = _new_name(path)
         if folder:
             os.makedirs(made)
@@ -64,13 +67,16 @@ def _make_locked(path, folder):
             open(made, "xb").close()
         try:
             lock = _lock(made)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # another process is removing it
+        except (BlockingIOError, FileNotFoundError):  # another process is removing it
+            if attempt == _MAX_ATTEMPTS - 1:
+                raise
+            continue
         except (OSError, ImportError):
             return made, None
         if os.path.exists(made):
             return made, lock
         os.close(lock)
+    raise FileNotFoundError(made)
 
 
 def _lock(path):

@@ -11,7 +11,7 @@ from keras_attn.data.answers import find_answers
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.reading import Questions, cut_windows, window_examples
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, forget_warnings
 from keras_attn.families import BERT, GPT_2
 from keras_attn.io.finite import check_outputs
 from keras_attn.jobs.families import family_of
@@ -44,6 +44,7 @@ def load(folder, lowercase=None, precision="float32"):
         UserError: If the folder holds no model, or `precision` is unknown or of no use to it.
     """
     check_backend()
+    forget_warnings()
     if is_translator(folder):
         return Translator.load(folder, precision)
     family = family_of(folder)

@@ -13,7 +13,7 @@ from keras_attn.counts import counted
 from keras_attn.data.shards import is_prepared, read_index
 from keras_attn.data.streams import check_streams_differ, shown
 from keras_attn.defaults import ENDS, fields
-from keras_attn.errors import UserError
+from keras_attn.errors import UserError, forget_warnings
 from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
 from keras_attn.jobs.dry_run import measure
 from keras_attn.jobs.fields import check_fields
@@ -43,6 +43,7 @@ class Run:
 
     def __init__(self, kind, config, overrides, default_end, dry_run, strategy, virtual_devices,
                  tpu):
+        forget_warnings()
         config = config.copy_and_resolve_references()
         for name, value in overrides.items():
             if value is not None:

@@ -8,7 +8,12 @@ from keras import ops
 from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
-from keras_attn.ops.arguments import require_integers, require_lengths, require_sizes
+from keras_attn.ops.arguments import (
+    require_each,
+    require_integers,
+    require_lengths,
+    require_sizes,
+)
 from keras_attn.ops.products import linear
 
 # Which inputs share a kernel, and so a matrix product where they are one tensor.
@@ -53,8 +58,7 @@ class Heads:
                 raise ValueError(
                     "initial_shifts must have one integer for each head. "
                     f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}")
-            for shift in initial_shifts:
-                require_integers(initial_shifts=shift)
+            require_each(require_integers, "integers", initial_shifts=initial_shifts)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = key_dim if value_dim is None else value_dim

@@ -1,5 +1,6 @@
 """Luong's local attention."""
 
+import functools
 import math
 
 import keras
@@ -12,7 +13,12 @@ from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
-from keras_attn.ops.arguments import require_positive, require_rates, require_sizes
+from keras_attn.ops.arguments import (
+    require_each,
+    require_positive,
+    require_rates,
+    require_sizes,
+)
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.products import linear
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -83,7 +89,8 @@ class LocalAttention(CheckedLayer):
                  **kwargs):
         super().__init__(**kwargs)
         if window != math.inf:
-            require_sizes(low=0, window=window)
+            require_each(functools.partial(require_sizes, low=0),
+                         "an integer of 0 or more, or infinite", window=window)
         if alignment not in ALIGNMENTS:
             raise ValueError(f"alignment must be one of {', '.join(ALIGNMENTS)}. "
                              f"Received: alignment={alignment!r}")

@@ -13,7 +13,7 @@ from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
-from keras_attn.ops.arguments import require_integers, require_rates
+from keras_attn.ops.arguments import require_each, require_integers, require_rates
 from keras_attn.ops.attention import short_self_attention, suits_short
 from keras_attn.ops.masks import causal_offset
 from keras_attn.ops.products import linear
@@ -152,10 +152,11 @@ class MultiHeadAttention(CheckedLayer):
                            output_initializer=output_initializer,
                            regularizers=(kernel_regularizer, bias_regularizer),
                            constraints=(kernel_constraint, bias_constraint))
-        if attention_axes is not None and not isinstance(attention_axes, (list, tuple)):
-            attention_axes = (attention_axes,)
-        for axis in attention_axes or ():
-            require_integers(attention_axes=axis)
+        if attention_axes is not None:
+            require_each(require_integers, "an integer or integers",
+                         attention_axes=attention_axes)
+            if not isinstance(attention_axes, (list, tuple)):
+                attention_axes = (attention_axes,)
         self.attention_axes = None if attention_axes is None else tuple(attention_axes)
         self.num_heads = num_heads
         self.key_dim = key_dim

@@ -1,6 +1,8 @@
 """Multi-head self-attention to the positions nearby."""
 
 
+import functools
+
 import keras
 from keras import ops
 
@@ -9,7 +11,7 @@ from keras_attn.layers.heads import Heads
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.windows import attend_in_window
-from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.ops.arguments import require_each, require_rates, require_sizes
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.windows import grid_window_mask, windowed_attention_2d
@@ -74,11 +76,11 @@ class WindowAttention(CheckedLayer):
                  **kwargs):
         super().__init__(**kwargs)
         pair = isinstance(window, (tuple, list))
+        expected = "an integer of 0 or more, or a pair of them"
         if pair and len(window) != 2:
-            raise ValueError("window must be an integer of 0 or more, or a pair of them. "
-                             f"Received: window={window}")
-        for radius in window if pair else (window,):
-            require_sizes(low=0, window=radius)
+            raise ValueError(f"window must be {expected}. Received: window={window}")
+        require_each(functools.partial(require_sizes, low=0), expected,
+                     window=window)
         if pair and causal:
             raise ValueError(f"A grid has no causal window. Received: window={window}, causal=True")
         require_rates(dropout=dropout)

@@ -56,6 +56,23 @@ def require_probabilities(optional=False, **values):
     _require(values, numbers.Real, lambda x: 0 <= x <= 1, "a number in [0, 1]", optional)
 
 
+def require_each(check, expected, **values):
+    """Raises a ValueError for a value that fails a check, or of which an element does.
+
+    Args:
+        check: One of the functions above.
+        expected: What the value must be, for the message.
+        **values: Values, tuples or lists by the name of their argument.
+    """
+    for name, value in values.items():
+        for element in value if isinstance(value, (tuple, list)) else (value,):
+            try:
+                check(element=element)
+            except ValueError:
+                raise ValueError(f"{name} must be {expected}. Received: {name}={value!r}"
+                                 ) from None
+
+
 def _require(values, kind, accepts, expected, optional):
     for name, value in values.items():
         if optional and value is None:

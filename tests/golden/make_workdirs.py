@@ -11,11 +11,15 @@ bitwise identical.
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import shutil
 import subprocess
 import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))  # this tree, not an installed one
 
 STEPS, MORE = 50, 2
 SHAPE = {"model.num_layers": 1, "model.hidden_dim": 8, "model.num_heads": 2,
@@ -93,7 +97,8 @@ def train(folder, name, workdir, steps):
                *(f"--config.{field}={value}" for field, value in fields.items())]
     if pretrained:
         command.append(f"--pretrained={pretrained}")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
     return json.loads((folder / workdir / "results.json").read_text())["weights_sha256"]

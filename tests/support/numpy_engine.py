@@ -28,11 +28,12 @@ class NumPyEngine(Engine):
         return NumPyStep(self, model, optimizer, **options)
 
     def make_evaluator(self, model, **options):
-        return NumPyEvaluator(model)
+        return NumPyEvaluator(model, **options)
 
 
 class NumPyStep(Step):
-    def __init__(self, engine, model, optimizer, clip_norm=1.0):
+    def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False,
+                 seed=0):
         self.engine, self.model, self.optimizer, self.clip_norm = (
             engine, model, optimizer, clip_norm)
 
@@ -63,11 +64,11 @@ class NumPyStep(Step):
 
 
 class NumPyEvaluator(Evaluator):
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, *, jit=False, rows=None):
+        self.model, self.rows = model, rows
 
     def run(self, batches, stop=lambda: False):
-        totals = np.zeros(3)
+        totals, rows = np.zeros(3), []
         for number in range(batches.num_batches):
             if number and stop():
                 return None
@@ -75,8 +76,10 @@ class NumPyEvaluator(Evaluator):
             batch["weight"] = batch["weight"] * batch["sample_weight"]
             errors, weight, hits = sums_of(weights_of(self.model), batch)
             totals += batch["weight"] @ errors**2, hits, weight
+            rows.append(errors + batch["label"])
         loss, accuracy = (totals[:2] / totals[2]).tolist()
-        return {"square_loss": loss, "accuracy": accuracy, "loss": loss}, None
+        results = {"square_loss": loss, "accuracy": accuracy, "loss": loss}
+        return results, np.concatenate(rows) if self.rows else None
 
 
 def weights_of(model):

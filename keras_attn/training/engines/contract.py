@@ -1,8 +1,8 @@
-"""What the trainer needs of whatever runs its steps."""
+"""The interface between the trainer and the engines that run its steps."""
 
 import abc
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -47,8 +47,8 @@ class Step(abc.ABC):
         """Takes one step per learning rate.
 
         Args:
-            feed: Result of `feed`, which has advanced to `first_step`.
-            first_step: Number of the first step, counted from 0.
+            feed: Result of `feed`, whose next batch is that of `first_step`.
+            first_step: Number of the first step, counted from 0; dropout masks depend on it.
             learning_rates: At most `max_steps`.
 
         Returns:
@@ -59,7 +59,11 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def variables(self) -> dict[str, keras.Variable]:
-        """Variables that a checkpoint holds, by path; see `variables_by_path`."""
+        """Returns the variables that a checkpoint holds, by path; see `variables_by_path`.
+
+        Their values are current after each `run`. The trainer assigns values to them, and to the
+        variables of `model`, before and between calls of `run`, which starts from these.
+        """
 
 
 class Evaluator(abc.ABC):
@@ -97,19 +101,29 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """The devices, such as `2 x GPU`."""
+        """Returns a description of the devices, such as `2 x GPU`."""
 
     @abc.abstractmethod
     def free_memory(self) -> int | None:
-        """Bytes that each device can still take; None if unknown."""
+        """Returns the bytes that each device can still take; None if unknown."""
 
     @abc.abstractmethod
     def peak_memory(self) -> int | None:
-        """Most bytes that a device, or this process, has held; None if unknown."""
+        """Returns the most bytes that a device, or this process, has held; None if unknown."""
 
     @abc.abstractmethod
-    def make_optimizer(self, name: str, model: keras.Model, **options) -> Any:
-        """Makes and builds an optimizer; arguments as of `training.optimizers.make_optimizer`."""
+    def make_optimizer(self, name: str, model: keras.Model, *, weight_decay: float = 0.01,
+                       beta_2: float = 0.999, layer_decay: float = 1.0) -> Any:
+        """Makes and builds an optimizer.
+
+        Args:
+            name: "adamw" or "lamb".
+            model: A built task model, made in `scope`.
+            weight_decay: Decoupled weight decay of all but biases and scales of norms.
+            beta_2: Decay rate of the second moment.
+            layer_decay: Factor of the learning rate from each layer of the backbone to the one
+                below; heads have the whole rate.
+        """
 
     @abc.abstractmethod
     def make_step(self, model: keras.Model, optimizer: Any, *, accumulate: int = 1,
@@ -138,12 +152,12 @@ class Engine(abc.ABC):
         """Context in which models and optimizers are made."""
         return contextlib.nullcontext()
 
-    def agree(self, values: Iterable[float]) -> np.ndarray:
-        """The numbers of the chief, on every worker, as a float64 vector.
+    def agree(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+        """Returns the chief's values on every worker, as a float64 vector.
 
         Decisions that depend on a clock or a signal differ between workers; this makes them one.
         """
-        return np.asarray(list(values), np.float64)
+        return np.asarray(values, np.float64)
 
     def any(self, flag) -> bool:
         """Whether `flag` is true on any worker."""

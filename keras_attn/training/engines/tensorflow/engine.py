@@ -9,9 +9,9 @@ from keras_attn.training import memory
 from keras_attn.training.engines.contract import Engine
 from keras_attn.training.engines.tensorflow.evaluation import TensorFlowEvaluator
 from keras_attn.training.engines.tensorflow.gpu_memory import free_gpu_memory
+from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
 from keras_attn.training.engines.tensorflow.step import TensorFlowStep
 from keras_attn.training.engines.tensorflow.strategies import make_strategy
-from keras_attn.training.optimizers import make_optimizer
 
 
 def make_engine(strategy: str = "auto", virtual_devices: int = 0, tpu: str | None = None

@@ -29,7 +29,7 @@ class Feed:
 
     @contextlib.contextmanager
     def making(self):
-        """Around what makes a batch: keeps its error."""
+        """Records an error that is raised while a batch is made."""
         try:
             yield
         except Exception as error:
@@ -38,7 +38,7 @@ class Feed:
 
     @contextlib.contextmanager
     def taking(self):
-        """Around what takes batches: raises the error that was kept, not TensorFlow's."""
+        """Raises the recorded error in place of TensorFlow's while batches are taken."""
         try:
             yield
         except tf.errors.OpError as error:

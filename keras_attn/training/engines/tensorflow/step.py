@@ -43,8 +43,11 @@ class TensorFlowStep(Step):
         return variables_by_path(self.model, self.optimizer, self.loss_scale)
 
     def feed(self, batches, first_step):
-        return distributed_batches(
+        feed = distributed_batches(
             batches, self.strategy, start=first_step, accumulate=self.accumulate)
+        with feed.taking():
+            feed.iterator  # noqa: B018 - starts to read
+        return feed
 
     def run(self, feed, first_step, learning_rates):
         """See `Step.run`; with float16 a record also has `loss_scale`, and `skipped`.
