@@ -20,6 +20,7 @@ STANDARD_INPUT = "-"
 _STANDARD_INPUTS = (STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _DESCRIPTOR = re.compile(r"/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 _GZIP_MAGIC = b"\x1f\x8b"
+_READ_ERRORS = errno.EIO, errno.EISDIR, errno.EBADF  # of the stream, not of its copy
 _copies = {}  # path of the copy by identity of the stream
 _names = {}  # name of the stream by path of the copy
 
@@ -85,7 +86,7 @@ def local_copy(path):
                 raise
             place = f" in {os.path.dirname(folder)}" if folder else ""
             reason, advice = error.strerror or error, ""
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in _READ_ERRORS:
                 advice = " Set TMPDIR to a folder with enough space."
             raise UserError(f"Cannot copy {path} to a temporary file{place}: {reason}.{advice}"
                             ) from error

@@ -1,6 +1,5 @@
 """Luong's local attention."""
 
-import functools
 import math
 
 import keras
@@ -14,7 +13,6 @@ from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import (
-    require_each,
     require_positive,
     require_rates,
     require_sizes,
@@ -89,8 +87,7 @@ class LocalAttention(CheckedLayer):
                  **kwargs):
         super().__init__(**kwargs)
         if window != math.inf:
-            require_each(functools.partial(require_sizes, low=0),
-                         "an integer of 0 or more, or infinite", window=window)
+            require_sizes(low=0, window=window)
         if alignment not in ALIGNMENTS:
             raise ValueError(f"alignment must be one of {', '.join(ALIGNMENTS)}. "
                              f"Received: alignment={alignment!r}")

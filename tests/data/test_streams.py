@@ -91,13 +91,8 @@ def test_a_closed_standard_input_is_an_error(monkeypatch):
         find_files("-")
 
 
-def _names(kind, tmp_path, monkeypatch):
+def _names(kind, tmp_path):
     """Two names of the same stream."""
-    if kind == "redirected":  # standard input is a file
-        path = tmp_path / "a.csv"
-        path.write_bytes(TEXT)
-        monkeypatch.setattr(sys, "stdin", path.open())
-        return "-", str(path)
     if kind == "link":
         os.mkfifo(tmp_path / "pipe")
         os.symlink(tmp_path / "pipe", tmp_path / "link")
@@ -106,9 +101,9 @@ def _names(kind, tmp_path, monkeypatch):
             "null": ("/dev/null", "/dev/null")}[kind]
 
 
-@pytest.mark.parametrize("kind", ["-", "device", "list", "link", "redirected", "null"])
-def test_two_inputs_cannot_be_the_same_stream(kind, tmp_path, monkeypatch):
-    first, second = _names(kind, tmp_path, monkeypatch)
+@pytest.mark.parametrize("kind", ["-", "device", "list", "link", "null"])
+def test_two_inputs_cannot_be_the_same_stream(kind, tmp_path):
+    first, second = _names(kind, tmp_path)
     message = "{} and {} are the same stream, which can be read once only.*Received: {}="
     with pytest.raises(UserError, match=message.format("source", "target", "source")):
         read_parallel(first, second)
@@ -127,6 +122,15 @@ def test_other_inputs_may_be_equal(tmp_path):
     (tmp_path / "a.csv").write_bytes(TEXT)
     streams.check_streams_differ({"a": str(tmp_path / "a.csv"), "b": [tmp_path / "a.csv", "-"],
                                   "c": None, "d": "missing,missing", "e": "missing"})
+
+
+def test_a_file_that_is_standard_input_can_be_read_by_its_path_too(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_bytes(TEXT)
+    monkeypatch.setattr(sys, "stdin", path.open())
+    streams.check_streams_differ({"a": "-", "b": str(path)})
+    with pytest.raises(UserError, match="a and b are the same stream"):
+        streams.check_streams_differ({"a": "-", "b": "/dev/stdin"})
 
 
 def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, monkeypatch):

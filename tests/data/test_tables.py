@@ -72,7 +72,7 @@ def test_quoted_tsv_holds_what_pythons_csv_module_wrote(tmp_path):
 def test_quotes_in_tsv_that_break_its_rows_are_named_with_what_reads_them(tmp_path):
     for content, message in (('text\tlabel\n"a\nb"\tx\n', "at least 2 fields.*quoted_tsv"),
                              ('"text"\t"label"\n"a\nb"\t"x"\n', "without quotes.*quoted_tsv"),
-                             ('text\tlabel\n"a\tb"\tx\n', "2 fields of the header.*quoted_tsv")):
+                             ('text\tlabel\n"a\tb"\tx\n', "2 fields as in the header.*quoted_tsv")):
         path = _write(tmp_path / "t.tsv", content)
         refused(message, path, label="label")
         table = read_table(path, text="text", label="label", format="quoted_tsv")
@@ -137,7 +137,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
 
 def test_a_row_has_the_fields_of_its_header(tmp_path):
     path = _write(tmp_path / "t.tsv", "text\tlabel\na\tx\t\t\nb\ttab in text\ty\n")
-    assert refused("2 fields of the header", path, label="label").endswith("line 3")
+    assert refused("2 fields as in the header", path, label="label").endswith("line 3")
     table = read_table(path, text="text", label="label", on_bad_text="skip")
     assert (table.texts, table.skipped) == (["a"], {"fields": 1})
     refused("One column 'text'", _write(tmp_path / "t.csv", "text,text\na,b\n"))

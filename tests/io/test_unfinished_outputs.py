@@ -20,7 +20,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_written_stays(tmp_pat
             os.write(begin, made.encode())
             signal.pause()
     left = os.read(end, 1000).decode()
-    others = [path, path + ".mine.unfinished", str(tmp_path / f"other.{'0' * 32}.unfinished")]
+    others = [path, path + ".mine.partial", str(tmp_path / f"other.{'0' * 32}.partial")]
     for other in others:
         open(other, "x").close()
     with unfinished_output(path, folder) as made:
@@ -36,7 +36,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_written_stays(tmp_pat
 
 def test_links_stay(tmp_path):
     (tmp_path / "precious").mkdir()
-    link = tmp_path / f"out.{'0' * 32}.unfinished"
+    link = tmp_path / f"out.{'0' * 32}.partial"
     os.symlink(tmp_path / "precious", link)
     with unfinished_output(str(tmp_path / "out")):
         assert link.is_symlink() and (tmp_path / "precious").is_dir()
@@ -46,7 +46,7 @@ def test_nothing_is_removed_where_there_are_no_locks(tmp_path, monkeypatch):
     def flock(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    left = tmp_path / f"out.{'0' * 32}.unfinished"
+    left = tmp_path / f"out.{'0' * 32}.partial"
     left.touch()
     monkeypatch.setattr(fcntl, "flock", flock)
     with unfinished_output(str(tmp_path / "out")) as made:

@@ -59,7 +59,7 @@ def test_an_output_that_is_the_input_is_refused(run, name, way, tmp_path, monkey
         source = f"{other},{path}"
     with pytest.raises(UserError, match="--output must be another file than the input"):
         run(CLASSIFIER, source, output)
-    assert path.read_text() == ROWS and not list(tmp_path.glob("*.unfinished"))
+    assert path.read_text() == ROWS and not list(tmp_path.glob("*.partial"))
 
 
 @pytest.mark.parametrize("name", ["config.json", "labels.json", "vocab.txt"])
@@ -90,7 +90,7 @@ def test_prepared_text_is_not_written_among_its_input(tmp_path):
 
 def test_two_commands_with_one_output_write_whole_files(tmp_path):
     path = tmp_path / "x.tsv"
-    (tmp_path / f"x.tsv.{'0' * 32}.unfinished").touch()  # by a process that was killed
+    (tmp_path / f"x.tsv.{'0' * 32}.partial").touch()  # by a process that was killed
     with opened(str(path), (".tsv",)) as first:
         first.write("1\n" * 10_000)
         with opened(str(path), (".tsv",)) as second:
