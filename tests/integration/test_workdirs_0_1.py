@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import keras_attn
+from keras_attn.training.checkpoints import Checkpoints
+from keras_attn.training.variables import digest, read_values, variables_by_path
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "workdirs_0_1"
@@ -38,6 +40,16 @@ def assert_close(found, expected):
 def test_a_workdir_predicts_the_same(name):
     found = SCRIPT["predict"](FOLDER / name)
     assert_close(json.loads(json.dumps(found)), EXPECTED[name]["predictions"])
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_weights_of_a_workdir_are_those_of_its_run(name):
+    values, _ = Checkpoints(str(FOLDER / name / "checkpoints")).read(SCRIPT["STEPS"])
+    assert digest(values) == EXPECTED[name]["weights_sha256"]
+    if name != "xlnet":  # which must be finetuned to be loaded
+        loaded = read_values(variables_by_path(keras_attn.load(str(FOLDER / name)).model))
+        assert sorted(array.tobytes() for array in loaded.values()) == sorted(
+            array.tobytes() for path, array in values.items() if path.startswith("model/"))
 
 
 @pytest.mark.runs
