@@ -94,5 +94,7 @@ class AttentionAxes:
 
 
 def _product(sizes):
-    return math.prod(sizes) if all(isinstance(n, int) for n in sizes) else ops.prod(
-        ops.stack([ops.cast(n, "int32") for n in sizes]))
+    """Product of sizes: numbers, tensors in a graph of TensorFlow, symbols in one of JAX."""
+    if not any(ops.is_tensor(size) for size in sizes):
+        return math.prod(sizes)
+    return ops.prod(ops.stack([ops.cast(size, "int32") for size in sizes]))

@@ -95,9 +95,9 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
     Returns:
         As `linear_cross_entropy`.
     """
-    rows = hidden.shape[0]
+    rows = hidden.shape[0]  # a symbol where Keras traces a model on JAX for its shapes
     if _GRAPHS and not _GRAPHS.executing_eagerly() or rows is None or (
-            block_count(rows, table.shape[0], BLOCK_LOGITS) > 1):
+            isinstance(rows, int) and block_count(rows, table.shape[0], BLOCK_LOGITS) > 1):
         return linear_cross_entropy(
             labels, hidden, table, bias, label_smoothing, BLOCK_LOGITS)
     losses = sparse_cross_entropy(labels, logits, label_smoothing)

@@ -352,7 +352,7 @@ def test_padding_never_reaches_the_output_of_mixed_attention(mix):
     (lambda: ExpandedWindowAttention(2, 6, 2.0), "window=2.0"),
     (lambda: ExpandedWindowAttention(2, 6, 2, dilation=1.5), "dilation=1.5"),
     (lambda: WindowAttention(2, 6, 1.5), "window=1.5"),
-    (lambda: WindowAttention(2, 6, (1, 1.5)), "window=1.5"),
+    (lambda: WindowAttention(2, 6, (1, 1.5)), r"window=\(1, 1.5\)"),
     (lambda: MixedAttention(2, 6, 1.5), "window=1.5"),
     (lambda: WindowAttention(2, 6, 1)(np.ones((2, 3, 4, 5))), r"shape \(2, 3, 4, 5\)"),
     (lambda: WindowAttention(2, 6, (1, 1))(np.ones((2, 3, 4))),
