@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_attn import load, pretrain
 from keras_attn.defaults import pretraining_defaults
 from keras_attn.jobs import dry_run
 from keras_attn.jobs import run as jobs_run
+from tests.support.numpy_engine import NumPyEngine
 from tests.support.started_commands import TINY, config_flags, run
 
 pytestmark = pytest.mark.runs
@@ -84,17 +84,17 @@ def test_compiling_for_other_shapes_is_no_part_of_the_time(monkeypatch):
         def batch(self, index, first, last):
             return {"token_ids": np.zeros((last - first, 8 * (1 + index % 4)), np.int32)}
 
-    def run_steps(iterator, first, rates):
+    def run_steps(feed, first, rates):
         nonlocal now
-        for _ in rates:
-            length = next(iterator)["token_ids"].shape[-1]
+        for number, _ in enumerate(rates, first):
+            length = feed.batch(number, 0, 1)["token_ids"].shape[-1]
             now += 0.01 if length in known else 3.01
             known.add(length)
         return [{"tokens": 1.0} for _ in rates]
 
     model = SimpleNamespace(trainable_variables=[], count_params=lambda: 0)
-    step = SimpleNamespace(strategy=tf.distribute.get_strategy(), accumulate=None, run=run_steps,
-                           model=model, optimizer=SimpleNamespace(variables=[]))
+    step = SimpleNamespace(engine=NumPyEngine(), feed=lambda batches, first: batches,
+                           run=run_steps, model=model, optimizer=SimpleNamespace(variables=[]))
     found = dry_run.measure(step, Batches(), 1000, None, print)
     assert len(known) == 4
     assert found["seconds"] == pytest.approx(10.0)

@@ -305,7 +305,7 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     finetune(config_of(corpus, **fields, **{"data.on_bad_text": "skip"}),
              workdir=str(tmp_path / "run"))
     said = capsys.readouterr().out
-    assert "1 validation sentences" in said
+    assert "1 validation sentence ·" in said
     assert "2 left out: too long · 2 left out: empty" in said
 
 
