@@ -9,7 +9,7 @@ import pytest
 from keras_attn import load, pretrain
 from keras_attn.defaults import pretraining_defaults
 from keras_attn.jobs import dry_run
-from keras_attn.jobs import run as jobs_run
+from keras_attn.training.engines.tensorflow.engine import TensorFlowEngine
 from tests.support.numpy_engine import NumPyEngine
 from tests.support.started_commands import TINY, config_flags, run
 
@@ -53,7 +53,7 @@ def test_it_needs_no_workdir_and_cleans_up_after_mistakes(texts, tmp_path, label
     assert pretrain(_config(texts), dry_run=True)["steps"] == 20
     run("finetune", "--dry_run", *labelled, TMPDIR=str(tmp_path))
     with pytest.raises(RuntimeError, match="of the model"):
-        monkeypatch.setattr(jobs_run, "make_optimizer", _fails)
+        monkeypatch.setattr(TensorFlowEngine, "make_optimizer", _fails)
         pretrain(_config(texts), workdir=str(tmp_path / "run"), dry_run=True)
     assert not list(tmp_path.iterdir())
 
