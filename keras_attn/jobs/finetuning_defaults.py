@@ -13,10 +13,12 @@ from keras_attn.workdir import began_as_released
 # What weights start from.
 RANDOM, PRETRAINED, RELEASED = "random weights", "pretrained with keras-attn", "a released model"
 
-# Peak learning rates are in inverse proportion to the hidden size. A model that was pretrained for
-# long (a released one) needs to change less than one that was pretrained here for minutes or hours.
+# Peak learning rates are in inverse proportion to the hidden size, up to a bound. A model that was
+# pretrained for long (a released one) needs to change less than one that was pretrained here for
+# minutes or hours. docs/finetuning_defaults.md has the measurements.
 RATE_TIMES_HIDDEN_DIM = 0.256
 RATE_TIMES_HIDDEN_DIM_RELEASED = 0.04
+MAX_RATE = 1e-3
 
 EPOCHS = 3.0
 MAX_EPOCHS = 50.0
@@ -169,7 +171,7 @@ def learning_rate(hidden_dim, origin):
         origin: What its weights start from: `RANDOM`, `PRETRAINED` or `RELEASED`.
     """
     scale = RATE_TIMES_HIDDEN_DIM_RELEASED if origin == RELEASED else RATE_TIMES_HIDDEN_DIM
-    return _two_digits(scale / hidden_dim)
+    return _two_digits(min(MAX_RATE, scale / hidden_dim))
 
 
 def epochs(num_examples):

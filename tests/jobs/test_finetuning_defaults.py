@@ -45,7 +45,8 @@ def _trained(run, hidden_dim=256, num_examples=5000):
 
 
 def test_larger_and_released_models_have_smaller_learning_rates():
-    assert learning_rate(128, PRETRAINED) == 2 * learning_rate(256, PRETRAINED)
+    assert learning_rate(128, PRETRAINED) == learning_rate(256, PRETRAINED) == 1e-3
+    assert learning_rate(512, PRETRAINED) == 5e-4
     assert learning_rate(256, RELEASED) < learning_rate(256, PRETRAINED)
     # Devlin et al. (2018) finetune BERT-base with 2e-5 to 5e-5.
     assert 2e-5 <= learning_rate(768, RELEASED) <= 5.5e-5
