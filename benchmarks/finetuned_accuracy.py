@@ -22,8 +22,8 @@ from absl import flags
 
 from benchmarks.kept import kept, told
 from benchmarks.labelled_sets import read
+from keras_attn.cli.command_line import run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
 
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
 
@@ -80,7 +80,7 @@ def scores(name, splits, count, kind):
 
 def pretrained_is_bert():
     from keras_attn.families import BERT
-    from keras_attn.jobs.families import family_of
+    from keras_attn.runs.families import family_of
 
     return family_of(FLAGS.pretrained) is BERT
 
@@ -97,8 +97,8 @@ def sha256_of(tables):
 
 
 def bag_of_bigrams(folder, tables, count, kind, seed):
-    from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
-    from keras_attn.jobs.finetuning_choices import rows_drawn
+    from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
+    from keras_attn.tasks.finetuning_choices import rows_drawn
 
     train = tables[0].take(rows_drawn(len(tables[0]), count, seed))
     return bag_of_bigrams_accuracy(train.texts, train.labels, tables[1].texts, tables[1].labels)

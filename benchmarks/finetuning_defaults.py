@@ -20,7 +20,7 @@ import shutil
 from absl import flags
 
 from benchmarks.kept import kept
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 SETS = {
     "SST-2": {"task": "sst2", "train": "glue/SST-2/train.tsv", "validation": "glue/SST-2/dev.tsv"},

@@ -30,7 +30,7 @@ from benchmarks.turns import (
     spread,
 )
 from keras_attn.data.processes import available_cores
-from keras_attn.data.sources import plan_source, read_task
+from keras_attn.data.sources.text_sources import plan_source, read_task
 
 OURS, HUGGING_FACE, GARDEN = "keras-attn", "Hugging Face", "Model Garden"
 # Folder of the environment, module, modes.
@@ -81,7 +81,7 @@ def write_text(path, beginning):
     """Writes the text, a sentence a line and blank lines between documents, and its beginning."""
     source = FLAGS.input
     if FLAGS.files:
-        from keras_attn.data.files import find_files
+        from keras_attn.data.sources.files import find_files
 
         source = find_files(source)[:FLAGS.files]
     plan, size, documents = plan_source(source), 0, 0

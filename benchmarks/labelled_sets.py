@@ -10,8 +10,8 @@ def read(paths, encoding="latin-1", seed=0):
         encoding: Of the files without header.
         seed: Of the rows that are held out.
     """
+    from keras_attn.data.sources.tables import read_table
     from keras_attn.data.splits import hold_out
-    from keras_attn.data.tables import read_table
 
     def options(path):
         if path.endswith(".tsv"):

@@ -28,20 +28,20 @@ print(json.dumps([seconds, held("VmHWM") - before]))
 """
 _WAYS = {
     "keras-attn, load": (
-        "import tensorflow, safetensors, h5py\nfrom keras_attn.jobs.saved import Saved",
+        "import tensorflow, safetensors, h5py\nfrom keras_attn.checkpoints.saved import Saved",
         "Saved(folder, lowercase=True).make_model()"),
     "transformers, from_pretrained": (
         "import torch\nfrom transformers import BertForPreTraining",
         "BertForPreTraining.from_pretrained(folder)"),
     "keras-attn, load and a first row": (
-        "import numpy, tensorflow, safetensors, h5py\nfrom keras_attn.jobs.saved import Saved",
+        "import numpy, tensorflow, safetensors, h5py\nfrom keras_attn.checkpoints.saved import Saved",
         "Saved(folder, lowercase=True).make_model()({'token_ids': numpy.arange(128)[None]})"),
     "transformers, load and a first row": (
         "import torch\nfrom transformers import BertForPreTraining",
         "BertForPreTraining.from_pretrained(folder)(torch.arange(128)[None])"),
     "keras-attn, convert to a workdir": (
         "import tensorflow, safetensors, h5py\nfrom keras_attn import convert\n"
-        "from keras_attn.convert.bert import tasks, workdirs, huggingface",
+        "from keras_attn.families.bert import tasks, workdirs, huggingface",
         "convert(folder, target, lowercase=True)"),
     "transformers, from_ and save_pretrained": (
         "import torch\nfrom transformers import BertForPreTraining",

@@ -116,8 +116,8 @@ def calibrate():
 
 def estimate(options):
     """The estimate of the memory of a step, in bytes, of options of a contender."""
-    from keras_attn.jobs.fields import DEFAULTS
-    from keras_attn.jobs.step_memory import step_size
+    from keras_attn.runs.config_checks import DEFAULTS
+    from keras_attn.runs.step_memory import step_size
 
     kind, length = KINDS[options["family"]], options["length"]
     config = DEFAULTS[kind]()

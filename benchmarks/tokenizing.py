@@ -9,8 +9,8 @@ import numpy as np
 from absl import app, flags
 from tokenizers import BertWordPieceTokenizer
 
-from keras_attn.data.prepare import sample_texts
 from keras_attn.data.processes import available_cores
+from keras_attn.data.shards.prepare import sample_texts
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 _INPUT = flags.DEFINE_string("input", None, "Text, as for pretrain.prepare.", required=True)

@@ -18,7 +18,7 @@ import time
 import numpy as np
 from absl import flags
 
-from keras_attn.jobs.command_line import find_config, load_config, run_command
+from keras_attn.cli.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for all results; one in runs/ for what is installed.")
@@ -28,7 +28,7 @@ flags.DEFINE_integer("seeds", 5, "Classifiers of each kind.", lower_bound=2)
 
 
 def main():
-    from keras_attn.data.docstrings import fingerprint
+    from keras_attn.data.sources.docstrings import fingerprint
     from keras_attn.defaults import fields
 
     begin = time.monotonic()
@@ -66,9 +66,9 @@ def pretrain():
 
 def guessing():
     """MLM accuracy and perplexity on held-out text of knowing only how frequent each token is."""
-    from keras_attn.data.pretraining import PretrainingExamples
-    from keras_attn.data.shards import read_index, read_shard
-    from keras_attn.jobs.saved import Saved
+    from keras_attn.checkpoints.saved import Saved
+    from keras_attn.data.shards.shard_files import read_index, read_shard
+    from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 
     folder = f"{pretrained_folder()}/data"
     saved = Saved(pretrained_folder())
@@ -102,9 +102,9 @@ def classify(kind, pretrained):
 
 
 def bag_of_bigrams():
-    from keras_attn.data.docstrings import labelled_docstrings
-    from keras_attn.jobs.baseline import bag_of_bigrams_accuracy
-    from keras_attn.jobs.finetuning_choices import rows_drawn
+    from keras_attn.data.sources.docstrings import labelled_docstrings
+    from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
+    from keras_attn.tasks.finetuning_choices import rows_drawn
 
     texts, labels = (np.array(column) for column in labelled_docstrings("train"))
     draws = (rows_drawn(len(texts), FLAGS.labels, seed) for seed in range(FLAGS.seeds))
@@ -113,7 +113,7 @@ def bag_of_bigrams():
 
 
 def report(pretrained, guess, scores, seconds):
-    from keras_attn.training.metrics import mean_interval
+    from keras_attn.tasks.classification.metrics import mean_interval
 
     print(f"\nOn held-out docstrings, after {seconds / 60:.0f} minutes in all:\n")
     print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")

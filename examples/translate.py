@@ -10,8 +10,8 @@ import os
 
 from absl import flags
 
+from keras_attn.cli.command_line import find_config, load_config, run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("source", None, "Sentences, one a line.", required=True)
@@ -40,7 +40,7 @@ def main():
 
 def split_pairs():
     """Writes the pairs to files, the last of them for validation: `{split: {side: path}}`."""
-    from keras_attn.data.parallel import read_parallel
+    from keras_attn.tasks.translation.parallel_text import read_parallel
 
     texts = read_parallel(FLAGS.source, FLAGS.target)
     if len(texts) < 10:

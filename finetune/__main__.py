@@ -15,11 +15,11 @@ an XLNet to do the first two; or trains a Transformer to translate.
 The same command resumes a run that was stopped or killed.
 """
 
-from keras_attn.jobs.command_line import define_run_flags, run_command, run_options
+from keras_attn.cli.command_line import define_run_flags, run_command, run_options
 
 
 def main():
-    from keras_attn.jobs.finetuning import finetune
+    from keras_attn.runs.finetuning import finetune
 
     finetune(**run_options())
 

@@ -11,8 +11,8 @@ numbers a line in a .jsonl file and on the terminal.
 
 from absl import flags
 
+from keras_attn.cli.command_line import define_max_line, run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import define_max_line, run_command
 
 
 def define_flags():
@@ -35,7 +35,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.embedding import embed_file, embed_texts
+    from keras_attn.inference.embed_files import embed_file, embed_texts
 
     values = flags.FLAGS
     if bool(values.input) == bool(values.text):

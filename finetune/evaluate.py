@@ -14,8 +14,8 @@ import contextlib
 
 from absl import flags
 
+from keras_attn.cli.command_line import define_reading_flags, run_command
 from keras_attn.errors import PRECISIONS
-from keras_attn.jobs.command_line import define_reading_flags, run_command
 
 
 def define_flags():
@@ -36,8 +36,8 @@ def define_flags():
 
 
 def main():
+    from keras_attn.inference.outputs import opened
     from keras_attn.io.json_files import to_json
-    from keras_attn.jobs.outputs import opened
 
     values = flags.FLAGS
     output = opened(values.output, (".json",), workdir=values.workdir, inputs=(
@@ -52,8 +52,8 @@ def main():
 
 def _told(found):
     """Lines of numbers with how sure they are, and of classes."""
-    from keras_attn.jobs.report_numbers import told_classes
-    from keras_attn.training.metrics import metrics_among, told_over_seeds
+    from keras_attn.tasks.classification.metrics import metrics_among, told_over_seeds
+    from keras_attn.tasks.classification.report_numbers import told_classes
 
     runs = found.get("runs")
     if runs:
@@ -77,8 +77,8 @@ def _told(found):
 
 def _evaluate(values):
     from keras_attn.errors import UserError
-    from keras_attn.jobs.evaluating import evaluate, evaluate_translations
-    from keras_attn.jobs.translators import is_translator
+    from keras_attn.inference.evaluate import evaluate, evaluate_translations
+    from keras_attn.tasks.translation.translator import is_translator
 
     translates = is_translator(values.workdir)
     needed = "source" if translates else "data"

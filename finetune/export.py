@@ -10,7 +10,7 @@ which were cut; a translator refuses them.
 
 from absl import flags
 
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 
 def define_flags():
@@ -25,7 +25,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.exporting import export
+    from keras_attn.export.saved_model import export
 
     values = flags.FLAGS
     export(values.workdir, values.output, values.pairs, values.beam, values.length_penalty)

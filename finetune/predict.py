@@ -26,8 +26,8 @@ answer, score, start and end in the passage, and how much "no answer" scores abo
 
 from absl import flags
 
+from keras_attn.cli.command_line import define_reading_flags, run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import define_reading_flags, run_command
 
 
 def define_flags():
@@ -47,7 +47,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.predicting import predict_file, predict_texts
+    from keras_attn.inference.predict_files import predict_file, predict_texts
 
     values = flags.FLAGS
     if values.input and values.text:
@@ -64,9 +64,9 @@ def main():
 
 
 def show_attention(values):
-    from keras_attn.jobs.cut_texts import warn_of_cut_texts
-    from keras_attn.jobs.loading import load_predictor
-    from keras_attn.jobs.outputs import opened
+    from keras_attn.inference.cut_texts import warn_of_cut_texts
+    from keras_attn.inference.loading import load_predictor
+    from keras_attn.inference.outputs import opened
     from keras_attn.visualize import attention_of_text
 
     if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:

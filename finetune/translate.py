@@ -12,7 +12,7 @@ and `alignments`: of each token of the translation the token of the source that 
 
 from absl import flags
 
-from keras_attn.jobs.command_line import define_max_line, define_precision, run_command
+from keras_attn.cli.command_line import define_max_line, define_precision, run_command
 
 
 def define_flags():
@@ -36,7 +36,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.translating_files import translate_file
+    from keras_attn.inference.translate_files import translate_file
 
     values = flags.FLAGS
     translate_file(values.workdir, values.input, values.output, beam=values.beam,

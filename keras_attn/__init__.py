@@ -11,9 +11,9 @@ from keras_attn.registration import register_with_keras
 __version__ = "0.1.0"
 
 _FUNCTIONS = {
-    "pretrain": "keras_attn.jobs.pretraining",
-    "finetune": "keras_attn.jobs.finetuning",
-    "load": "keras_attn.jobs.loading",
+    "pretrain": "keras_attn.runs.pretraining",
+    "finetune": "keras_attn.runs.finetuning",
+    "load": "keras_attn.inference.loading",
 }
 _MODULES = ("convert", "generation", "layers", "models", "ops", "visualize")
 

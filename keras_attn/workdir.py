@@ -33,7 +33,7 @@ import tensorflow as tf
 
 import keras_attn
 from keras_attn.counts import counted
-from keras_attn.data.table_formats import is_text
+from keras_attn.data.sources.table_formats import is_text
 from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.io.atomic_write import atomic_path, reporting_failed_writes, temporary_folder

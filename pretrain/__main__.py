@@ -10,11 +10,11 @@
 The same command resumes a run that was stopped or killed.
 """
 
-from keras_attn.jobs.command_line import define_run_flags, run_command, run_options
+from keras_attn.cli.command_line import define_run_flags, run_command, run_options
 
 
 def main():
-    from keras_attn.jobs.pretraining import pretrain
+    from keras_attn.runs.pretraining import pretrain
 
     pretrain(**run_options())
 

@@ -5,8 +5,8 @@
 
 from absl import flags
 
+from keras_attn.cli.command_line import run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
 
 
 def define_flags():
@@ -17,8 +17,8 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.loading import MaskFiller, load
-    from keras_attn.jobs.outputs import opened
+    from keras_attn.inference.loading import MaskFiller, load
+    from keras_attn.inference.outputs import opened
 
     values = flags.FLAGS
     if not values.text:

@@ -13,8 +13,8 @@ line of JSON for each prompt: a list of `text`, `continuation`, `log_probability
 
 from absl import flags
 
+from keras_attn.cli.command_line import define_precision, run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import define_precision, run_command
 
 OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "seed", "beam", "length_penalty",
            "nbest", "min_tokens", "no_repeat", "batch_size", "precision")
@@ -51,7 +51,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.generating import generate_texts
+    from keras_attn.tasks.causal_lm.generator import generate_texts
 
     values = flags.FLAGS
     if values.input and values.prompt:

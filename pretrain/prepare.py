@@ -14,7 +14,7 @@ Without --vocab a vocabulary of --vocab_size is trained; --output holds it, too.
 
 from absl import flags
 
-from keras_attn.jobs.command_line import define_max_line, run_command
+from keras_attn.cli.command_line import define_max_line, run_command
 
 
 def define_flags():
@@ -49,7 +49,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.jobs.preparing import prepare_folder
+    from keras_attn.data.shards.preparing import prepare_folder
 
     values = flags.FLAGS
     prepare_folder(

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from keras_attn.defaults import fields
-from keras_attn.jobs.fields import DEFAULTS
+from keras_attn.runs.config_checks import DEFAULTS
 
 ROOT = pathlib.Path(__file__).parents[1]
 MESSAGES = "UserError|DivergedError|say|warn|log|BadRow|line_error|_fail|print"

@@ -11,6 +11,7 @@ import sys
 import pytest
 from ml_collections import ConfigDict
 
+from keras_attn.cli import command_line
 from keras_attn.defaults import (
     fields,
     finetuning_defaults,
@@ -20,7 +21,6 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.jobs import command_line
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -122,7 +122,7 @@ def test_a_path_of_another_file_system_is_one_line_in_every_flag(tmp_path):
 
 
 def test_a_storage_that_cannot_be_reached_is_one_line():
-    code = ("from keras_attn.jobs import command_line\n"
+    code = ("from keras_attn.cli import command_line\n"
             "command_line.define_run_flags()\n"
             "def main():\n    import tensorflow as tf\n"
             "    raise tf.errors.FailedPreconditionError(None, None, 'Error executing an HTTP '\n"
@@ -142,7 +142,7 @@ def _parsed(defaults, *arguments):
 
 def _parsed_by(prepared, arguments):
     code = ("import sys, json; from absl import flags;"
-            f"from keras_attn.jobs import command_line as c; {prepared}"
+            f"from keras_attn.cli import command_line as c; {prepared}"
             "c.define_run_flags(); c._parse('usage', 'classify');"
             "print(json.dumps(flags.FLAGS.config.to_dict()))")
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, text=True,
@@ -231,7 +231,7 @@ def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
 
 
 def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():
-    code = ("from keras_attn.jobs.command_line import run_command\n"
+    code = ("from keras_attn.cli.command_line import run_command\n"
             "def main():\n    while True:\n        print('line')\n"
             "run_command(main, 'usage')\n")
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE,
@@ -257,7 +257,7 @@ OOM when allocating tensor with shape[4096,512,3072] and type float
     ("MemoryError()", None, []),
 ])
 def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
-    code = ("from keras_attn.jobs.command_line import run_command\n"
+    code = ("from keras_attn.cli.command_line import run_command\n"
             "def main():\n    from tensorflow.errors import ResourceExhaustedError\n"
             f"    raise {error}\n"
             f"run_command(main, 'usage', {config!r})\n")
@@ -269,7 +269,7 @@ def test_too_little_memory_names_the_fields_that_take_it(error, config, fields):
 
 
 def test_too_little_memory_for_a_prediction_names_its_flag():
-    code = ("from keras_attn.jobs import command_line\n"
+    code = ("from keras_attn.cli import command_line\n"
             "command_line.define_reading_flags(['tsv'])\n"
             "def main():\n    raise MemoryError\n"
             "command_line.run_command(main, 'usage')\n")
@@ -300,7 +300,7 @@ def test_python_without_docstrings_is_named():
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_messages_are_printed_in_any_encoding(encoding):
-    code = ("from keras_attn.jobs.terminal import prepare_streams\n"
+    code = ("from keras_attn.io.terminal import prepare_streams\n"
             "import sys; prepare_streams()\n"
             "print('loss 1.0 · … 語'); print('→ \\udcff', file=sys.stderr)")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True,
@@ -313,7 +313,7 @@ def test_messages_are_printed_in_any_encoding(encoding):
 
 
 def test_closed_streams_are_opened_before_a_file_takes_their_place(tmp_path):
-    code = ("from keras_attn.jobs.terminal import prepare_streams, standard_output\n"
+    code = ("from keras_attn.io.terminal import prepare_streams, standard_output\n"
             "import os, sys; prepare_streams(); print('lost'); print('lost', file=sys.stderr)\n"
             f"with open({str(tmp_path / 'a')!r}, 'w') as file:\n"
             "    os.write(1, b'stray'); os.write(2, b'stray')\n"
@@ -328,7 +328,7 @@ def test_closed_streams_are_opened_before_a_file_takes_their_place(tmp_path):
 
 
 def test_what_was_printed_last_is_not_lost_in_silence():
-    code = ("from keras_attn.jobs import command_line as c\n"
+    code = ("from keras_attn.cli import command_line as c\n"
             "c._parse = c.import_quietly = lambda *_: None\n"
             "c.run_command(lambda: print('x'), 'usage')")
     with open("/dev/full", "w") as full:

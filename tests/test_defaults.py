@@ -9,7 +9,6 @@ import ml_collections
 import pytest
 
 from keras_attn import convert
-from keras_attn.data import glue
 from keras_attn.defaults import (
     declared,
     finetuning_defaults,
@@ -21,12 +20,13 @@ from keras_attn.defaults import (
 )
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2, XL_NET
+from keras_attn.families.architecture_choice import choose_architecture as choose_language_model
+from keras_attn.families.bert.architecture import choose_architecture
 from keras_attn.field import Field
-from keras_attn.jobs.choices import choose_architecture
-from keras_attn.jobs.fields import check_fields
-from keras_attn.jobs.language_choices import choose_architecture as choose_language_model
 from keras_attn.models.gpt2 import GPT2_SIZES
 from keras_attn.models.xlnet import XLNET_SIZES
+from keras_attn.runs.config_checks import check_fields
+from keras_attn.tasks.classification import glue
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "configs"
 
@@ -168,7 +168,7 @@ def test_two_configs_share_nothing():
 
 
 def test_choices_are_those_of_the_modules_that_take_them():
-    from keras_attn.data.pretraining import SEGMENTS
+    from keras_attn.tasks.masked_lm.examples import SEGMENTS
     from keras_attn.text import subwords
     from keras_attn.training import schedules
     from keras_attn.training.engines.tensorflow import optimizers

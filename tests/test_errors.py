@@ -2,10 +2,10 @@
 
 import pytest
 
-from keras_attn.convert.hub import what_is_meant
+from keras_attn.checkpoints.hub import what_is_meant
 from keras_attn.defaults import fields, finetuning_defaults
 from keras_attn.errors import LONGEST_MESSAGE, UserError, check_choice, nearest
-from keras_attn.training.metrics import choosable_metrics
+from keras_attn.tasks.classification.metrics import choosable_metrics
 
 FIELDS = [name for name, _ in fields(finetuning_defaults())]
 

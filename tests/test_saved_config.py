@@ -12,10 +12,10 @@ from keras_attn import load
 from keras_attn.convert import convert
 from keras_attn.defaults import pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.embedding import embed_texts
-from keras_attn.jobs.evaluating import evaluate
-from keras_attn.jobs.exporting import export
-from keras_attn.jobs.predicting import predict_file
+from keras_attn.export.saved_model import export
+from keras_attn.inference.embed_files import embed_texts
+from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.predict_files import predict_file
 from keras_attn.saved_config import DEFAULTS, add_missing, complete
 from keras_attn.workdir import Workdir, check_same
 

@@ -18,8 +18,8 @@ from itertools import groupby
 from absl import flags
 
 from benchmarks.mechanisms.runs import Vocabulary, accuracy, head, padded, results, words_of
+from keras_attn.cli.command_line import run_command
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
 
 SENTENCES, WORDS = 40, 30
 

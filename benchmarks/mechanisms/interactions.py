@@ -13,7 +13,7 @@ from pathlib import Path
 from absl import flags
 
 from benchmarks.mechanisms.runs import accuracy, head, results
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("steps", 3000, "Batches of 64.")

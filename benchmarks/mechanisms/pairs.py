@@ -13,7 +13,7 @@ from functools import partial
 from absl import flags
 
 from benchmarks.mechanisms.runs import Vocabulary, accuracy, head, padded, results, words_of
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 VARIANTS = ["BCNN", "ABCNN-1", "ABCNN-2", "ABCNN-3"]
 LENGTHS = 128, 48
@@ -26,7 +26,7 @@ flags.DEFINE_integer("blocks", 1, "Of convolution and pooling.")
 
 
 def main():
-    from keras_attn.data.tables import read_table
+    from keras_attn.data.sources.tables import read_table
 
     tables = [read_table(path, text="sentence1", text_pair="sentence2", label="label")
               for path in (FLAGS.train, FLAGS.test)]

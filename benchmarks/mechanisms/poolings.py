@@ -14,7 +14,7 @@ from absl import flags
 
 from benchmarks.labelled_sets import read
 from benchmarks.mechanisms.runs import Vocabulary, accuracy, head, padded, results, words_of
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 POOLINGS = ["last", "mean", "max", "attention", "self_attention"]
 LENGTH = 48

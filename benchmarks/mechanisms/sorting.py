@@ -9,7 +9,7 @@ likeliest, given those that the network named before.
 from absl import flags
 
 from benchmarks.mechanisms.runs import head, results
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 SHORTEST, LONGEST = 5, 10
 TESTED = 5, 10, 15, 20, 30

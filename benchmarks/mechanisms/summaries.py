@@ -29,7 +29,7 @@ from benchmarks.mechanisms.runs import (
     results,
     words_of,
 )
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 SOURCE, TARGET = 100, 20  # words
 
@@ -61,7 +61,7 @@ def main():
 
 def pairs():
     """Of training and test: pairs of lists of words, the others' and the first sentence's."""
-    from keras_attn.data.docstrings import read_modules
+    from keras_attn.data.sources.docstrings import read_modules
 
     sides = [], []
     for module in read_modules():

@@ -26,7 +26,7 @@ from benchmarks.mechanisms.runs import (
     padded,
     results,
 )
-from keras_attn.jobs.command_line import run_command
+from keras_attn.cli.command_line import run_command
 
 KINDS = {
     "no attention": {"attention": None},
@@ -147,7 +147,7 @@ def scores(model, test, vocabularies, groups):
 
 def bleu(captions, hypotheses, low, high):
     """Of the sources of `low` + 1 to `high` words."""
-    from keras_attn.training.translation_metrics import translation_scores
+    from keras_attn.tasks.translation.metrics import translation_scores
 
     kept = [i for i, source in enumerate(captions.sources) if low < len(source) <= high]
     texts = [[" ".join(lists[i]) for i in kept] for lists in (hypotheses, captions.targets)]

@@ -90,7 +90,7 @@ def labelled_words(length, vocabulary_size=4000):
         (train, test, classes): rows of `token_ids` `(N, length)`, 0 where there is no word, and
         `label`; and how many classes there are.
     """
-    from keras_attn.data.docstrings import labelled_docstrings
+    from keras_attn.data.sources.docstrings import labelled_docstrings
 
     words, labels = {}, {}
     for split in ("train", "validation"):

@@ -9,7 +9,7 @@ import shutil
 import sys
 import types
 
-from keras_attn.convert.hub import local_folder, what_is_meant
+from keras_attn.checkpoints.hub import local_folder, what_is_meant
 from keras_attn.counts import counted
 from keras_attn.errors import UserError, nearest
 
@@ -29,10 +29,10 @@ _BACKBONES = {"keras_hub>BertBackbone": "bert", "keras_hub>GPT2Backbone": "gpt2"
 
 def _module(family, format):
     if format != "workdir":
-        name = f"{family}.{format}"
+        name = f"families.{family}.{format}"
     else:
-        name = "bert.workdirs" if family == "bert" else "workdirs"
-    return importlib.import_module(f"keras_attn.convert.{name}")
+        name = "convert.bert_workdirs" if family == "bert" else "convert.workdirs"
+    return importlib.import_module(f"keras_attn.{name}")
 
 
 def detect(folder):
@@ -42,8 +42,8 @@ def detect(folder):
         UserError: If it is none of `FAMILIES`.
     """
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
-    from keras_attn.convert.safetensors_files import PICKLES, refused_pickle
-    from keras_attn.convert.tensorflow_files import folder_and_name
+    from keras_attn.checkpoints.safetensors_files import PICKLES, refused_pickle
+    from keras_attn.checkpoints.tensorflow_files import folder_and_name
     from keras_attn.io.files import exists
     from keras_attn.io.json_files import read_json
 
@@ -163,7 +163,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     """
     import tensorflow as tf
 
-    from keras_attn.convert.labels import in_units_of_labels
+    from keras_attn.checkpoints.classifier_fields import in_units_of_labels
     from keras_attn.workdir import run_folder
 
     source, target = local_folder(source), os.fspath(target)
@@ -191,9 +191,9 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
 
 def _chosen(family, source, task, new_heads, lowercase):
     """(what the folder holds, as the arguments of `convert` want it; heads at random)."""
-    from keras_attn.convert.bert.stored import with_text
-    from keras_attn.convert.bert.tasks import with_task
-    from keras_attn.convert.stored_model import with_tokenizer
+    from keras_attn.checkpoints.stored_model import with_tokenizer
+    from keras_attn.families.bert.heads import with_task
+    from keras_attn.families.bert.tensors import with_text
 
     stored = _read(source)
     if family == "bert":

@@ -12,9 +12,9 @@ as in configs/bert_base.py.
 
 from absl import flags
 
+from keras_attn.cli.command_line import run_command
 from keras_attn.convert import FORMATS
 from keras_attn.errors import UserError
-from keras_attn.jobs.command_line import run_command
 
 
 def define_flags():

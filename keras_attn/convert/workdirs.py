@@ -1,15 +1,15 @@
-"""Workdirs of GPT-2 and XLNet; those of BERT: `keras_attn.convert.bert.workdirs`."""
+"""Workdirs of GPT-2 and XLNet; those of BERT: `keras_attn.convert.bert_workdirs`."""
 
 import collections.abc
 import functools
 
-from keras_attn.convert.architectures import MOST_LAYERS, check_architecture
-from keras_attn.convert.stored_model import StoredModel
-from keras_attn.data.files import file_sha256
+from keras_attn.checkpoints.architectures import MOST_LAYERS, check_architecture
+from keras_attn.checkpoints.saved_run import SavedRun
+from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.data.sources.files import file_sha256
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.families import family_of_kind
-from keras_attn.saved_run import SavedRun
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir, began_as_released
 

@@ -7,9 +7,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_attn import convert
-from keras_attn.convert.bert.huggingface import layout_of
-from keras_attn.convert.pieces import Tensors
-from keras_attn.jobs.saved import Saved
+from keras_attn.checkpoints.saved import Saved
+from keras_attn.checkpoints.tensor_map import Tensors
+from keras_attn.families.bert.huggingface import layout_of
 from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, load
+from keras_attn.checkpoints.saved import Saved
 from keras_attn.errors import UserError
-from keras_attn.jobs.saved import Saved
 from keras_attn.ops.masks import MASKED
 from tests.support.google_folders import google_weights, write_google
 

@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, finetune, load
-from keras_attn.data.classification import ClassificationExamples
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
+from keras_attn.tasks.classification.examples import ClassificationExamples
 from tests.support.other_families import MODELS, PAIRS, TEXTS, array, copied
 
 NAME = "gpt2_classifier"

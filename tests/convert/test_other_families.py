@@ -9,10 +9,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, finetune, load
+from keras_attn.checkpoints.saved_backbones import SavedBackbone
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2, XL_NET
-from keras_attn.jobs.saved_backbones import SavedBackbone
 from tests.support.other_families import GOLDEN, KERAS_HUB, MODELS, PAIRS, TEXTS, array, copied
 from tests.support.tensorflow_folders import (
     openai_weights,

@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
+from keras_attn.checkpoints.saved import Saved
 from keras_attn.errors import UserError
-from keras_attn.jobs.saved import Saved
 from tests.support.google_folders import google_weights, write_google
 from tests.support.strange_files import strange_json
 

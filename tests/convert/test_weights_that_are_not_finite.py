@@ -8,12 +8,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, load
+from keras_attn.checkpoints.saved import Saved
+from keras_attn.checkpoints.saved_backbones import SavedBackbone
 from keras_attn.errors import UserError
 from keras_attn.families import GPT_2, XL_NET
-from keras_attn.jobs.evaluating import evaluate
-from keras_attn.jobs.predicting import predict_texts
-from keras_attn.jobs.saved import Saved
-from keras_attn.jobs.saved_backbones import SavedBackbone
+from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.predict_files import predict_texts
 from keras_attn.models import GPT2LanguageModel
 from keras_attn.training.checkpoints import Checkpoints
 from tests.support.google_folders import google_weights, write_google

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_attn.data.answers import find_answers
-from keras_attn.data.reading import Questions, cut_windows
+from keras_attn.tasks.span_qa.answers import find_answers
+from keras_attn.tasks.span_qa.examples import Questions, cut_windows
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(30)), "who"]

@@ -13,10 +13,10 @@ import time
 import pytest
 import tensorflow as tf
 
-from keras_attn.data import shard_writer
-from keras_attn.data.shards import is_prepared
+from keras_attn.data.shards import shard_writer
+from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
-from keras_attn.jobs.preparing import prepare_folder
 from tests.support.small_corpus import TOKENIZER, VOCABULARY, run, shard_files, write_files
 
 needs_beam = pytest.mark.skipif(
@@ -27,7 +27,7 @@ MODES = pytest.mark.parametrize("options", ["", PROCESSES], ids=["one", "process
 
 
 def run_beam(source, folder, options="", **others):
-    from keras_attn.data.beam import make_pipeline, write_tasks
+    from keras_attn.data.shards.beam import make_pipeline, write_tasks
 
     pipeline = make_pipeline("local", options)
     return run(source, folder, run_tasks=functools.partial(write_tasks, pipeline=pipeline),
@@ -52,7 +52,7 @@ def test_a_runner_that_cannot_be_is_an_error_before_any_work(
     tmp_path, monkeypatch, options, message
 ):
     monkeypatch.setitem(sys.modules, "apache_beam", None)  # as if it were not installed
-    monkeypatch.delitem(sys.modules, "keras_attn.data.beam", raising=False)
+    monkeypatch.delitem(sys.modules, "keras_attn.data.shards.beam", raising=False)
     source, _ = write_files(tmp_path / "text", files=1)
     with pytest.raises(UserError, match=message):
         prepare_folder(**{"source": source, "folder": str(tmp_path / "shards"), **options})
@@ -167,7 +167,7 @@ def test_the_command_prepares_on_a_runner_and_names_a_mistake_in_one_line(tmp_pa
     ],
 )
 def test_a_wrong_runner_or_option_is_an_error(runner, options, message):
-    from keras_attn.data.beam import make_pipeline
+    from keras_attn.data.shards.beam import make_pipeline
 
     with pytest.raises(UserError, match=message) as error:
         make_pipeline(runner, options)
@@ -178,7 +178,7 @@ def test_a_wrong_runner_or_option_is_an_error(runner, options, message):
 def test_local_runs_in_python_alone():
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-    from keras_attn.data.beam import make_pipeline
+    from keras_attn.data.shards.beam import make_pipeline
 
     for name in ("local", "DirectRunner", "direct"):
         assert type(make_pipeline(name).runner) is FnApiRunner
@@ -186,7 +186,7 @@ def test_local_runs_in_python_alone():
 
 @needs_beam
 def test_a_runner_that_cannot_start_is_an_error(tmp_path):
-    from keras_attn.data.beam import make_pipeline, write_tasks
+    from keras_attn.data.shards.beam import make_pipeline, write_tasks
 
     source, _ = write_files(tmp_path / "text", files=1)
     with pytest.raises(UserError, match="runner=PortableRunner .*job_endpoint"):
@@ -196,7 +196,7 @@ def test_a_runner_that_cannot_start_is_an_error(tmp_path):
 
 @needs_beam
 def test_a_fault_of_the_step_is_no_mistake_of_the_user(tmp_path, monkeypatch):
-    from keras_attn.data import beam
+    from keras_attn.data.shards import beam
 
     def write_task(*arguments):
         raise ZeroDivisionError("of ours")
@@ -211,7 +211,7 @@ def test_a_fault_of_the_step_is_no_mistake_of_the_user(tmp_path, monkeypatch):
 
 @needs_beam
 def test_ctrl_c_in_the_step_is_an_interrupt(tmp_path, monkeypatch):
-    from keras_attn.data import beam
+    from keras_attn.data.shards import beam
 
     source, _ = write_files(tmp_path / "text", files=1)
     monkeypatch.setattr(beam, "write_task", lambda *arguments: os.kill(os.getpid(), signal.SIGINT))
@@ -221,7 +221,7 @@ def test_ctrl_c_in_the_step_is_an_interrupt(tmp_path, monkeypatch):
 
 @needs_beam
 def test_workers_that_write_elsewhere_are_an_error(tmp_path, monkeypatch):
-    from keras_attn.data import beam
+    from keras_attn.data.shards import beam
 
     source, _ = write_files(tmp_path / "text", files=1)
     monkeypatch.setattr(beam, "write_task", lambda *arguments: None)
@@ -231,7 +231,7 @@ def test_workers_that_write_elsewhere_are_an_error(tmp_path, monkeypatch):
 
 @needs_beam
 def test_what_may_pass_is_left_to_the_runner(tmp_path, monkeypatch):
-    from keras_attn.data import beam
+    from keras_attn.data.shards import beam
 
     def write_task(*arguments):
         try:
@@ -252,8 +252,8 @@ def test_what_may_pass_is_left_to_the_runner(tmp_path, monkeypatch):
 @needs_beam
 @pytest.mark.parametrize("content", [None, '{"user_error": "Another worker met it."}'])
 def test_a_job_that_has_ended_writes_nothing_more(tmp_path, content):
-    from keras_attn.data.beam import _WriteTask
-    from keras_attn.data.sources import plan_source
+    from keras_attn.data.shards.beam import _WriteTask
+    from keras_attn.data.sources.text_sources import plan_source
 
     source, _ = write_files(tmp_path / "text", files=1)
     job_file = tmp_path / "beam-1.json"

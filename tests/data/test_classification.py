@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.classification import ClassificationExamples, cut_longest_first
 from keras_attn.errors import UserError
+from keras_attn.tasks.classification.examples import ClassificationExamples, cut_longest_first
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"w{i}" for i in range(50)]

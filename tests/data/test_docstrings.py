@@ -3,8 +3,8 @@ from collections import Counter
 
 import pytest
 
-from keras_attn.data import docstring_files, docstrings
-from keras_attn.data.docstring_text import docstring_sentences, is_english
+from keras_attn.data.sources import docstring_files, docstrings
+from keras_attn.data.sources.docstring_text import docstring_sentences, is_english
 from keras_attn.errors import UserError
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from keras_attn.data import documents, text_lines
-from keras_attn.data.documents import (
+from keras_attn.data.sources import documents, text_lines
+from keras_attn.data.sources.documents import (
     Part,
     detect_format,
     read_documents,

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from keras_attn.data.files import find_files
+from keras_attn.data.sources.files import find_files
 from keras_attn.errors import UserError
 from keras_attn.io.paths import check_path
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from keras_attn.data import glue
-from keras_attn.data.table_formats import header_names
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.table_formats import header_names
+from keras_attn.data.sources.tables import read_table
 from keras_attn.errors import UserError
-from keras_attn.training.metrics import METRICS
+from keras_attn.tasks.classification import glue
+from keras_attn.tasks.classification.metrics import METRICS
 
 # First lines of GLUE's own files, with a made-up row each.
 FILES = {

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.labels import LabelSet, balanced_weights, encode_scores, split_labels
 from keras_attn.errors import UserError
+from keras_attn.tasks.classification.labels import (
+    LabelSet,
+    balanced_weights,
+    encode_scores,
+    split_labels,
+)
 
 
 def test_labels_are_sorted_by_name_or_number():

@@ -11,12 +11,12 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from keras_attn.data.parallel import read_parallel
-from keras_attn.data.sources import plan_source, read_task
-from keras_attn.data.table_formats import BadRow, Lines
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.table_formats import BadRow, Lines
+from keras_attn.data.sources.tables import read_table
+from keras_attn.data.sources.text_sources import plan_source, read_task
 from keras_attn.errors import UserError
-from keras_attn.jobs.translating_files import _chunks_as_they_come
+from keras_attn.inference.translate_files import _chunks_as_they_come
+from keras_attn.tasks.translation.parallel_text import read_parallel
 
 LONG = "é" * 600  # 1,200 bytes
 ROWS = [("first", "x"), (LONG, "y"), ("third", "z")]

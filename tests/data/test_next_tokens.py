@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.next_tokens import NextTokenExamples
-from keras_attn.data.prepare import prepare
-from keras_attn.data.shards import read_index, read_shard
+from keras_attn.data.shards.prepare import prepare
+from keras_attn.data.shards.shard_files import read_index, read_shard
 from keras_attn.errors import UserError
+from keras_attn.tasks.causal_lm.examples import NextTokenExamples
 from keras_attn.text.byte_pairs import train_byte_pairs
 from tests.support.small_corpus import make_documents
 

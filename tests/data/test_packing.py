@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_attn.data.batches import StreamBatches, TableBatches
-from keras_attn.data.classification import ClassificationExamples
 from keras_attn.data.masking import Masker
 from keras_attn.data.packing import PackedExamples, choose_rows, pack
-from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
+from keras_attn.tasks.classification.examples import ClassificationExamples
+from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from keras_attn.data.parallel import read_parallel
 from keras_attn.errors import UserError
+from keras_attn.tasks.translation.parallel_text import read_parallel
 
 
 def _files(folder, source, target):

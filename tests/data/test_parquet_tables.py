@@ -9,7 +9,7 @@ import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.tables import read_table
 from keras_attn.errors import UserError
 from tests.support.refused_tables import refused
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.permutations import PermutationExamples
-from keras_attn.data.prepare import prepare
-from keras_attn.data.shards import read_index, read_shard
+from keras_attn.data.shards.prepare import prepare
+from keras_attn.data.shards.shard_files import read_index, read_shard
+from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.text.sentence_pieces import train_sentence_pieces
 from tests.support.small_corpus import make_documents
 

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from keras_attn.data import prepare as prepare_module
-from keras_attn.data import shard_writer
-from keras_attn.data.prepare import report_line
-from keras_attn.data.shards import is_prepared, read_index, read_shard
+from keras_attn.data.shards import prepare as prepare_module
+from keras_attn.data.shards import shard_writer
+from keras_attn.data.shards.prepare import report_line
+from keras_attn.data.shards.shard_files import is_prepared, read_index, read_shard
 from keras_attn.errors import UserError
 from tests.support.small_corpus import (
     TOKENIZER,
@@ -157,7 +157,7 @@ def test_a_process_that_dies_is_an_error(tmp_path, monkeypatch):
 
 
 def test_a_large_file_is_cut_into_parts_for_several_tasks(tmp_path, monkeypatch):
-    from keras_attn.data import documents
+    from keras_attn.data.sources import documents
 
     written = make_documents(300, seed=5)
     text = "\n\n".join("\n".join(document) for document in written)

@@ -1,11 +1,11 @@
 import pytest
 import tensorflow as tf
 
-from keras_attn.data import sources
-from keras_attn.data.prepare import sample_texts
-from keras_attn.data.shards import read_shard
+from keras_attn.data.shards.prepare import sample_texts
+from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.shard_files import read_shard
+from keras_attn.data.sources import text_sources as sources
 from keras_attn.errors import UserError
-from keras_attn.jobs.preparing import prepare_folder
 from tests.support.small_corpus import WORDS, run, shard_documents, write_files
 
 

@@ -6,9 +6,9 @@ import time
 import pytest
 import tensorflow as tf
 
-from keras_attn.data import prepare as prepare_module
-from keras_attn.data import shard_writer
-from keras_attn.data.shards import is_prepared
+from keras_attn.data.shards import prepare as prepare_module
+from keras_attn.data.shards import shard_writer
+from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support.small_corpus import VOCABULARY, run, shard_files, write_files

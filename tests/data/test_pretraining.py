@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from keras_attn.data import pretraining
-from keras_attn.data.pretraining import PretrainingExamples
 from keras_attn.errors import UserError
+from keras_attn.tasks.masked_lm import examples as pretraining
+from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 from tests.support.small_shards import (
     CLS,
     PAD,

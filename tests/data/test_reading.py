@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_attn.data.reading import (
+from keras_attn.data.splits import hold_out
+from keras_attn.errors import UserError
+from keras_attn.tasks.span_qa.examples import (
     Questions,
     cut_windows,
     read_questions,
     window_bounds,
     window_examples,
 )
-from keras_attn.data.splits import hold_out
-from keras_attn.errors import UserError
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support import squad_files
 

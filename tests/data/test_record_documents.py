@@ -9,9 +9,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from keras_attn.data.documents import Part, document_of, read_documents, split_files
-from keras_attn.data.sources import plan_source, read_task
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.documents import Part, document_of, read_documents, split_files
+from keras_attn.data.sources.tables import read_table
+from keras_attn.data.sources.text_sources import plan_source, read_task
 from keras_attn.errors import UserError
 
 

@@ -5,10 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from keras_attn.data.next_tokens import NextTokenExamples
-from keras_attn.data.permutations import PermutationExamples
-from keras_attn.data.pretraining import PretrainingExamples
-from keras_attn.data.shards import (
+from keras_attn.data.shards.shard_files import (
     Shard,
     is_prepared,
     read_index,
@@ -18,6 +15,9 @@ from keras_attn.data.shards import (
     write_shard,
 )
 from keras_attn.errors import UserError
+from keras_attn.tasks.causal_lm.examples import NextTokenExamples
+from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 
 
 def _shard(largest=100):

@@ -5,8 +5,8 @@ import collections
 import numpy as np
 import pytest
 
+from keras_attn.data.sources.tables import Table
 from keras_attn.data.splits import hold_out, shared_rows
-from keras_attn.data.tables import Table
 from keras_attn.errors import UserError
 
 

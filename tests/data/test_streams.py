@@ -11,15 +11,15 @@ import threading
 
 import pytest
 
-from keras_attn.data import streams
-from keras_attn.data.files import find_files
-from keras_attn.data.parallel import read_parallel
-from keras_attn.data.reading import read_questions
-from keras_attn.data.tables import iterate_rows, place
+from keras_attn.data.sources import streams
+from keras_attn.data.sources.files import find_files
+from keras_attn.data.sources.tables import iterate_rows, place
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults, translation_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.finetuning import finetune
-from keras_attn.jobs.pretraining import pretrain
+from keras_attn.runs.finetuning import finetune
+from keras_attn.runs.pretraining import pretrain
+from keras_attn.tasks.span_qa.examples import read_questions
+from keras_attn.tasks.translation.parallel_text import read_parallel
 
 TEXT = b"text,label\nfine,1\ndull,0\n"
 ROWS = [("fine", "1"), ("dull", "0")]

@@ -6,7 +6,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.tables import read_table
 from keras_attn.errors import UserError
 
 

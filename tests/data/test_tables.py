@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from keras_attn.data.table_formats import header_names
-from keras_attn.data.tables import iterate_rows, read_table, told_counts
+from keras_attn.data.sources.table_formats import header_names
+from keras_attn.data.sources.tables import iterate_rows, read_table, told_counts
 from keras_attn.errors import UserError
 from tests.support.refused_tables import refused
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from keras_attn.data.sources import plan_source, read_task
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.tables import read_table
+from keras_attn.data.sources.text_sources import plan_source, read_task
 from tests.support.refused_tables import refused
 
 

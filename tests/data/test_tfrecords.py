@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn.data import tfrecords
-from keras_attn.data.tfrecords import TFRecordExamples
 from keras_attn.errors import UserError
+from keras_attn.tasks.masked_lm import tfrecords
+from keras_attn.tasks.masked_lm.tfrecords import TFRecordExamples
 
 LENGTH, SLOTS = 16, 4
 TOKENIZER = SimpleNamespace(vocabulary_size=1000)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.translation import STEP, TranslationBatches
 from keras_attn.errors import UserError
+from keras_attn.tasks.translation.batches import STEP, TranslationBatches
 from keras_attn.text.subwords import BEGIN_ID, END_ID, PAD_ID
 
 

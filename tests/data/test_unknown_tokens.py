@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attn.data.classification import ClassificationExamples
-from keras_attn.data.prepare import prepare, unknown_warning
+from keras_attn.data.shards.prepare import prepare, unknown_warning
+from keras_attn.tasks.classification.examples import ClassificationExamples
 from keras_attn.text.vocabulary import SPECIAL_TOKENS
 from keras_attn.text.wordpiece import WordPieceTokenizer
 

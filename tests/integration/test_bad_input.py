@@ -11,7 +11,7 @@ import pytest
 from keras_attn import finetune, load, pretrain
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.loading import Saved
+from keras_attn.inference.loading import Saved
 from keras_attn.workdir import Workdir, check_same
 from tests.support.started_commands import TINY, weights
 

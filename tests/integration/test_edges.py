@@ -11,16 +11,16 @@ import pytest
 import tensorflow as tf
 
 from keras_attn import finetune, load, pretrain
-from keras_attn.data.cooccurrences import cooccurrence_vectors
-from keras_attn.data.pretraining import PretrainingExamples
-from keras_attn.data.shards import read_shard
-from keras_attn.data.tables import read_table
+from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.shard_files import read_shard
+from keras_attn.data.sources.tables import read_table
 from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
+from keras_attn.inference.predict_files import predict_file
 from keras_attn.io import atomic_write
-from keras_attn.jobs.predicting import predict_file
-from keras_attn.jobs.preparing import prepare_folder
-from keras_attn.jobs.pretraining_bert import true_ids
+from keras_attn.tasks.masked_lm.cooccurrences import cooccurrence_vectors
+from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.masked_lm.task import true_ids
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
 from tests.support.started_commands import TINY, config_flags, results, run, weights

@@ -11,7 +11,7 @@ import keras_attn
 from keras_attn import finetune, pretrain
 from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.predicting import predict_file
+from keras_attn.inference.predict_files import predict_file
 from tests.support.started_commands import ROOT, run, weights
 
 GOLDEN = pathlib.Path(ROOT) / "tests/golden/hugging_face"
@@ -203,7 +203,7 @@ def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
 @pytest.fixture
 def outputs_of_text():
     """Texts, and probabilities from the model called by hand."""
-    from keras_attn.jobs.saved import Saved
+    from keras_attn.checkpoints.saved import Saved
 
     texts = ["a b c", "bad cab", ""]
     saved = Saved(GOLDEN / "classifier")

@@ -8,7 +8,7 @@ from keras_attn import convert
 from keras_attn.errors import UserError
 from keras_attn.io.files import exists, read_bytes
 from keras_attn.io.json_files import read_if_complete
-from keras_attn.jobs.translators import is_translator
+from keras_attn.tasks.translation.translator import is_translator
 
 
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keras_attn.errors import UserError
-from keras_attn.jobs import baseline
-from keras_attn.jobs.baseline import bag_of_bigrams, bag_of_bigrams_accuracy
+from keras_attn.tasks.classification import baseline
+from keras_attn.tasks.classification.baseline import bag_of_bigrams, bag_of_bigrams_accuracy
 
 GOOD, BAD = ["a good film", "good !", "so good"], ["a bad film", "bad !", "so bad"]
 LABELS = ["1"] * 3 + ["0"] * 3

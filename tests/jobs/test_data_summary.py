@@ -3,9 +3,9 @@
 import pytest
 from ml_collections import ConfigDict
 
-from keras_attn.data.tables import read_table
-from keras_attn.jobs.classifying import _drop_headers
-from keras_attn.jobs.told_rows import _count_quoted, warn_of_rare_labels
+from keras_attn.data.sources.tables import read_table
+from keras_attn.tasks.classification.data_summary import _count_quoted, warn_of_rare_labels
+from keras_attn.tasks.classification.task import _drop_headers
 from tests.support.small_runs import SmallRun
 
 

@@ -9,8 +9,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_attn import load
 from keras_attn.errors import UserError
-from keras_attn.jobs.exporting import Exported, export
-from keras_attn.jobs.loading import load_predictor
+from keras_attn.export.saved_model import Exported, export
+from keras_attn.inference.loading import load_predictor
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"

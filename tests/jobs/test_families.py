@@ -9,17 +9,17 @@ import pytest
 import tensorflow as tf
 
 from keras_attn import finetune, load, pretrain
-from keras_attn.data.classification import ClassificationExamples
 from keras_attn.defaults import (
     finetuning_defaults,
     language_modeling_defaults,
     permutation_modeling_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.jobs.evaluating import evaluate
-from keras_attn.jobs.exporting import export
-from keras_attn.jobs.predicting import predict_file
-from keras_attn.training.metrics import metrics_among
+from keras_attn.export.saved_model import export
+from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.predict_files import predict_file
+from keras_attn.tasks.classification.examples import ClassificationExamples
+from keras_attn.tasks.classification.metrics import metrics_among
 
 DEFAULTS = {"gpt2": language_modeling_defaults, "xlnet": permutation_modeling_defaults}
 FAMILIES = list(DEFAULTS)

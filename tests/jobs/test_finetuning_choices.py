@@ -11,7 +11,7 @@ from keras_attn import finetune, load
 from keras_attn.convert import read
 from keras_attn.defaults import fields, finetuning_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs.evaluating import evaluate
+from keras_attn.inference.evaluate import evaluate
 from tests.support.environments import ROOT, run
 
 pytestmark = pytest.mark.runs

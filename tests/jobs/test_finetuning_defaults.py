@@ -10,8 +10,8 @@ from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.families import BERT, GPT_2
-from keras_attn.jobs.baseline import compute_baselines
-from keras_attn.jobs.finetuning_defaults import (
+from keras_attn.tasks.classification.baseline import compute_baselines
+from keras_attn.tasks.finetuning_defaults import (
     PRETRAINED,
     RANDOM,
     RELEASED,

@@ -9,16 +9,16 @@ import pytest
 
 import keras_attn
 from keras_attn import finetune, load
-from keras_attn.data.answers import Answer, Span
-from keras_attn.data.reading import Questions, read_questions
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
-from keras_attn.jobs import loading
-from keras_attn.jobs.evaluating import evaluate
-from keras_attn.jobs.exporting import export
-from keras_attn.jobs.predicting import predict_file, predict_texts
-from keras_attn.jobs.reading_report import _errors, nearest_sentence
-from keras_attn.training.reading_metrics import reading_metrics
+from keras_attn.export.saved_model import export
+from keras_attn.inference import loading
+from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.predict_files import predict_file, predict_texts
+from keras_attn.tasks.span_qa.answers import Answer, Span
+from keras_attn.tasks.span_qa.examples import Questions, read_questions
+from keras_attn.tasks.span_qa.metrics import reading_metrics
+from keras_attn.tasks.span_qa.report import _errors, nearest_sentence
 from tests.support import squad_files
 from tests.support.small_reports import Reader
 

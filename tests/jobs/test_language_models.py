@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from keras_attn import load, pretrain
-from keras_attn.data.shards import read_shard
+from keras_attn.data.shards.shard_files import read_shard
 from keras_attn.errors import UserError
-from keras_attn.jobs.embedding import embed_texts
-from keras_attn.jobs.generating import generate_texts
-from keras_attn.jobs.loading import load_predictor
+from keras_attn.inference.embed_files import embed_texts
+from keras_attn.inference.loading import load_predictor
+from keras_attn.tasks.causal_lm.generator import generate_texts
 from keras_attn.text.byte_pairs import BytePairTokenizer
 from tests.support.small_language_models import config_of, log_probabilities
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_attn.jobs.pretraining_bert import _log_frequencies
+from keras_attn.tasks.masked_lm.task import _log_frequencies
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from finetune import evaluate
 from keras_attn.convert import convert
+from keras_attn.data.shards.preparing import prepare_folder
 from keras_attn.errors import UserError
+from keras_attn.inference.embed_files import embed_file
+from keras_attn.inference.outputs import opened
+from keras_attn.inference.predict_files import predict_file
 from keras_attn.io.locks import lock_file
-from keras_attn.jobs.embedding import embed_file
-from keras_attn.jobs.generating import generate_texts
-from keras_attn.jobs.outputs import opened
-from keras_attn.jobs.predicting import predict_file
-from keras_attn.jobs.preparing import prepare_folder
+from keras_attn.tasks.causal_lm.generator import generate_texts
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CLASSIFIER = str(GOLDEN / "hugging_face/classifier")

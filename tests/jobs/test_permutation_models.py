@@ -9,11 +9,11 @@ import pytest
 from keras import ops
 
 from keras_attn import load, pretrain
-from keras_attn.data.permutations import PermutationExamples
 from keras_attn.errors import UserError
-from keras_attn.jobs.embedding import embed_texts
-from keras_attn.jobs.generating import generate_texts
+from keras_attn.inference.embed_files import embed_texts
 from keras_attn.models import XLNetPretrainer
+from keras_attn.tasks.causal_lm.generator import generate_texts
+from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 from tests.support.small_language_models import config_of, write_texts
 

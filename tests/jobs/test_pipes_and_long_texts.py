@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from keras_attn.data import streams
-from keras_attn.data.files import file_sha256
-from keras_attn.jobs.embedding import embed_file, embed_texts
-from keras_attn.jobs.evaluating import evaluate
-from keras_attn.jobs.generating import generate_texts
-from keras_attn.jobs.loading import load
-from keras_attn.jobs.predicting import predict_file, predict_texts
-from keras_attn.jobs.translating_files import translate_file
+from keras_attn.data.sources import streams
+from keras_attn.data.sources.files import file_sha256
+from keras_attn.inference.embed_files import embed_file, embed_texts
+from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.loading import load
+from keras_attn.inference.predict_files import predict_file, predict_texts
+from keras_attn.inference.translate_files import translate_file
 from keras_attn.models import Transformer
+from keras_attn.tasks.causal_lm.generator import generate_texts
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.training.variables import variables_by_path

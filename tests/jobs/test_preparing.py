@@ -5,9 +5,9 @@ import json
 import pytest
 
 from keras_attn import pretrain
-from keras_attn.data.shards import read_index
+from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.shard_files import read_index
 from keras_attn.errors import UserError
-from keras_attn.jobs.preparing import prepare_folder
 from keras_attn.text.recipes import KINDS, tokenizer_of
 from tests.support.small_corpus import shard_files
 from tests.support.small_language_models import config_of

@@ -11,7 +11,7 @@ from scipy import stats
 from keras_attn import finetune, load
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import DivergedError, UserError
-from keras_attn.jobs.repeating import repeat, seeds_of
+from keras_attn.runs.sweep import repeat, seeds_of
 
 
 def _config(folder, **fields):

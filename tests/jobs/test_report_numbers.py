@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
-from keras_attn.jobs.report_numbers import (
+from keras_attn.tasks.classification.report_numbers import (
     calibration,
     class_scores,
     details,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_attn.jobs.report_charts import Chart, number, ticks
-from keras_attn.jobs.report_page import cut, page, table, tag
+from keras_attn.reports.charts import Chart, number, ticks
+from keras_attn.reports.page import cut, page, table, tag
 from tests.support.small_reports import TEXTS, Reader
 
 

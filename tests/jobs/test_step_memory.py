@@ -13,9 +13,9 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.jobs import step_memory
-from keras_attn.jobs.step_memory import choose_sizes, step_size
 from keras_attn.models import GPT2, BertEncoder, BertPretrainer, Transformer, XLNet
+from keras_attn.runs import step_memory
+from keras_attn.runs.step_memory import choose_sizes, step_size
 from keras_attn.training import memory
 from keras_attn.training.engines import make_engine
 from tests.support.small_language_models import config_of

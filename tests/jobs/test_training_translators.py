@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
-from keras_attn.jobs import dry_run
-from keras_attn.jobs.evaluating import evaluate_translations
-from keras_attn.jobs.exporting import export
-from keras_attn.jobs.translators import read_sentences
-from keras_attn.training.translation_metrics import translation_scores
+from keras_attn.export.saved_model import export
+from keras_attn.inference.evaluate import evaluate_translations
+from keras_attn.runs import dry_run
+from keras_attn.tasks.translation.metrics import translation_scores
+from keras_attn.tasks.translation.translator import read_sentences
 from tests.support.small_translators import config_of, make_corpus
 
 pytestmark = pytest.mark.runs

@@ -13,13 +13,13 @@ import tensorflow as tf
 
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
-from keras_attn.jobs.evaluating import evaluate, evaluate_translations
-from keras_attn.jobs.exporting import export
-from keras_attn.jobs.exporting_translators import ExportedTranslator
-from keras_attn.jobs.translating_files import translate_file
-from keras_attn.jobs.translators import SavedTranslator
+from keras_attn.export.saved_model import export
+from keras_attn.inference.evaluate import evaluate, evaluate_translations
+from keras_attn.inference.translate_files import translate_file
+from keras_attn.tasks.translation.export import ExportedTranslator
+from keras_attn.tasks.translation.metrics import translation_scores
+from keras_attn.tasks.translation.translator import SavedTranslator
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords, train_subwords
-from keras_attn.training.translation_metrics import translation_scores
 from tests.support.small_translators import WORDS, config_of, make_corpus
 
 pytestmark = pytest.mark.runs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_attn.data.tables import read_table
+from keras_attn.data.sources.tables import read_table
 from keras_attn.errors import UserError
 
 

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from keras_attn.data.shards import Shard
+from keras_attn.data.shards.shard_files import Shard
 
 
 def make_shard(documents):

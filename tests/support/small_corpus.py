@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 
-from keras_attn.data.prepare import prepare
+from keras_attn.data.shards.prepare import prepare
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 WORDS = [f"{a}{b}" for a, b in itertools.product("abcdefgh", "klmnopqr")]

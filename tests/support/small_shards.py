@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from keras_attn.data.shards import Shard, write_index, write_shard
+from keras_attn.data.shards.shard_files import Shard, write_index, write_shard
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 

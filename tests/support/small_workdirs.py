@@ -5,10 +5,10 @@ import pathlib
 import numpy as np
 
 from keras_attn import convert
-from keras_attn.data.files import file_sha256
+from keras_attn.data.sources.files import file_sha256
 from keras_attn.defaults import translation_defaults
-from keras_attn.jobs.translators import KIND, SUBWORDS, SavedTranslator, is_translator
 from keras_attn.models import Transformer
+from keras_attn.tasks.translation.translator import KIND, SUBWORDS, SavedTranslator, is_translator
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.training.variables import digest, read_values, variables_by_path

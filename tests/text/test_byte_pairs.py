@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers.pre_tokenizers import ByteLevel
 
-from keras_attn.data import documents
+from keras_attn.data.sources import documents
 from keras_attn.errors import UserError
 from keras_attn.text.byte_pairs import END_OF_TEXT, BytePairTokenizer, train_byte_pairs
 

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.packing import choose_rows, pack
-from keras_attn.data.pretraining import PretrainingExamples
-from keras_attn.jobs.preparing import prepare_folder
+from keras_attn.data.shards.preparing import prepare_folder
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.ops import attention
 from keras_attn.ops.kernels import tensorflow as kernels
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
+from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.optimizers import make_optimizer

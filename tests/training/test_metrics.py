@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from keras_attn.training import metrics
+from keras_attn.tasks.classification import metrics
 
 
 def _random_classes(seed, num_classes, rows=200):

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from keras_attn.training.reading_metrics import f1, normalized, reading_metrics
+from keras_attn.tasks.span_qa.metrics import f1, normalized, reading_metrics
 
 GOLDEN = json.loads((pathlib.Path(__file__).parents[1] / "golden/squad_metrics.json").read_text())
 NAMES = {

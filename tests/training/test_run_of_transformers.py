@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn.jobs.saved import Saved
+from keras_attn.checkpoints.saved import Saved
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.engines.tensorflow.optimizers import make_optimizer

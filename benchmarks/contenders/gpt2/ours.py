@@ -8,8 +8,8 @@ import tensorflow as tf
 from benchmarks.contenders.gpt2.sizes import END, POSITIONS, VOCABULARY, random_ids
 from benchmarks.turns import check_length, serve
 from keras_attn.freed_memory import keep_freed_memory
-from keras_attn.jobs.generating import Generator
 from keras_attn.models import GPT2, GPT2LanguageModel
+from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.engines.tensorflow.optimizers import make_optimizer

@@ -1,0 +1,1 @@
+"""Weights of other libraries, and trained models wherever they come from."""

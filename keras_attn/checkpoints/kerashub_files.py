@@ -1,0 +1,80 @@
+"""The files in presets of KerasHub."""
+
+import contextlib
+import os
+
+from keras_attn.checkpoints.tensor_map import Tensors
+from keras_attn.errors import UserError
+from keras_attn.io.json_files import write_json
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "tokenizer.json"
+_LAYERS_OF_KERAS_2 = "_layer_checkpoint_dependencies/"
+
+
+def class_of(found):
+    """The class that a JSON object of a preset describes."""
+    return str(found.get("registered_name") or "")
+
+
+def object_of(module, name, config):
+    """The JSON object of a class of KerasHub."""
+    return {"module": f"keras_hub.src.{module}", "class_name": name, "config": config,
+            "registered_name": f"keras_hub>{name}"}
+
+
+def write_metadata(folder):
+    """Writes metadata.json, without which a preset is none."""
+    write_json(os.path.join(folder, "metadata.json"), {"keras_version": "3.12.0"})
+
+
+def read_tensors(path):
+    """The `Tensors` of a file.
+
+    Raises:
+        UserError: If it is missing, damaged, or no plain one.
+    """
+    header, names = {}, {}
+
+    def note(name, entry):
+        if hasattr(entry, "shape"):
+            # A compressed or an unwritten one can be of any size, whatever the file's.
+            plain = entry.chunks is None and entry.id.get_storage_size() == entry.nbytes
+            if entry.external or entry.is_virtual or not plain:
+                raise UserError("All tensors must be in the file itself, as they are. "
+                                f"Received: {name} in {path}")
+            new = name.replace(_LAYERS_OF_KERAS_2, "layers/", 1)
+            names[new], header[new] = name, (tuple(entry.shape), entry.dtype.name)
+
+    with _opened(path) as file:
+        file.visititems(note)  # follows no link to other files
+
+    def read_tensor(name):
+        with _opened(path) as file:
+            return file[names[name]][()]
+
+    return Tensors(path, header, read_tensor)
+
+
+@contextlib.contextmanager
+def _opened(path):
+    import h5py
+
+    if not os.path.isfile(path):
+        raise UserError(f"The weights of a preset must be there. Received: no {path}")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except UserError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
+        raise UserError("A whole HDF5 file is needed. "
+                        f"Received: {path} ({str(error).splitlines()[0]})") from error
+
+
+def write_tensors(path, tensors):
+    """Writes a file from an iterable of (name, array)."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for name, array in tensors:
+            file[name] = array

@@ -1,0 +1,110 @@
+"""The safetensors files in folders of `transformers`."""
+
+import contextlib
+import importlib
+import os
+import re
+from reprlib import repr as shorten
+
+from keras_attn.checkpoints.tensor_map import Tensors
+from keras_attn.errors import UserError
+from keras_attn.io.files import check_regular
+from keras_attn.io.json_files import read_object
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def refused_pickle(path):
+    """The error for a file that can run code when it is read, with a safe way to change it."""
+    name = os.path.basename(path)
+    # A part of several stands for all. No other name goes into a line to be pasted.
+    files = re.sub(r"-\d+-of-\d+", "-*", name) if re.fullmatch(r"[\w.-]+", name) else "FILE"
+    return UserError(
+        f"{WEIGHTS} is needed; a pickle can run code when it is read, so none is. To make one "
+        "safely, in its folder: python -c \"import glob, torch, safetensors.torch as s; "
+        f"s.save_file({{k: v.clone() for f in glob.glob('{files}') or ['{files}'] for k, v in "
+        f"torch.load(f, map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\". "
+        f"Received: {path}")
+
+
+def read_tensors(folder):
+    """The `Tensors` of model.safetensors, or of the parts that its index names.
+
+    Raises:
+        UserError: For a pickle, a damaged file, and none at all.
+    """
+    whole, index = os.path.join(folder, WEIGHTS), os.path.join(folder, INDEX)
+    if os.path.isfile(whole):
+        files = [WEIGHTS]
+    elif os.path.isfile(index):
+        files = _parts_of(index)
+    else:
+        pickles = sorted((name for name in os.listdir(folder) if name.endswith(PICKLES)),
+                         key=lambda name: (not name.startswith("pytorch_model"), name))
+        if pickles:
+            raise refused_pickle(os.path.join(folder, pickles[0]))
+        raise UserError(f"{WEIGHTS} is needed; pickles are neither read nor downloaded. "
+                        f"Received: {folder} without it")
+    header, place = {}, {}
+    for name in files:
+        path = os.path.join(folder, name)
+        with _opened(path) as file:
+            for key in file.keys():  # noqa: SIM118 - it is no dict
+                part = file.get_slice(key)
+                if key in header:
+                    raise UserError(f"Each tensor is there once. Received: {key} again in {path}")
+                dtype = part.get_dtype()
+                header[key] = (tuple(part.get_shape()), _DTYPES.get(dtype, dtype))
+                place[key] = path
+
+    def read_tensor(name):
+        with _opened(place[name]) as file:
+            return file.get_slice(name)
+
+    return Tensors(folder, header, read_tensor)
+
+
+def write_tensors(folder, tensors):
+    """Writes model.safetensors from `{name: array}`; raises OSError as any file."""
+    save_file = _safetensors("safetensors.numpy").save_file
+    try:
+        save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+    except _safetensors("safetensors").SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def _parts_of(index):
+    found = read_object(index).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise UserError(f"{INDEX} must have a weight_map. Received: none in {index}")
+    files = sorted({str(name) for name in found.values()})
+    for name in files:
+        if os.path.basename(name) != name or not name.endswith(".safetensors"):
+            raise UserError("The parts must be .safetensors files beside their index. "
+                            f"Received: {shorten(name)} in {index}")
+    return files
+
+
+def _safetensors(module):
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UserError("Folders of transformers need safetensors: pip install "
+                        "'keras-attn[convert]'. Received: not installed") from error
+
+
+@contextlib.contextmanager
+def _opened(path):
+    safetensors = _safetensors("safetensors")
+    check_regular(path)
+    try:
+        with safetensors.safe_open(path, "np") as file:
+            yield file
+    except UserError:
+        raise
+    except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"A whole safetensors file is needed. Received: {path} "
+                        f"({reason})") from error

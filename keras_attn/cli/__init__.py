@@ -1,0 +1,1 @@
+"""Command lines: flags, config files, errors and exit codes."""

@@ -1,0 +1,1 @@
+"""Token ids in shards, made once."""

@@ -1,0 +1,317 @@
+"""Text to shards of word-piece ids: in several processes, resumable, in bounded memory."""
+
+import contextlib
+import fnmatch
+import os
+import time
+from collections import Counter
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.counts import counted
+from keras_attn.data.processes import available_cores, in_threads
+from keras_attn.data.shards.shard_files import (
+    INDEX,
+    are_entries,
+    is_prepared,
+    read_arrays,
+    read_index,
+    write_index,
+)
+from keras_attn.data.shards.shard_processes import write_tasks
+from keras_attn.data.shards.shard_writer import task_file, write_task
+from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.text_sources import plan_source, read_task
+from keras_attn.errors import UserError
+from keras_attn.io.json_files import read_if_complete, write_json
+from keras_attn.io.locks import lock_file
+
+PLAN = "plan.json"
+LOCK = "prepare.lock"
+# Of `beam.write_tasks`: a job on other machines goes on while its file is there.
+BEAM_JOBS = "beam-*.json"
+_PARTS = ("task-*.json", "shard-*.npz")
+_UNFINISHED = [f"{name}.*.unfinished"
+               for name in (INDEX, PLAN, *_PARTS, BEAM_JOBS, "pairs-*.json")]  # fmt: skip
+_OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
+# Less text than this is tokenised sooner than further processes start.
+_BYTES_WORTH_PROCESSES = 20_000_000
+# A share of unknown tokens that a vocabulary of the text's own language does not leave.
+MUCH_UNKNOWN = 0.05
+# So many parts of a source give a sample of it.
+_MOST_SAMPLED = 256
+
+
+def prepare(
+    source,
+    tokenizer,
+    folder,
+    *,
+    processes=None,
+    run_tasks=None,
+    log=print,
+    **reading,
+):
+    """Tokenises text into a folder of shards.
+
+    Calling it again returns at once; after a kill it goes on with what is missing; if the text, the
+    vocabulary or an option is another one, it starts anew. The shards depend neither on the number
+    of processes nor on interruptions.
+
+    Args:
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes
+            them; or a prepared folder, which is returned if its vocabulary is the tokenizer's.
+        tokenizer: See `keras_attn.text.recipes`.
+        folder: Where the shards go.
+        processes: How many; by default one for every core, or none besides this for little text.
+        run_tasks: Does the tasks elsewhere: a function of (plan, numbers, tokenizer, folder), as
+            `beam.write_tasks`. None does them here.
+        log: Takes a line of text.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`,
+            `tokens_per_shard`, as those of `sources.plan_source`.
+
+    Returns:
+        The index, a dict: `shards` (file, documents, sentences, tokens, sha256), `report`
+        (documents, sentences, tokens, unknown_share, duplicate_documents, lines_skipped,
+        characters, seconds, megabytes_per_second), `vocabulary_sha256`, `lowercase`, `source`.
+
+    Raises:
+        UserError: If the text is missing, empty, in another encoding or cannot be read, there is
+            no space, or another process prepares text in the folder.
+    """
+    if isinstance(source, (str, os.PathLike)) and is_prepared(source):
+        return _check_vocabulary(source, tokenizer)
+    folder = os.fspath(folder)
+    started = time.monotonic()
+    plan = plan_source(source, verbatim=tokenizer.verbatim, **reading)
+    plan |= {"vocabulary_sha256": tokenizer.sha256, "lowercase": tokenizer.lowercase}
+    if _has_plan(folder, plan) and is_prepared(folder):
+        return read_index(folder)
+    with _alone_in(folder):
+        if not _has_plan(folder, plan):
+            _start_anew(folder, plan)
+        if plan.get("reason"):
+            log(f"Reading text as {plan['format']}: {plan['reason']}.")
+        tasks = _do_tasks(plan, tokenizer, folder, processes, run_tasks, log)
+        if not any(task["shards"] for task in tasks):
+            raise _no_word(source)
+        index = _finish(folder, plan, tasks, started)
+    log(report_line(index["report"]))
+    if warning := unknown_warning(index["report"]["unknown_share"]):
+        log(warning + ("" if plan.get("format") not in ("lines", "paragraphs") else
+                       "; records are read with data.format=jsonl, csv, tsv or parquet (--format)"))
+    return index
+
+
+def sample_texts(source, *, limit_bytes=64_000_000, **reading):
+    """Yields sentences, or parts of texts, from all over a source, to train a vocabulary on.
+
+    Args:
+        source: As that of `prepare`.
+        limit_bytes: About how much text; each part of the source gives an equal share.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`, `verbatim`,
+            as those of `sources.plan_source`.
+
+    Raises:
+        UserError: As `prepare`.
+    """
+    plan = plan_source(source, **reading, tokens_per_shard=1, most_tasks=_MOST_SAMPLED)
+    share, empty = -(-limit_bytes // len(plan["tasks"])), True
+    for number in range(len(plan["tasks"])):
+        left = share
+        for document in read_task(plan, number, Counter()):
+            yield from document
+            empty = False
+            left -= sum(map(len, document))
+            if left <= 0:
+                break
+    if empty:
+        raise _no_word(source)
+
+
+def _no_word(source):
+    return UserError(f"The text must hold at least one word. Received: {source}")
+
+
+def report_line(report):
+    """Returns the report of an index as one line of text."""
+    return (
+        f"Prepared {counted(report['documents'], 'document')}, "
+        f"{counted(report['sentences'], 'sentence')}, "
+        f"{counted(report['tokens'], 'token')} ({report['unknown_share']:.2%} [UNK]); "
+        f"{counted(report['duplicate_documents'], 'duplicate document')}, "
+        f"{counted(report['lines_skipped'], 'skipped line')}; "
+        f"{report['seconds']:.1f} s, {report['megabytes_per_second']:.1f} MB/s."
+    )
+
+
+def unknown_warning(share):
+    """A warning that much of a text is [UNK], or None.
+
+    Args:
+        share: Of its tokens.
+    """
+    if share < MUCH_UNKNOWN:
+        return None
+    return (f"warning: {share:.0%} of the tokens are unknown ([UNK]): check that the text is in a "
+            "language of the vocabulary and in data.encoding (--encoding), or train a larger one")
+
+
+def _check_vocabulary(folder, tokenizer):
+    index = read_index(folder)
+    for name, ours in (("vocabulary_sha256", tokenizer.sha256), ("lowercase", tokenizer.lowercase)):
+        if index[name] != ours:
+            raise UserError(
+                f"The text of {folder} must have been prepared with this vocabulary "
+                f"({name}={ours}). Received: {name}={index[name]}"
+            )
+    return index
+
+
+def _has_plan(folder, plan):
+    return read_if_complete(tf.io.gfile.join(folder, PLAN)) == plan
+
+
+@contextlib.contextmanager
+def _alone_in(folder):
+    """Makes the folder and keeps other processes from preparing text in it."""
+    path = tf.io.gfile.join(folder, LOCK)
+    try:
+        tf.io.gfile.makedirs(folder)
+        lock = lock_file(path, f"One process at a time may prepare text in a folder. "
+                               f"Received: {folder}")  # fmt: skip
+    except (OSError, tf.errors.OpError) as error:
+        raise _not_writable(folder, error) from error
+    try:
+        yield
+    finally:
+        if lock:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)  # before it is let go: `lock_file` sees that it is gone
+            lock.close()
+
+
+def _not_writable(folder, error):
+    reason = getattr(error, "message", None) or error
+    return UserError(
+        f"The folder for prepared text must be writable. Received: {folder} ({reason})"
+    )
+
+
+def _start_anew(folder, plan):
+    """Empties the folder of another plan's files and writes the plan.
+
+    The index goes first, tasks before their shards, and the plan is replaced last: whatever a kill
+    leaves is known as ours, and no task is taken for done whose shards are gone.
+    """
+    try:
+        names = tf.io.gfile.listdir(folder)
+        _check_ours(folder, names)
+        for pattern in (BEAM_JOBS, INDEX, *_PARTS, *_UNFINISHED):
+            _remove(folder, fnmatch.filter(names, pattern))
+    except tf.errors.OpError as error:
+        raise _not_writable(folder, error) from error
+    write_json(tf.io.gfile.join(folder, PLAN), plan)
+
+
+def _check_ours(folder, names):
+    """Raises UserError if files that have the names of ours are of something else."""
+    contents = {name: read_if_complete(tf.io.gfile.join(folder, name))
+                for name in (INDEX, PLAN) if name in names}
+    foreign = [n for n, content in contents.items()
+               if not isinstance(content, dict) or not content.keys() >= _OURS]  # fmt: skip
+    if not contents:
+        foreign = [name for pattern in _PARTS for name in fnmatch.filter(names, pattern)]
+    if foreign:
+        raise UserError("The folder for prepared text must be empty or one that was prepared "
+                        f"before. Received: {folder}, where {foreign[0]} is of something else")
+
+
+def _remove(folder, names):
+    for name in names:
+        with contextlib.suppress(tf.errors.NotFoundError):
+            tf.io.gfile.remove(tf.io.gfile.join(folder, name))
+
+
+def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
+    """Does the tasks that are not done yet; returns what each wrote, in order."""
+    names = [task_file(folder, number) for number in range(len(plan["tasks"]))]
+    tasks = in_threads(_read_task, names)
+    missing = [number for number, task in enumerate(tasks) if task is None]
+    done = len(tasks) - len(missing)
+    if done:
+        log(f"Resuming: {done} of {counted(len(tasks), 'part')} prepared before.")
+    cores = available_cores()
+    if processes is None:
+        processes = cores if plan["bytes"] > _BYTES_WORTH_PROCESSES else 1
+    if run_tasks and missing:
+        results = run_tasks(plan, missing, tokenizer, folder)
+    elif processes > 1 and len(missing) > 1:
+        results = write_tasks(plan, missing, tokenizer, folder, processes)
+    else:
+        results = (
+            (number, write_task(plan, number, tokenizer, folder, threads=cores))
+            for number in missing
+        )
+    last = time.monotonic()
+    for number, task in results:
+        tasks[number] = task
+        done += 1
+        if time.monotonic() - last > 10 and done < len(tasks):
+            last = time.monotonic()
+            log(f"Prepared {done} of {counted(len(tasks), 'part')}.")
+    return tasks
+
+
+def _read_task(path):
+    """What a task wrote to its file; None if it is not done, or the file is damaged."""
+    task = read_if_complete(path)
+    whole = isinstance(task, dict) and are_entries(task.get("shards")) and isinstance(
+        task.get("counts"), dict) and all(type(n) is int for n in task["counts"].values())
+    return task if whole else None
+
+
+def _finish(folder, plan, tasks, started):
+    """Writes the index, and reads it back."""
+    shards = [shard for task in tasks for shard in task["shards"]]
+    files = plan["source"].get("files", [])
+    hashes = in_threads(file_sha256, [file["file"] for file in files])
+    for file, found in zip(files, hashes, strict=True):
+        stat = tf.io.gfile.stat(file["file"])
+        if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
+            raise UserError("The text must stay as it is while it is prepared. "
+                            f"Received: {file['file']}, which has changed")  # fmt: skip
+        file.update(file=shown(file["file"]), sha256=found)
+    index = {
+        "vocabulary_sha256": plan["vocabulary_sha256"],
+        "lowercase": plan["lowercase"],
+        "source": {key: plan[key] for key in ("kind", "format", "source") if key in plan},
+        "shards": shards,
+        "report": _report(folder, shards, tasks, time.monotonic() - started),
+    }
+    names = tf.io.gfile.listdir(folder)
+    for pattern in (BEAM_JOBS, *_UNFINISHED):
+        _remove(folder, fnmatch.filter(names, pattern))
+    write_index(folder, index)
+    return read_index(folder)
+
+
+def _report(folder, shards, tasks, seconds):
+    counts = sum((Counter(task["counts"]) for task in tasks), Counter())
+    hashes = in_threads(lambda shard: read_arrays(
+        tf.io.gfile.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"])[0],
+        shards)
+    different = len(np.unique(np.concatenate(hashes)))
+    return {
+        "documents": counts["documents"],
+        "sentences": counts["sentences"],
+        "tokens": counts["tokens"],
+        "unknown_share": counts["unknown"] / counts["tokens"],
+        "duplicate_documents": counts["documents"] - different,
+        "lines_skipped": counts["lines_skipped"],
+        "characters": counts["characters"],
+        "seconds": round(seconds, 3),
+        "megabytes_per_second": round(counts["characters"] / 1e6 / max(seconds, 1e-9), 3),
+    }

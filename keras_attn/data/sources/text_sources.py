@@ -1,0 +1,165 @@
+"""Where text comes from, as a plan: tasks that any process can read on its own."""
+
+import json
+from dataclasses import astuple, replace
+
+import tensorflow as tf
+
+from keras_attn.data.processes import in_threads
+from keras_attn.data.sources import docstrings, tfds_text
+from keras_attn.data.sources.documents import (
+    FORMATS,
+    Part,
+    detect_format,
+    read_documents,
+    record_format,
+    spaced,
+    split_files,
+)
+from keras_attn.data.sources.files import find_files
+from keras_attn.data.sources.text_lines import has_byte_lines, is_gzip
+from keras_attn.errors import UserError, check_choice
+
+_BYTES_PER_TOKEN = 4.3
+_GZIP_RATIO = 2.6
+
+
+def plan_source(
+    source,
+    *,
+    format="auto",
+    encoding="utf-8",
+    field="text",
+    on_bad_text="error",
+    max_line=None,
+    split="train",
+    verbatim=False,
+    tokens_per_shard=4_000_000,
+    most_tasks=100_000,
+):
+    """Looks up a source and plans how to read it.
+
+    Args:
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes them.
+        format, encoding, field, on_bad_text, max_line: How to read files: see
+            `documents.read_documents`; format "auto" goes by the names of files of records and
+            looks at the text of others, which with `verbatim` is never "lines".
+        split: "train" or "validation" of docstrings; the split of a TFDS name without one.
+        verbatim: See `documents.read_documents`.
+        tokens_per_shard: Shards have about this many tokens, less than twice as many.
+        most_tasks: There are no more tasks than this.
+
+    Returns:
+        A dict that JSON can hold: `kind`, `source` (what it is and a fingerprint: files with sizes
+        and times), `tasks`, `bytes` (about, unzipped), options. Equal plans give equal shards.
+
+    Raises:
+        UserError: If the source is missing or an option is wrong.
+    """
+    check_choice("format", format, FORMATS)
+    check_choice("on_bad_text", on_bad_text, ("error", "skip"))
+    if tokens_per_shard < 1:
+        raise UserError(f"tokens_per_shard must be positive. Received: {tokens_per_shard}")
+    has_byte_lines(encoding)  # raises for an unknown one
+    options = {
+        "encoding": encoding,
+        "field": field,
+        "on_bad_text": on_bad_text,
+        "tokens_per_shard": tokens_per_shard,
+        **({"verbatim": True} if verbatim else {}),
+        **({"max_line": max_line} if max_line else {}),
+    }
+
+    def tasks_for(size):
+        return max(1, min(most_tasks, round(size / _BYTES_PER_TOKEN / tokens_per_shard)))
+
+    if source == "docstrings":
+        check_choice("split", split, docstrings.SPLITS)
+        plan = {
+            "kind": "docstrings",
+            "split": split,
+            "source": {"docstrings": split, "fingerprint": docstrings.fingerprint()},
+            "tasks": [0],
+            "bytes": 0,
+        }
+    elif isinstance(source, str) and source.startswith("tfds:"):
+        plan = _plan_tfds(source, split, field, tasks_for)
+    else:
+        plan = _plan_files(source, format, encoding, verbatim, tasks_for)
+    return json.loads(json.dumps({**options, **plan}))
+
+
+def read_task(plan, number, counts):
+    """Yields the documents of one task of a plan, lists of str; see `documents.read_documents`.
+
+    Args:
+        plan: Of `plan_source`.
+        number: Which of its `tasks`.
+        counts: A Counter; `lines_skipped` counts in it.
+    """
+    task, verbatim = plan["tasks"][number], plan.get("verbatim", False)
+    if plan["kind"] == "docstrings":
+        documents = docstrings.docstring_documents(plan["split"])
+        yield from map(spaced, documents) if verbatim else documents
+    elif plan["kind"] == "tfds":
+        yield from tfds_text.read_documents(
+            plan["name"], plan["split"], plan["field"], *task, verbatim)
+    else:
+        options = {key: plan[key] for key in ("encoding", "field", "on_bad_text")}
+        for part in (Part(*values) for values in task):
+            yield from read_documents(part, part.format or plan["format"], counts=counts,
+                                      verbatim=verbatim, max_line=plan.get("max_line"), **options)
+
+
+def _plan_files(source, format, encoding, verbatim, tasks_for):
+    files = find_files(source)
+    stats = in_threads(tf.io.gfile.stat, files)
+    sizes = [stat.length for stat in stats]
+    own, reason = {}, None  # formats of files that are of another than most
+    if format == "auto":
+        format, reason = detect_format(files, encoding)
+        own = {path: record_format(path) for path in files if record_format(path) != format}
+        if verbatim and format == "lines":  # its sentences are not what follows one another
+            format, reason = "paragraphs", "line ends are text, too"
+    parts = [replace(part, format=own.get(part.path)) for part in split_files(
+        files, sizes, encoding, [own.get(path) or format for path in files])]
+    size = sum(
+        size * (_GZIP_RATIO if is_gzip(path) else 1)
+        for path, size in zip(files, sizes, strict=True)
+    )
+    # Tasks take every n-th part, so that every shard mixes many files.
+    number = min(len(parts), tasks_for(size))
+    return {
+        "kind": "files",
+        "format": format,
+        "reason": reason,
+        "source": {
+            "files": [
+                {"file": path, "bytes": stat.length, "modified_ns": stat.mtime_nsec}
+                for path, stat in zip(files, stats, strict=True)
+            ]
+        },
+        "tasks": [[_without_none(part) for part in parts[start::number]]
+                  for start in range(number)],
+        "bytes": int(size),
+    }
+
+
+def _without_none(part):
+    """A part as a tuple, which without a format of its own is as that of older versions."""
+    return astuple(part)[:4 if part.format else 3]
+
+
+def _plan_tfds(source, split, field, tasks_for):
+    name, split, examples, size = tfds_text.look_up(source, split, field)
+    # A part of a split, such as train[:10%], is read from its beginning: by one task.
+    number = 1 if "[" in split else min(examples, tasks_for(size))
+    bounds = [examples * n // number for n in range(number + 1)]
+    return {
+        "kind": "tfds",
+        "name": name,
+        "split": split,
+        "source": {"tfds": name, "split": split, "examples": examples, "bytes": size},
+        "tasks": list(zip(bounds, bounds[1:], strict=False)),
+        "bytes": size,
+    }

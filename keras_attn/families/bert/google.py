@@ -1,0 +1,134 @@
+"""Checkpoints of google-research/bert: TensorFlow 1's files, bert_config.json, vocab.txt."""
+
+import os
+import re
+from reprlib import repr as shorten
+
+from keras_attn.checkpoints.classifier_fields import numbered, read_labels
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensorflow_files import (
+    folder_and_name,
+    read_tensors,
+    slots,
+    write_tensors,
+)
+from keras_attn.errors import UserError
+from keras_attn.families.bert.config_fields import (
+    read_architecture,
+    read_threshold,
+    write_architecture,
+    written_threshold,
+)
+from keras_attn.families.bert.tensors import StoredBert, check_is_bert, parts
+from keras_attn.io.json_files import read_object, write_json
+from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
+
+CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+# Its "gelu" is the one with tanh; Hugging Face's is not.
+_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
+_NAMES = (
+    (r"LayerNorm\.weight$", "LayerNorm/gamma"), (r"LayerNorm\.bias$", "LayerNorm/beta"),
+    (r"_embeddings\.weight$", "_embeddings"),
+    (r"^cls\.predictions\.bias$", "cls/predictions/output_bias"),
+    (r"^cls\.seq_relationship\.weight$", "cls/seq_relationship/output_weights"),
+    (r"^cls\.seq_relationship\.bias$", "cls/seq_relationship/output_bias"),
+    (r"^classifier\.weight$", "output_weights"), (r"^classifier\.bias$", "output_bias"),
+    (r"^qa_outputs\.weight$", "cls/squad/output_weights"),
+    (r"^qa_outputs\.bias$", "cls/squad/output_bias"),
+    (r"\.weight$", "/kernel"), (r"layer\.(\d+)", r"layer_\1"), (r"\.", "/"),
+)
+
+
+def read(folder):
+    """Reads a folder, or one of several checkpoints in it by its name without `.index`.
+
+    Returns:
+        A `StoredBert`; `lowercase` is None unless we wrote the folder: theirs do not say.
+
+    Raises:
+        UserError: If a file is missing, damaged or not of a BERT.
+    """
+    folder, name = folder_and_name(folder)
+    path = os.path.join(folder, CONFIG)
+    config = {"layer_norm_eps": 1e-12, **read_object(path)}
+    tensors = read_tensors(folder, name)
+    architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
+    architecture["use_pooler"] = True
+    kind, heads, labels = _task(config, tensors.header, path)
+    if kind == "finetuning":
+        heads["dropout"] = 0.1  # fixed in run_classifier.py
+    weights = tensors.take(_layout(architecture, kind, heads), slots(tensors.header))
+    lowercase = config.get("do_lower_case")
+    if lowercase not in (None, True, False):
+        raise UserError("do_lower_case must be true or false. "
+                        f"Received: {shorten(lowercase)} in {path}")
+    return StoredBert(kind, architecture, heads, read_vocabulary(os.path.join(folder, VOCABULARY)),
+                      lowercase, labels, weights, threshold=read_threshold(config, path))
+
+
+def write(folder, stored):
+    """Writes a folder that google-research/bert reads.
+
+    `do_lower_case`, `id2label` and `no_answer_threshold` in its bert_config.json are ours: BERT's
+    scripts, which take them as flags, pass over them.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredBert`.
+
+    Raises:
+        UserError: If the model is none that google-research/bert has.
+    """
+    check_is_bert(stored, "google-research/bert", multilabel=False)
+    needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
+    given = {**needed, **stored.architecture, **stored.heads}
+    for name, value in needed.items():
+        if given[name] != value:
+            raise UserError(f"google-research/bert needs {name}={value}. "
+                            f"Received: {name}={given[name]}")
+    config = write_architecture(stored.architecture, _ACTIVATIONS, "google-research/bert")
+    config.pop("layer_norm_eps")
+    config["do_lower_case"] = stored.lowercase
+    if stored.labels:
+        config["id2label"] = numbered(stored.labels)
+    config |= written_threshold(stored)
+    layout = _layout(stored.architecture, stored.kind, stored.heads)
+    write_tensors(os.path.join(folder, PREFIX), split(layout, stored.weights))
+    write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
+    write_json(os.path.join(folder, CONFIG), config)
+
+
+def _task(config, header, path):
+    """(kind, heads, labels), as the names of the tensors tell."""
+    if "output_weights" in header:
+        classes = header["output_weights"][0][0] if header["output_weights"][0] else 0
+        labels = [str(number) for number in range(min(classes, 1_000_000))]
+        if "id2label" in config:
+            labels = read_labels(config, path)
+        if len(labels) != classes:
+            raise UserError(f"output_weights must have a row for each of {len(labels)} labels. "
+                            f"Received: {classes} in {path}")
+        return "finetuning", {"num_classes": classes}, labels if classes > 1 else []
+    if "cls/squad/output_weights" in header:
+        return "reading", {}, None
+    if any(name.startswith("cls/predictions/") for name in header):
+        return "pretraining", {
+            "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
+            "tie_embeddings": True}, None
+    return "encoder", {}, None
+
+
+def _layout(architecture, kind, heads):
+    return {
+        path: [_piece(name, own) for name in names]
+        for path, names, own in parts(architecture, kind, heads)
+    }
+
+
+def _piece(name, own):
+    # The kernels of the output layers alone are (classes, width).
+    transposed = name in ("cls.seq_relationship.weight", "classifier.weight",
+                          "qa_outputs.weight")
+    for pattern, theirs in _NAMES:
+        name = re.sub(pattern, theirs, name)
+    return Piece(name, own[::-1] if transposed else own, transposed)

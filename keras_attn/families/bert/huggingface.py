@@ -1,0 +1,185 @@
+"""Folders of Hugging Face's `transformers`: config.json, safetensors, the tokenizer's files."""
+
+import functools
+import os
+from reprlib import repr as shorten
+
+from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
+from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.errors import UserError
+from keras_attn.families.bert.config_fields import (
+    read_architecture,
+    read_threshold,
+    write_architecture,
+    written_threshold,
+)
+from keras_attn.families.bert.tensors import StoredBert, check_is_bert, parts
+from keras_attn.families.bert.tokenizer_files import read_tokenizer, write_tokenizer
+from keras_attn.io.json_files import read_object, write_json
+
+_KINDS = {
+    "BertForPreTraining": "pretraining",
+    "BertForMaskedLM": "pretraining",
+    "BertForSequenceClassification": "finetuning",
+    "BertForQuestionAnswering": "reading",
+    "BertModel": "encoder",
+}
+_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
+                "relu": "relu"}
+# What `transformers` takes where config.json is silent.
+_DEFAULTS = {
+    "vocab_size": 30522, "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
+    "intermediate_size": 3072, "max_position_embeddings": 512, "type_vocab_size": 2,
+    "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02, "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
+    "position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
+    "classifier_dropout": None, "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+}
+# Of these we have one; another changes the numbers.
+_NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
+           "add_cross_attention": False}
+_NEXT = "cls.seq_relationship.weight"
+_BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
+_NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
+
+
+def read(folder):
+    """Reads a folder of `transformers`; its weights when they are used.
+
+    Returns:
+        A `StoredBert`.
+
+    Raises:
+        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
+            tensors that are not those of the model.
+    """
+    path = os.path.join(folder, "config.json")
+    config = {**_DEFAULTS, **read_object(path)}
+    for name, needed in _NEEDED.items():
+        if config.get(name) != needed:
+            raise UserError(f"{name} must be {needed}. "
+                            f"Received: {name}={shorten(config.get(name))} in {path}")
+    model = _model(config, path)
+    kind, tensors = _KINDS[model], read_tensors(folder)
+    architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
+    # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
+    whole = model in ("BertForPreTraining", "BertForSequenceClassification")
+    next_sentence = model == "BertForPreTraining" or _NEXT in tensors.header
+    architecture["use_pooler"] = whole or next_sentence or any(
+        name.endswith("pooler.dense.weight") for name in tensors.header)
+    labels, heads = None, {}
+    if kind == "pretraining":
+        heads = {"next_sentence": next_sentence,
+                 "tie_embeddings": config["tie_word_embeddings"] is not False}
+    elif kind == "finetuning":
+        labels, heads = read_classifier(config, "classifier_dropout", path,
+                                        architecture["dropout"])
+    untied = not heads.get("tie_embeddings", True)
+    names = functools.partial(_name_in, tensors.header, untied)
+    layout = _layout(architecture, kind, heads, names)
+    copies = _copies(tensors.header, layout, untied)
+    unused = {name for name in tensors.header if name.endswith("embeddings.position_ids")}
+    weights = tensors.take(layout, unused.union(copies))
+    for name, twin in copies.items():
+        if twin and not tensors.equal(name, twin):
+            raise UserError(f"{name} must be the same as {twin}. "
+                            f"Received: another in {tensors.source}")
+    vocabulary, lowercase = read_tokenizer(folder)
+    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights,
+                      threshold=read_threshold(config, path))
+
+
+def write(folder, stored):
+    """Writes a folder that `transformers` loads.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredBert`.
+
+    Raises:
+        UserError: If the model is none that `transformers` has.
+    """
+    check_is_bert(stored, "transformers")
+    config = _config(stored)
+    tensors = dict(split(layout_of(stored), stored.weights))
+    if not stored.heads.get("tie_embeddings", True):
+        tensors[_DECODER + "bias"] = tensors[_BIAS]
+    if stored.kind == "encoder":
+        tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
+    write_tensors(folder, tensors)
+    write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
+    # Last: without it the folder is none of `transformers`.
+    write_json(os.path.join(folder, "config.json"), config)
+
+
+def layout_of(stored):
+    """The tensors that make up each variable of a `StoredBert`, `{our path: [Piece, …]}`."""
+    return _layout(stored.architecture, stored.kind, stored.heads, lambda name: name)
+
+
+def _model(config, path):
+    models = config.get("architectures")
+    if models not in [[name] for name in _KINDS]:
+        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+                        f"Received: {shorten(models)} in {path}")
+    return models[0]
+
+
+def _config(stored):
+    """config.json of a model."""
+    config = {
+        "model_type": "bert", "architectures": [_model_of(stored)],
+        **write_architecture(stored.architecture, _ACTIVATIONS, "transformers"),
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": stored.heads.get("tie_embeddings", True),
+        "pad_token_id": stored.vocabulary.index("[PAD]"), "dtype": "float32",
+    }
+    if stored.kind == "finetuning":
+        config |= written_classifier(stored, "classifier_dropout")
+    return config | written_threshold(stored)
+
+
+def _model_of(stored):
+    if stored.kind != "pretraining":
+        return next(name for name, kind in _KINDS.items() if kind == stored.kind)
+    if stored.heads["next_sentence"]:
+        return "BertForPreTraining"
+    if stored.architecture["use_pooler"]:
+        raise UserError("transformers has no masked-LM with a pooler and without next sentences. "
+                        "Received: next_sentence=False, use_pooler=True")
+    return "BertForMaskedLM"
+
+
+def _layout(architecture, kind, heads, name_in):
+    return {
+        path: [Piece(name_in(name), own[::-1] if path.endswith("kernel") else own,
+                     transposed=path.endswith("kernel")) for name in names]
+        for path, names, own in parts(architecture, kind, heads)
+    }
+
+
+def _name_in(header, untied, name):
+    """A name as the file has it: a model without a task has no `bert.`, old norms other names."""
+    if name == _BIAS and untied and _DECODER + "bias" in header:
+        return _DECODER + "bias"  # what an untied model of version 5 adds
+    for prefix in ("bert.", ""):
+        found = prefix + name.removeprefix("bert.") if name.startswith("bert.") else name
+        if found in header:
+            return found
+        if "LayerNorm." in found:
+            stem, _, last = found.rpartition(".")
+            if stem + _NORM_NAMES[f".{last}"] in header:
+                return stem + _NORM_NAMES[f".{last}"]
+    return name
+
+
+def _copies(header, layout, untied):
+    """`{name: the one it must equal, or None}` of what may be there besides: a bias that nothing
+    adds; of a tied model the table and the bias of the output again."""
+    used = {piece.name for pieces in layout.values() for piece in pieces}
+    if untied:
+        return {_BIAS: None} if _BIAS not in used else {}
+    table = next(name for name in used if name.endswith("word_embeddings.weight"))
+    twins = {_DECODER + "bias": _BIAS, _DECODER + "weight": table}
+    return {name: twin for name, twin in twins.items() if name in header and twin in used}

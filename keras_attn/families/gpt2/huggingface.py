@@ -1,0 +1,155 @@
+"""Folders of Hugging Face's `transformers` with a GPT-2."""
+
+import os
+import re
+from reprlib import repr as shorten
+
+import numpy as np
+
+from keras_attn.checkpoints.architectures import (
+    check_architecture,
+    read_activation,
+    written_activation,
+)
+from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
+from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
+from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.errors import UserError
+from keras_attn.families import GPT_2
+from keras_attn.families.gpt2.tensors import parts
+from keras_attn.families.gpt2.tokenizer_files import read_tokenizer, write_tokenizer
+from keras_attn.io.json_files import read_object, write_json
+from keras_attn.models import GPT2
+
+_KINDS = {"GPT2LMHeadModel": GPT_2.pretraining, "GPT2Model": GPT_2.pretraining,
+          "GPT2ForSequenceClassification": GPT_2.kind}
+_FIELDS = {
+    "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "n_embd",
+    "num_heads": "n_head", "intermediate_dim": "n_inner", "max_length": "n_positions",
+    "dropout": "resid_pdrop", "attention_dropout": "attn_pdrop",
+    "initializer_range": "initializer_range", "layer_norm_epsilon": "layer_norm_epsilon",
+}
+_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_erf",
+                "relu": "relu", "tanh": "tanh", "silu": "silu"}
+# What `transformers` takes where config.json is silent.
+_DEFAULTS = {
+    "vocab_size": 50257, "n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": None,
+    "n_positions": 1024, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
+    "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
+    "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False, "tie_word_embeddings": True, "pad_token_id": None,
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+}
+# Of these we have one; another changes the numbers.
+_NEEDED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+           "add_cross_attention": False, "tie_word_embeddings": True}
+_HEAD, _SCORE, _BIAS = "lm_head.weight", "score.weight", "logits_dense/bias"
+_MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # no weights
+
+
+def read(folder):
+    """Reads a folder of `transformers`; its weights when they are used.
+
+    Returns:
+        A `StoredModel`; that of a classifier, which has no bias there and whose tokenizer sets no
+        mark, has a bias of 0 and `end_mark=False`.
+
+    Raises:
+        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
+            tensors that are not those of the model.
+    """
+    path = os.path.join(folder, "config.json")
+    config = {**_DEFAULTS, **read_object(path)}
+    models = config.get("architectures")
+    if models not in [[name] for name in _KINDS]:
+        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+                        f"Received: {shorten(models)} in {path}")
+    kind, labels, heads = _KINDS[models[0]], None, {}
+    if kind == GPT_2.kind:
+        labels, heads = read_classifier(config, None, path)
+        heads["pooling"] = "last"
+    activation = read_activation(config, "activation_function", _ACTIVATIONS, path)
+    tensors = read_tensors(folder)
+    architecture = check_architecture(
+        GPT2, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
+               "activation": activation}, path, len(tensors.header))
+    # Now that resid_pdrop is a number: NaN is not the same as itself.
+    for name, needed in {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}.items():
+        if config[name] != needed:
+            raise UserError(f"{name} must be {shorten(needed)}. "
+                            f"Received: {name}={shorten(config[name])} in {path}")
+    prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
+    unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
+    weights = tensors.take(_layout(architecture, heads, prefix),
+                           unused if heads else unused | {_HEAD})
+    if heads:
+        weights[_BIAS] = np.zeros(heads["num_classes"], np.float32)
+    elif _HEAD in tensors.header and not tensors.equal(_HEAD, f"{prefix}wte.weight"):
+        raise UserError(f"{_HEAD} must be the same as {prefix}wte.weight. "
+                        f"Received: another in {tensors.source}")
+    tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], not heads)
+    if heads and tokenizer:
+        _check_padding(config["pad_token_id"], tokenizer, path)
+    return StoredModel(GPT_2, kind, architecture, heads, tokenizer, weights, labels=labels)
+
+
+def write(folder, stored):
+    """Writes a folder that `transformers` loads.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredModel`.
+
+    Raises:
+        UserError: If the model is none that `transformers` has.
+    """
+    architecture, end = stored.architecture, stored.tokenizer.end_id
+    activation = written_activation(architecture, _ACTIVATIONS, "transformers")
+    heads, weights, classifier = {}, stored.weights, {}
+    if stored.is_classifier:
+        _check_classifier(stored)
+        heads = stored.heads
+        weights = {path: weight for path, weight in weights.items() if path != _BIAS}
+        classifier = {**written_classifier(stored, None), "pad_token_id": end}
+    write_tensors(folder, dict(split(_layout(architecture, heads, "transformer."), weights)))
+    write_tokenizer(folder, stored.tokenizer, architecture["max_length"])
+    # Last: without it the folder is none of `transformers`.
+    write_json(os.path.join(folder, "config.json"), {
+        "model_type": "gpt2",
+        "architectures": [next(name for name, kind in _KINDS.items() if kind == stored.kind)],
+        **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
+        "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
+        "activation_function": activation, "bos_token_id": end, "eos_token_id": end,
+        "dtype": "float32", **classifier})
+
+
+def _layout(architecture, heads, prefix):
+    layout = {path: [Piece(prefix + name, shape)] for path, name, shape in parts(architecture)}
+    if heads:
+        shape = heads["num_classes"], architecture["hidden_dim"]
+        layout["logits_dense/kernel"] = [Piece(_SCORE, shape, transposed=True)]
+    return layout
+
+
+def _check_padding(pad, tokenizer, path):
+    """Raises UserError for padding that texts may end in: there it is passed over."""
+    if pad is not None and type(pad) is not int or \
+            pad in range(tokenizer.vocabulary_size) and tokenizer.is_cut_into(pad):
+        raise UserError("pad_token_id must be of a token that no text is cut into, or null. "
+                        f"Received: {shorten(pad)} in {path}")
+
+
+def _check_classifier(stored):
+    """Raises UserError for a classifier that `transformers` does not have."""
+    heads = stored.heads
+    for fault, there in (
+        ("texts that end in a mark", stored.tokenizer.end_mark),
+        ("a bias", np.any(np.asarray(stored.weights[_BIAS]))),
+        (f"dropout={heads['dropout']}", heads["dropout"]),
+        (f"pooling={heads.get('pooling')}", heads.get("pooling") not in (None, "last")),
+    ):
+        if there:
+            raise UserError("A GPT-2 that classifies in transformers tells from the last token of "
+                            "the text itself, without a mark behind it, bias and dropout. "
+                            f"Received: {fault}")

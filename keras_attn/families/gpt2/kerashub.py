@@ -1,0 +1,126 @@
+"""Presets of KerasHub: a `GPT2Backbone` and its tokenizer."""
+
+import os
+
+from keras_attn.checkpoints.architectures import check_architecture, need_fields
+from keras_attn.checkpoints.kerashub_files import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    class_of,
+    object_of,
+    read_tensors,
+    write_metadata,
+    write_tensors,
+)
+from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.errors import UserError
+from keras_attn.families import GPT_2
+from keras_attn.families.gpt2.tensors import check_writable, parts
+from keras_attn.families.gpt2.tokenizer_files import fitted
+from keras_attn.io.json_files import read_object, write_json
+from keras_attn.models import GPT2
+from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
+
+_FILES = "assets/tokenizer/vocabulary.json", "assets/tokenizer/merges.txt"
+_FIELDS = {
+    "vocabulary_size": "vocabulary_size", "num_layers": "num_layers", "num_heads": "num_heads",
+    "hidden_dim": "hidden_dim", "intermediate_dim": "intermediate_dim", "dropout": "dropout",
+    "max_length": "max_sequence_length",
+}
+# What GPT2Backbone has and does not write down.
+_FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
+_ATTENTION = "_self_attention_layer"
+_LAYER = {
+    "attn.c_attn": [f"{_ATTENTION}/{name}_dense" for name in ("query", "key", "value")],
+    "attn.c_proj": [f"{_ATTENTION}/output_dense"],
+    "mlp.c_fc": ["_feedforward_intermediate_dense"], "mlp.c_proj": ["_feedforward_output_dense"],
+    "ln_1": ["_self_attention_layer_norm"], "ln_2": ["_feedforward_layer_norm"],
+}
+_REST = {"wte": "reversible_embedding", "wpe": "position_embedding", "ln_f": "layer_normalization"}
+
+
+def read(folder):
+    """Reads a preset.
+
+    Returns:
+        A `StoredModel`; `tokenizer` is None if the preset has none.
+
+    Raises:
+        UserError: For damaged files, and another tokenizer.
+    """
+    path = os.path.join(folder, CONFIG)
+    config = read_object(path).get("config")
+    need_fields(config, _FIELDS.values(), path)
+    tensors = read_tensors(os.path.join(folder, WEIGHTS))
+    architecture = check_architecture(
+        GPT2, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
+        len(tensors.header))
+    # First: the table tells whether there are as many rows as the config says.
+    weights = tensors.take(_layout(architecture))
+    return StoredModel(GPT_2, GPT_2.pretraining, architecture, {},
+                       _tokenizer(folder, architecture["vocabulary_size"]), weights)
+
+
+def write(folder, stored):
+    """Writes a preset that `keras_hub.models.GPT2Backbone.from_preset` loads.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredModel`.
+
+    Raises:
+        UserError: If the model is none that KerasHub has.
+    """
+    check_writable(stored, "KerasHub", **_FIXED,
+                   attention_dropout=stored.architecture["dropout"])  # it has one rate
+    os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
+    write_tensors(os.path.join(folder, WEIGHTS),
+                  split(_layout(stored.architecture), stored.weights))
+    stored.tokenizer.without_unnamed().write(folder, _FILES, title="")
+    write_json(os.path.join(folder, TOKENIZER), object_of(
+        "models.gpt2.gpt2_tokenizer", "GPT2Tokenizer",
+        {"name": "gpt2_tokenizer", "trainable": True, "dtype": "int32", "config_file": TOKENIZER,
+         "sequence_length": None, "add_prefix_space": False,
+         "unsplittable_tokens": [END_OF_TEXT]}))
+    write_metadata(folder)
+    write_json(os.path.join(folder, CONFIG), object_of(
+        "models.gpt2.gpt2_backbone", "GPT2Backbone",
+        {"name": "gpt2_backbone", "trainable": True, "dtype": "float32",
+         **{theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()}}))
+
+
+def _tokenizer(folder, rows):
+    path = os.path.join(folder, TOKENIZER)
+    if not os.path.isfile(path):
+        return None
+    found = read_object(path)
+    config = found.get("config")
+    if class_of(found) != "keras_hub>GPT2Tokenizer" or not isinstance(config, dict) or \
+            config.get("add_prefix_space"):
+        raise UserError("A GPT2Tokenizer without add_prefix_space is needed. "
+                        f"Received: another in {path}")
+    return fitted(*read_files(folder, [_FILES]), rows, folder)
+
+
+def _layout(architecture):
+    return {path: _pieces(name, own, architecture) for path, name, own in parts(architecture)}
+
+
+def _pieces(name, own, architecture):
+    stem, _, last = name.rpartition(".")
+    variable = {"weight": 0, "bias": 1}[last]
+    if stem in _REST:
+        return [Piece(f"layers/{_REST[stem]}/vars/{variable}", own)]
+    _, number, rest = stem.split(".", 2)
+    layer = f"layers/transformer_decoder{f'_{number}' if number != '0' else ''}"
+    width, heads = architecture["hidden_dim"], architecture["num_heads"]
+    by_head = heads, width // heads
+    if rest == "attn.c_attn":  # (D, H, S) and (H, S)
+        own = (*own[:-1], width)
+        theirs = (*own[:-1], *by_head)
+    else:
+        theirs = (*by_head, width) if (rest, last) == ("attn.c_proj", "weight") else own
+    return [Piece(f"{layer}/{place}/vars/{variable}", theirs, own_shape=own)
+            for place in _LAYER[rest]]

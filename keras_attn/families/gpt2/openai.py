@@ -1,0 +1,84 @@
+"""Checkpoints of openai/gpt-2: TensorFlow 1's files, hparams.json, encoder.json, vocab.bpe."""
+
+import os
+import re
+
+from keras_attn.checkpoints.architectures import check_architecture, need_fields
+from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensorflow_files import (
+    folder_and_name,
+    read_tensors,
+    slots,
+    write_tensors,
+)
+from keras_attn.families import GPT_2
+from keras_attn.families.gpt2.tensors import check_writable, parts
+from keras_attn.families.gpt2.tokenizer_files import fitted
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.io.json_files import read_object, write_json
+from keras_attn.models import GPT2
+from keras_attn.text.byte_pairs import FILES, read_files
+
+CONFIG, PREFIX = "hparams.json", "model.ckpt"
+_FIELDS = {"vocabulary_size": "n_vocab", "num_layers": "n_layer", "hidden_dim": "n_embd",
+           "num_heads": "n_head", "max_length": "n_ctx"}
+# What openai/gpt-2 has and does not write down.
+_FIXED = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
+_NAMES = ((r"^h\.(\d+)\.", r"h\1."), (r"(\.ln_.|^ln_f)\.weight$", r"\1.g"),
+          (r"(wte|wpe)\.weight$", r"\1"), (r"\.weight$", ".w"), (r"\.bias$", ".b"), (r"\.", "/"))
+
+
+def read(folder):
+    """Reads a folder, or one of several checkpoints in it by its name without `.index`.
+
+    Returns:
+        A `StoredModel`.
+
+    Raises:
+        UserError: If a file is missing, damaged or not of a GPT-2.
+    """
+    folder, name = folder_and_name(folder)
+    path = os.path.join(folder, CONFIG)
+    config = read_object(path)
+    need_fields(config, _FIELDS.values(), path)
+    tensors = read_tensors(folder, name)
+    architecture = check_architecture(
+        GPT2, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
+        len(tensors.header))
+    weights = tensors.take(_layout(architecture), slots(tensors.header))
+    tokenizer = fitted(*read_files(folder), architecture["vocabulary_size"], folder)
+    return StoredModel(GPT_2, GPT_2.pretraining, architecture, {}, tokenizer, weights)
+
+
+def write(folder, stored):
+    """Writes a folder that openai/gpt-2 reads.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredModel`.
+
+    Raises:
+        UserError: If the model is none that openai/gpt-2 has.
+    """
+    check_writable(stored, "openai/gpt-2", **_FIXED, **{"intermediate_dim / hidden_dim": 4.0})
+    write_tensors(os.path.join(folder, PREFIX), split(_layout(stored.architecture),
+                                                      stored.weights))
+    # By this file its code finds the newest of several.
+    atomic_write(os.path.join(folder, "checkpoint"),
+                f'model_checkpoint_path: "{PREFIX}"\n'.encode())
+    stored.tokenizer.without_unnamed().write(folder, FILES[1])
+    write_json(os.path.join(folder, CONFIG), {
+        theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()})
+
+
+def _layout(architecture):
+    return {path: [_piece(name, shape)] for path, name, shape in parts(architecture)}
+
+
+def _piece(name, own):
+    # Kernels are those of convolutions of width 1.
+    matrix = len(own) == 2 and not name.startswith("w")
+    for pattern, theirs in _NAMES:
+        name = re.sub(pattern, theirs, name)
+    return Piece(f"model/{name}", (1, *own) if matrix else own, own_shape=own)

@@ -1,0 +1,119 @@
+"""Checkpoints of zihangdai/xlnet: TensorFlow 1's files, xlnet_config.json, spiece.model."""
+
+import os
+import re
+from reprlib import repr as shorten
+
+from keras_attn.checkpoints.architectures import (
+    check_architecture,
+    need_fields,
+    read_activation,
+    written_activation,
+)
+from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.tensorflow_files import (
+    folder_and_name,
+    read_tensors,
+    slots,
+    write_tensors,
+)
+from keras_attn.errors import UserError
+from keras_attn.families import XL_NET
+from keras_attn.families.xlnet.tensors import check_writable, is_output, parts
+from keras_attn.families.xlnet.tokenizer_files import read_tokenizer
+from keras_attn.io.json_files import read_object, write_json
+from keras_attn.models import XLNet
+
+CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"
+_FIELDS = {"vocabulary_size": "n_token", "num_layers": "n_layer", "hidden_dim": "d_model",
+           "num_heads": "n_head", "intermediate_dim": "d_inner"}
+# Its "gelu" is the one with tanh; Hugging Face's is not.
+_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}
+_EPSILON = 1e-12  # of tf.contrib.layers.layer_norm
+_NAMES = (
+    (r"^transformer\.layer\.(\d+)\.", r"transformer.layer_\1."),
+    (r"\.word_embedding\.weight$", ".word_embedding.lookup_table"),
+    (r"\.mask_emb$", ".mask_emb.mask_emb"), (r"\.([qkvor])$", r".\1.kernel"),
+    (r"\.layer_norm\.weight$", ".LayerNorm.gamma"), (r"\.layer_norm\.bias$", ".LayerNorm.beta"),
+    (r"\.weight$", ".kernel"), (r"\.", "/"),
+)
+# One tensor of all layers.
+_STACKED = re.compile(r"transformer\.layer\.(\d+)\.rel_attn\.(seg_embed|r_[wrs]_bias)")
+
+
+def read(folder):
+    """Reads a folder, or one of several checkpoints in it by its name without `.index`.
+
+    Returns:
+        A `StoredModel`; `lowercase` is None unless we wrote the folder: theirs do not say.
+
+    Raises:
+        UserError: If a file is missing, damaged or not of a pretrained XLNet.
+    """
+    folder, name = folder_and_name(folder)
+    path = os.path.join(folder, CONFIG)
+    config = read_object(path)
+    need_fields(config, (*_FIELDS.values(), "ff_activation", "untie_r"), path)
+    activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
+    if config["untie_r"] is not True:
+        raise UserError("untie_r must be true. "
+                        f"Received: {shorten(config['untie_r'])} in {path}")
+    lowercase = config.get("do_lower_case")
+    if lowercase not in (None, True, False):
+        raise UserError("do_lower_case must be true or false. "
+                        f"Received: {shorten(lowercase)} in {path}")
+    tensors = read_tensors(folder, name)
+    architecture = check_architecture(
+        XLNet, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
+                "activation": activation, "layer_norm_epsilon": _EPSILON},
+        path, len(tensors.header))
+    weights = tensors.take(_layout(architecture), slots(tensors.header))
+    tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
+    return StoredModel(XL_NET, XL_NET.pretraining, architecture, {}, tokenizer, weights, lowercase)
+
+
+def write(folder, stored):
+    """Writes a folder that zihangdai/xlnet reads.
+
+    `do_lower_case` in its xlnet_config.json is ours: its scripts, which take it as a flag, pass
+    over it.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredModel`.
+
+    Raises:
+        UserError: If the model is none that zihangdai/xlnet has.
+    """
+    # Distances are clamped by a flag there, which its folders do not hold.
+    check_writable(stored, "zihangdai/xlnet", layer_norm_epsilon=_EPSILON, max_distance=None)
+    if stored.is_classifier:
+        raise UserError("For zihangdai/xlnet only pretrained models are written. "
+                        "Received: a classifier")
+    architecture = stored.architecture
+    activation = written_activation(architecture, _ACTIVATIONS, "zihangdai/xlnet")
+    write_tensors(os.path.join(folder, PREFIX), split(_layout(architecture), stored.weights))
+    stored.tokenizer.write(folder)
+    write_json(os.path.join(folder, CONFIG), {
+        **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
+        "d_head": architecture["hidden_dim"] // architecture["num_heads"],
+        "ff_activation": activation, "untie_r": True, "do_lower_case": stored.lowercase})
+
+
+def _layout(architecture):
+    layers = architecture["num_layers"]
+    return {
+        path: [_piece(name, own, theirs or own, layers) for name in names]
+        for path, names, own, theirs in parts(architecture, XL_NET.pretraining, {})
+    }
+
+
+def _piece(name, own, theirs, layers):
+    stacked, turned = _STACKED.fullmatch(name), is_output(name)
+    if stacked:
+        return Piece(f"model/transformer/{stacked[2]}", (layers, *theirs), own_shape=own,
+                     row=int(stacked[1]))
+    for pattern, new in _NAMES:
+        name = re.sub(pattern, new, name)
+    return Piece(f"model/{name}", theirs, transposed=turned, own_shape=own)

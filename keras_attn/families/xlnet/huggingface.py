@@ -1,0 +1,173 @@
+"""Folders of Hugging Face's `transformers` with an XLNet."""
+
+import dataclasses
+import os
+from reprlib import repr as shorten
+
+import numpy as np
+
+from keras_attn.checkpoints.architectures import (
+    check_architecture,
+    read_activation,
+    written_activation,
+)
+from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
+from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
+from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.errors import UserError
+from keras_attn.families import XL_NET
+from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, parts
+from keras_attn.families.xlnet.tokenizer_files import CONFIG, read_tokenizer
+from keras_attn.io.json_files import read_object, write_json
+from keras_attn.models import XLNet
+
+_BARE = "XLNetModel"
+_KINDS = {"XLNetLMHeadModel": XL_NET.pretraining, "XLNetForSequenceClassification": XL_NET.kind,
+          _BARE: XL_NET.pretraining}
+_FIELDS = {
+    "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "d_model",
+    "num_heads": "n_head", "intermediate_dim": "d_inner", "dropout": "dropout",
+    "attention_dropout": "dropout", "memory_length": "mem_len", "reuse_length": "reuse_len",
+    "initializer_range": "initializer_range", "layer_norm_epsilon": "layer_norm_eps",
+}
+_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
+                "relu": "relu", "silu": "silu"}
+# What `transformers` takes where config.json is silent.
+_DEFAULTS = {
+    "vocab_size": 32000, "n_layer": 24, "d_model": 1024, "n_head": 16, "d_inner": 4096,
+    "dropout": 0.1, "mem_len": 512, "reuse_len": None, "clamp_len": -1, "ff_activation": "gelu",
+    "initializer_range": 0.02, "layer_norm_eps": 1e-12, "attn_type": "bi", "untie_r": True,
+    "bi_data": False, "same_length": False, "tie_word_embeddings": True, "summary_type": "last",
+    "summary_use_proj": True, "summary_activation": "tanh", "summary_last_dropout": 0.1,
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+}
+# Of these we have one; another changes the numbers.
+_NEEDED = {"attn_type": "bi", "untie_r": True, "bi_data": False, "same_length": False,
+           "tie_word_embeddings": True}
+_SUMMARY = {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
+_PREFIX, _TABLE, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
+
+
+def read(folder):
+    """Reads a folder of `transformers`; its weights when they are used.
+
+    Returns:
+        A `StoredModel`; that of an XLNetModel, which has no head, has an output bias of 0.
+
+    Raises:
+        UserError: For another model, a setting we do not have, a pickle, a damaged file, and
+            tensors that are not those of the model.
+    """
+    path = os.path.join(folder, "config.json")
+    config = {**_DEFAULTS, **read_object(path)}
+    models = config.get("architectures")
+    if models not in [[name] for name in _KINDS]:
+        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+                        f"Received: {shorten(models)} in {path}")
+    kind = _KINDS[models[0]]
+    classifies, bare = kind == XL_NET.kind, models == [_BARE]
+    tied = not (classifies or bare)
+    for name, needed in {**_NEEDED, **(_SUMMARY if classifies else {})}.items():
+        if config[name] != needed:
+            raise UserError(f"{name} must be {needed}. "
+                            f"Received: {name}={shorten(config[name])} in {path}")
+    tensors = read_tensors(folder)
+    architecture = {**_architecture(config, path, len(tensors.header)), "use_pooler": classifies}
+    labels, heads = None, {}
+    if classifies:
+        labels, heads = read_classifier(config, "summary_last_dropout", path)
+        heads["pooling"] = "last"
+    both = tied and _HEAD in tensors.header and _TABLE in tensors.header
+    table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
+    layout = _layout(architecture, kind, heads, table)
+    weights = _without_head(tensors, layout) if bare else tensors.take(
+        layout, {_HEAD} if both else ())
+    if both and not tensors.equal(_HEAD, _TABLE):
+        raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
+                        f"Received: another in {tensors.source}")
+    settings = _settings(folder)
+    lowercase = settings.get("do_lower_case")
+    if lowercase not in (None, True, False) or settings.get("keep_accents") or \
+            settings.get("remove_space") is False:
+        raise UserError("A tokenizer must treat text as XLNet's does: keep_accents=False, "
+                        f"remove_space=True. Received: another in {folder}")
+    tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
+    return StoredModel(XL_NET, kind, architecture, heads, tokenizer, weights, lowercase, labels)
+
+
+def write(folder, stored):
+    """Writes a folder that `transformers` loads.
+
+    Args:
+        folder: An empty one.
+        stored: A `StoredModel`.
+
+    Raises:
+        UserError: If the model is none that `transformers` has.
+    """
+    architecture, tokenizer = stored.architecture, stored.tokenizer
+    # It has one rate.
+    check_writable(stored, "transformers", attention_dropout=architecture["dropout"])
+    config = {
+        "model_type": "xlnet",
+        "architectures": [next(name for name, kind in _KINDS.items() if kind == stored.kind)],
+        **{theirs: architecture[ours] for ours, theirs in reversed(_FIELDS.items())},
+        "mem_len": architecture["memory_length"] or None,
+        "clamp_len": architecture["max_distance"] or -1,
+        "ff_activation": written_activation(architecture, _ACTIVATIONS, "transformers"),
+        "d_head": architecture["hidden_dim"] // architecture["num_heads"],
+        **_NEEDED, **_SUMMARY, "bos_token_id": 1, "eos_token_id": 2,
+        "pad_token_id": tokenizer.pad_id, "dtype": "float32",
+    }
+    if stored.is_classifier:
+        config |= written_classifier(stored, "summary_last_dropout")
+    layout = _layout(architecture, stored.kind, stored.heads, _TABLE)
+    write_tensors(folder, dict(split(layout, stored.weights)))
+    tokenizer.write(folder)
+    write_json(os.path.join(folder, CONFIG), {
+        "tokenizer_class": "XLNetTokenizer", "do_lower_case": tokenizer.lowercase,
+        "remove_space": True, "keep_accents": False})
+    # Last: without it the folder is none of `transformers`.
+    write_json(os.path.join(folder, "config.json"), config)
+
+
+def _without_head(tensors, layout):
+    """The weights of an XLNetModel, and an output bias as where pretraining begins."""
+    layout = dict(layout)
+    [bias] = layout.pop("output_bias")
+    if _TABLE not in tensors.header:
+        layout = {path: [dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
+                         for piece in pieces] for path, pieces in layout.items()}
+    return {**tensors.take(layout), "output_bias": np.zeros(bias.shape, np.float32)}
+
+
+def _architecture(config, path, most_layers):
+    activation = read_activation(config, "ff_activation", _ACTIVATIONS, path)
+    farthest = config["clamp_len"]
+    if isinstance(farthest, bool) or not isinstance(farthest, int):
+        raise UserError(f"clamp_len must be a whole number. "
+                        f"Received: {shorten(farthest)} in {path}")
+    given = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
+    given.update(activation=activation, memory_length=given["memory_length"] or 0,
+                 reuse_length=given["reuse_length"] or None,
+                 max_distance=farthest if farthest > 0 else None)
+    return check_architecture(XLNet, given, path, most_layers)
+
+
+def _settings(folder):
+    path = os.path.join(folder, CONFIG)
+    return read_object(path) if os.path.isfile(path) else {}
+
+
+def _layout(architecture, kind, heads, table):
+    return {
+        path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
+        for path, names, own, theirs in parts(architecture, kind, heads)
+    }
+
+
+def _piece(name, own, theirs):
+    if is_dense(name):
+        return Piece(name, own[::-1], transposed=True)
+    return Piece(name, theirs or own, transposed=is_output(name), own_shape=own)

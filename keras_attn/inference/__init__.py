@@ -1,0 +1,1 @@
+"""Trained models in use: texts in, predictions out."""

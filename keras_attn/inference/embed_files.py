@@ -1,0 +1,80 @@
+"""Embedding: texts in, vectors out, in the same order."""
+
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+
+from keras_attn.counts import counted
+from keras_attn.data.sources.tables import iterate_rows
+from keras_attn.errors import UserError
+from keras_attn.inference.cut_texts import warn_of_cut_texts
+from keras_attn.inference.loading import Embedder, load
+from keras_attn.inference.outputs import opened
+
+CHUNK = 4096  # rows held in memory
+OUTPUTS = (".npy", ".jsonl")
+
+
+def embed_texts(folder, texts, output="-", *, pooling="mean", lowercase=None, batch_size=64):
+    """Writes a vector for each text; arguments as those of `embed_file`."""
+    _embed(folder, iter(texts), output, pooling, lowercase, batch_size)
+
+
+def embed_file(folder, source, column="text", output="-", *, pooling="mean", lowercase=None,
+               batch_size=64, **reading):
+    """Writes a vector for each row of a file, in constant memory.
+
+    Args:
+        folder: See `load`.
+        source: TSV, CSV, JSONL, Parquet or .txt file, a glob, or `-` for standard input.
+        column: Of the text.
+        output: File that ends in .npy or .jsonl; `-` for standard output, as JSONL.
+        pooling, batch_size: See `Embedder.embed`.
+        lowercase: See `load`.
+        reading: `format`, `encoding`, `on_bad_text`, `max_line`; see `iterate_rows`.
+    """
+    rows = iterate_rows(source, text=column, **reading)
+    count = _embed(folder, (row.text for row in rows), output, pooling, lowercase, batch_size,
+                   source)
+    print(f"{counted(count, 'text')} embedded, {sum(rows.skipped.values()):,} skipped",
+          file=sys.stderr)
+
+
+def _embed(folder, texts, output, pooling, lowercase, batch_size, source=None):
+    with opened(output, OUTPUTS, binary=(".npy",), inputs=(source,), workdir=folder) as file:
+        model = load(folder, lowercase)
+        if not isinstance(model, Embedder):
+            raise UserError("A BERT, or a classifier of any family, is needed. "
+                            f"Received: {folder}, which holds neither")
+        chunks = (model.embed(chunk, pooling, batch_size)
+                  for chunk in iter(lambda: list(itertools.islice(texts, CHUNK)), []))
+        count = (_write_array if output.endswith(".npy") else _write_lines)(file, chunks)
+    warn_of_cut_texts(model)
+    return count
+
+
+def _write_lines(file, chunks):
+    count = 0
+    for vectors in chunks:
+        count += len(vectors)
+        file.write("".join(json.dumps([round(float(x), 7) for x in row]) + "\n"
+                           for row in vectors))
+    return count
+
+
+def _write_array(file, chunks):
+    """Writes .npy: the rows wait in a local file until their number, for the header, is known."""
+    shape = (0, 0)
+    with tempfile.TemporaryFile() as rows:
+        for vectors in chunks:
+            shape = (shape[0] + len(vectors), vectors.shape[1])
+            rows.write(np.ascontiguousarray(vectors, "<f4").tobytes())
+        rows.seek(0)
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        shutil.copyfileobj(rows, file, 1 << 22)
+    return shape[0]

@@ -1,1 +1,0 @@
-"""A config in, a workdir out: what the entry points call."""

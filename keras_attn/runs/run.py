@@ -1,0 +1,366 @@
+"""What pretraining and finetuning share: a run from its config to its results."""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import tempfile
+
+import keras
+
+from keras_attn.checkpoints.saved import Saved
+from keras_attn.checkpoints.saved_backbones import SavedBackbone
+from keras_attn.counts import counted
+from keras_attn.data.shards.shard_files import is_prepared, read_index
+from keras_attn.data.sources.streams import check_streams_differ, shown
+from keras_attn.defaults import ENDS, fields
+from keras_attn.errors import UserError, forget_warnings
+from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
+from keras_attn.runs.config_checks import check_fields
+from keras_attn.runs.dry_run import measure
+from keras_attn.runs.step_memory import choose_sizes
+from keras_attn.saved_config import DEFAULTS, add_missing
+from keras_attn.tasks.translation.translator import SUBWORDS, SavedTranslator
+from keras_attn.training.engines import make_engine
+from keras_attn.training.trainer import Trainer, check_batch_size
+from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
+
+
+class Run:
+    """One run: its config checked, its workdir locked, its strategy made.
+
+    Args:
+        kind: "pretraining", "language_modeling", "permutation_modeling", "finetuning",
+            "gpt2_finetuning", "xlnet_finetuning", "reading" or "translation".
+        config: ConfigDict; it is copied.
+        overrides: `workdir`, `pretrained`: replace these fields if not None.
+        default_end: `{name: value}` of `config.train` that ends the run where
+            neither steps, epochs nor minutes are given; {}: chosen later, by `set_field`.
+        dry_run: Only measure what the run will cost.
+        strategy, virtual_devices, tpu: See `make_strategy`.
+    """
+
+    def __init__(self, kind, config, overrides, default_end, dry_run, strategy, virtual_devices,
+                 tpu):
+        forget_warnings()
+        config = config.copy_and_resolve_references()
+        for name, value in overrides.items():
+            if value is not None:
+                config[name] = os.fspath(value)
+        add_missing(config, DEFAULTS[kind]())
+        if all(config.train[name] is None for name in ENDS):
+            config.train.update(default_end)
+        check_fields(kind, config)
+        check_streams_differ({path: source for path, source in fields(config)
+                              if path.startswith(("data.train", "data.validation"))})
+        self._temporary = None
+        if dry_run and config.workdir is None:
+            self._temporary = tempfile.TemporaryDirectory()
+            config.workdir = self._temporary.name
+        self.kind = kind
+        self.dry_run = dry_run
+        self.config = config
+        self.workdir = Workdir(config.workdir)
+        # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
+        self.engine = make_engine(
+            strategy=strategy, virtual_devices=virtual_devices, tpu=tpu)
+        self.chief = self.engine.is_chief
+        check_batch_size(config.train.get("batch_size", self.multiple),
+                         config.train.accumulate or 1, self.engine.num_replicas)
+        if kind != "translation":  # which divides no batch of it
+            check_eval_batch_size(config.eval.batch_size, self.engine.num_replicas)
+        keras.utils.set_random_seed(config.train.seed)
+
+    @property
+    def multiple(self):
+        """What the number of rows of a batch is a multiple of."""
+        return (self.config.train.accumulate or 1) * self.engine.num_replicas
+
+    @functools.cached_property
+    def pretrained(self):
+        """The run whose weights to start from, or None: `Saved`, or what its kind needs."""
+        source = self.config.pretrained
+        if not source:
+            return None
+        if self.kind == "translation":
+            return SavedTranslator(source)
+        family = family_of_kind(self.kind)
+        lowercase = self.config.data.get("lowercase"), "data.lowercase"
+        if family is BERT:
+            return Saved(source, *lowercase)
+        return SavedBackbone(source, family, *lowercase, pretrained=self.kind != family.kind)
+
+    def assign_pretrained(self, model, *options):
+        """Gives a model the weights to start from, if any; options as `pretrained.assign` takes."""
+        if self.pretrained:
+            self.pretrained.assign(model, *options)
+            del self.pretrained  # and with it the memory of its weights
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Holds the workdir; what an error or a dry run leaves in one that was new is removed."""
+        if self.chief:
+            self.workdir.create()
+            self.workdir.lock()
+        unused = self.dry_run
+        try:
+            self._look_back()
+            yield
+        except UserError:
+            unused = True
+            raise
+        finally:
+            if unused and self.chief:
+                self.workdir.remove_if_unused()
+            self.workdir.unlock()
+            if self._temporary:
+                self._temporary.cleanup()
+
+    def _look_back(self):
+        """Finds the run to go on with: it needs neither `pretrained` nor `data.vocab` again."""
+        data = self.config.data
+        self.saved = self.workdir.saved_run(self.kind)
+        if not self.saved and (self.workdir.read_json("results.json") or {}).get("best_run"):
+            raise UserError("A folder without runs is needed; choose another --workdir. "
+                            f"Received: workdir={self.workdir.path}, which holds several")
+        self.resumed = self.saved is not None
+        if self.resumed:
+            self.workdir.check_tokenizer(
+                self.saved, (SUBWORDS,) if self.kind == "translation" else
+                family_of_kind(self.kind).tokenizers.files)
+        if "lowercase" not in data:
+            pass
+        elif not self.resumed:
+            data.lowercase = _lowercase(data, self.pretrained, self.kind != XL_NET.pretraining)
+        elif data.lowercase is None:
+            data.lowercase = self.saved["config"]["data"]["lowercase"]
+        self.resolved = self.config.to_dict()
+        self.resolved.pop("workdir")
+        if self.kind == GPT_2.kind and not self._has_end_mark():
+            self.resolved["data"]["end_mark"] = False  # as the head that it may start from
+        if self.resumed:
+            for path, value in fields_to_keep(self.saved["config"], self.resolved).items():
+                self.set_field(path, value)
+            check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
+            if self.kind == "pretraining":  # tells how it began, older runs without saying so
+                began = self.saved["config"]["model"].get("initial_embeddings", "random")
+                self.resolved["model"]["initial_embeddings"] = began
+
+    def set_field(self, path, value):
+        """Sets a field of the config and of the resolved config that config.json holds.
+
+        Args:
+            path: Dotted name, such as "train.learning_rate".
+            value: JSON-able.
+        """
+        group, name = path.split(".")
+        self.config[group][name] = self.resolved[group][name] = value
+
+    def _has_end_mark(self):
+        """Whether texts of a GPT-2 end in a mark: those of transformers' classifiers do not."""
+        if self.resumed:
+            return self.saved["config"]["data"].get("end_mark") is not False
+        return not self.pretrained or self.pretrained.tokenizer.end_mark
+
+    def fit_memory(self, architecture):
+        """Chooses `train.accumulate` and lowers `eval.batch_size` by the memory that is free.
+
+        Args:
+            architecture: Arguments of the backbone, with `vocabulary_size`.
+        """
+        chosen = choose_sizes(self.kind, architecture, self.config, self.engine, self.say)
+        chosen = [int(number) for number in self.engine.agree(chosen)]  # the chief's
+        for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
+            self.set_field(path, value)
+
+    def start(self, architecture, heads, hashes):
+        """Writes config.json: from here on the folder belongs to this run, unless it is a dry one.
+
+        Args:
+            architecture: Arguments of the backbone.
+            heads: Further arguments of the task model.
+            hashes: Dict from the name of a data file to its SHA-256.
+
+        Raises:
+            UserError: If the run goes on and its data have changed, or this worker's differ.
+        """
+        if self.resumed:
+            kept, released = self.saved["data_sha256"].get("pretrained"), \
+                began_as_released(self.saved)
+        else:
+            kept = self.pretrained and self.pretrained.sha256
+            released = bool(self.pretrained) and self.pretrained.released
+        if kept:
+            hashes = {**hashes, "pretrained": kept}
+        # Copies of standard input and of pipes have another path in every process.
+        self.hashes = hashes = {shown(name): sha256 for name, sha256 in hashes.items()}
+        own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
+        if self.engine.agree([own])[0] != own:  # 48 bits: a float64 holds them
+            raise UserError("Every worker must have the same data. Received: data.train, "
+                            "data.validation or pretrained that differ from those of the chief")
+        if self.resumed:
+            old = self.saved["data_sha256"]
+            changed = sorted(name for name in {*old, *hashes} if old.get(name) != hashes.get(name))
+            if changed:
+                raise UserError("A resumed run must keep its data; choose another --workdir, or "
+                                f"the old data. Received: {changed[0]}, which has changed")
+        if self.chief and not self.dry_run:
+            self.workdir.start(self.kind, self.resolved, architecture, hashes, heads,
+                               released=released)
+
+    def match_heads(self, wanted, anew=()):
+        """The heads that start at random, of those wanted; says which, and which are left out.
+
+        Args:
+            wanted: Names of the heads that the run needs.
+            anew: Those that start at random even if `pretrained` has them.
+
+        Raises:
+            UserError: If `pretrained` lacks some and `model.new_heads` is not set.
+        """
+        if self.resumed or not self.pretrained:
+            return wanted
+        new, left = self.pretrained.match_heads(wanted, self.config.model.new_heads)
+        new = sorted({*new, *set(wanted).intersection(anew)})
+        if new:
+            self.say(f"heads that start at random: {', '.join(new)}")
+        if left and self.kind == "pretraining":
+            self.say(f"heads that are left out: {', '.join(left)}")
+        return new
+
+    def say(self, line):
+        """Prints a line (the chief does)."""
+        if self.chief:
+            print(line, flush=True)
+
+    def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None,
+              best=None, notes=None):
+        """Makes the model, trains it to the end of the budget and writes its results.
+
+        Args:
+            make_model: Function that returns the built model.
+            first_weights: Function that sets its weights, called unless a checkpoint is restored.
+            batches: Training batches.
+            validation: Batches of the validation data, or None.
+            rows: Name of an output of the model that the metrics need row by row.
+            metrics: Function from losses, these rows and `stop` to a dict of metrics, or None
+                once `stop()` is true; None: those that the model sums up itself.
+            best: `Best`, to end with the weights of the best evaluation; None: with the last ones.
+            notes: Function, called at the end, of further entries of results.json.
+
+        Returns:
+            Dict, as in results.json; for a dry run what `dry_run.measure` returns.
+        """
+        train, config = self.config.train, self.config
+        with self.engine.scope():
+            model = make_model()
+            getattr(model, "backbone", model).remat = train.remat
+            optimizer = self.engine.make_optimizer(
+                train.optimizer, model, weight_decay=train.weight_decay,
+                beta_2=train.get("beta_2", 0.999), layer_decay=train.get("layer_decay", 1.0))
+        digits = 0 if batches.mean_rows % 1 == 0 else 1
+        self.say(
+            f"{counted(model.count_params(), 'parameter')} · "
+            f"{counted(batches.num_examples, 'example')} an epoch · "
+            f"batch {batches.mean_rows:,.{digits}f} · {self.engine.describe()}"
+        )
+        steps = total_steps(train, batches.num_batches)
+        if best and steps and not 0 < config.eval.every < steps:
+            self.say(f"{best.metric} chooses among one evaluation: eval.every="
+                     f"{config.eval.every} is not below the length of the run, "
+                     f"{counted(steps, 'step')}")
+        step = self.engine.make_step(
+            model, optimizer, accumulate=train.accumulate, clip_norm=train.clip_norm,
+            jit=train.jit, seed=train.seed,
+        )
+        if self.dry_run:
+            found = measure(step, batches, steps, train.minutes, self.say)
+            self.meet()  # the chief's data are read to the end
+            return found
+        trainer = Trainer(
+            step, batches, self.workdir.path, total_steps=steps, minutes=train.minutes,
+            peak=train.learning_rate, warmup_fraction=train.warmup_fraction,
+            schedule=train.schedule,
+            evaluate=validation and self._evaluator(model, validation, rows, metrics),
+            evaluate_every=config.eval.every,
+            checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
+            first_weights=first_weights, best=best,
+            average=config.checkpoint.get("average", 1),
+        )
+        trainer.run()
+        return self._finish(trainer, batches, notes() if notes else {})
+
+    def _evaluator(self, model, batches, rows, metrics):
+        evaluator = self.engine.make_evaluator(model, jit=self.config.train.jit, rows=rows)
+
+        def evaluate(stop):
+            found = evaluator.run(batches, stop)
+            return found and (metrics(*found, stop) if metrics else found[0])
+
+        return evaluate
+
+    def _finish(self, trainer, batches, notes):
+        """Writes results.json and model.keras, and returns the results."""
+        examples = round(trainer.step * batches.mean_rows)
+        results = {
+            **(trainer.validation or {}),
+            "steps": trainer.step,
+            **({"best_step": trainer.best.state["step"]}
+               if trainer.best and trainer.average == 1 else {}),
+            "examples": examples,
+            "examples_per_second": examples / max(trainer.seconds, 1e-9),
+            "seconds": trainer.seconds,
+            "weights_sha256": trainer.digest(),
+            "data_sha256": self.hashes,
+            "versions": versions(),
+            **notes,
+        }
+        if self.chief:
+            self.write_results(results)  # first: a disk too full for the model may hold them
+            self.workdir.save_model(trainer.step_function.model)
+            self.say(f"{self.workdir / 'results.json'} · " + " · ".join(
+                f"{name} {value:.4f}" for name, value in (trainer.validation or {}).items()))
+        self.meet()  # a worker that ended before would look lost to the chief
+        return results
+
+    def write_results(self, results):
+        """Writes results.json (the chief does)."""
+        if self.chief:
+            self.workdir.write_json("results.json", results)
+
+    def meet(self):
+        """Waits, on every worker, until all are here: for files that the chief makes."""
+        self.engine.meet()
+
+
+def _lowercase(data, pretrained, usual):
+    """Whether text is lower-cased: as the pretrained model's or the prepared text was."""
+    if pretrained:
+        # With which data.lowercase was compared.
+        return pretrained.lowercase
+    if not (data.train and is_prepared(data.train)):
+        return usual if data.lowercase is None else data.lowercase
+    used = read_index(data.train)["lowercase"]
+    if data.lowercase not in (None, used):
+        raise UserError("data.lowercase must be that of the prepared text, or be left out. "
+                        f"Received: data.lowercase={data.lowercase}, {data.train} has {used}")
+    return used
+
+
+def check_eval_batch_size(batch_size, replicas):
+    """Checks that the evaluation batch divides over the replicas."""
+    if batch_size < 1 or batch_size % replicas:
+        raise UserError(
+            "eval.batch_size must be a multiple of the number of replicas. Received: "
+            f"eval.batch_size={batch_size}, replicas={replicas}"
+        )
+
+
+def total_steps(train, batches_per_epoch):
+    """Steps of the whole run, or None if a clock ends it."""
+    if train.minutes is not None:
+        return None
+    if train.steps is not None:
+        return train.steps
+    return max(1, round(train.epochs * batches_per_epoch))

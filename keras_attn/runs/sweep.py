@@ -1,0 +1,217 @@
+"""One config run several times: with other seeds, and over learning rates and batch sizes."""
+
+import gc
+import itertools
+import math
+import os
+import re
+
+from keras_attn.defaults import finetuning_defaults
+from keras_attn.errors import DivergedError, UserError
+from keras_attn.tasks.classification.metrics import metrics_among, over_seeds, told_over_seeds
+from keras_attn.tasks.classification.report import NAME, write_runs_report
+from keras_attn.tasks.classification.report_numbers import mean_scores
+from keras_attn.training.best import score
+from keras_attn.workdir import Workdir, check_run_name, check_same, fields_to_keep, run_folder
+
+
+def is_repeated(config):
+    """Whether a config of finetuning asks for more than one run."""
+    return config.train.get("seeds", 1) != 1 or any(config.get("search", {}).values())
+
+
+def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
+    """Tries learning rates and batch sizes with one seed, and trains the best with several.
+
+    Each run has its own folder in the workdir, and goes on where it was left. All have the same
+    training and validation rows. The workdir stands for the best of them. The seed that chose the
+    settings is one of those averaged, so the mean flatters a little.
+
+    Args:
+        run_once: `finetune` of one config.
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+
+    Returns:
+        Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
+        standard deviation, `<metric>_interval`, half the 95 % confidence interval of the mean;
+        `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; how
+        often was tried, `tried`; how many seeds the means leave out, `diverged`; of classes
+        means of `classes`, `macro` and `micro`, and what is `to_beat`, as of a single run.
+
+    Raises:
+        UserError: As `finetune`; for a search that is no list of numbers; on workers or a TPU.
+    """
+    if os.environ.get("TF_CONFIG") or strategy in ("multi_worker", "tpu"):
+        raise UserError("train.seeds and search need one machine without TPU. "
+                        f"Received: strategy={strategy}, TF_CONFIG={os.environ.get('TF_CONFIG')}")
+    for name, least in {"seeds": 1, "seed": 0}.items():
+        if config.train[name] is None or config.train[name] < least:
+            raise UserError(f"train.{name} must be at least {least}. "
+                            f"Received: train.{name}={config.train[name]}")
+    rates = _numbers(config, "learning_rates", float)
+    sizes = _numbers(config, "batch_sizes", int) or [config.train.batch_size]
+    first = config.train.seed
+    seeds = range(first, first + config.train.seeds)
+    runs = _Runs(run_once, config, workdir, pretrained, strategy, virtual_devices)
+    if dry_run:
+        several = max(1, len(rates)) * len(sizes) + len(seeds) - 1
+        print(f"one of {several} runs:", flush=True)
+        runs.config.train.batch_size = max(sizes)
+        return run_once(runs.config, workdir, pretrained, True, strategy=strategy,
+                        virtual_devices=virtual_devices, tpu=None)
+    runs.start()
+    rates = rates or [runs.config.train.learning_rate]  # None: each run chooses the default
+    tried = {setting: runs.run(*setting, first) for setting in itertools.product(rates, sizes)}
+    best = max(tried, key=lambda setting: runs.score(tried[setting]))
+    repeated = list(tried.values())
+    if len(tried) == 1 or "diverged" not in tried[best]:
+        repeated = [runs.run(*best, seed) for seed in seeds]
+    if all("diverged" in run for run in repeated):
+        raise UserError("All runs have diverged; lower search.learning_rates or "
+                        f"train.learning_rate. Received: {', '.join(map(str, rates))}")
+    return runs.finish(tried, repeated)
+
+
+class _Runs:
+    def __init__(self, run_once, config, workdir, pretrained, strategy, virtual_devices):
+        self.config = config.copy_and_resolve_references()
+        self.folder = workdir or config.workdir
+        self.run_once, self.pretrained = run_once, pretrained and os.fspath(pretrained)
+        self.strategy, self.virtual_devices = strategy, virtual_devices
+        self.config.search.update(learning_rates=None, batch_sizes=None)
+        self.config.train.seeds = 1
+        if self.config.data.seed is None:
+            self.config.data.seed = config.train.seed
+        self.found, self.results = {}, {}
+
+    def start(self):
+        """Makes the folder of all runs."""
+        self.workdir = Workdir(self.folder)
+        self.workdir.create()
+        if self.workdir.read_json("config.json") is not None:
+            raise UserError("Several runs need a folder without a run of its own. "
+                            f"Received: workdir={self.folder}")
+        before = self.workdir.read_json("settings.json")
+        if before is not None:
+            self.config.update_from_flattened_dict(
+                fields_to_keep(before, self.config.to_dict()))
+        self.settings = _settings(self.config, self.pretrained)
+        if before is not None:  # else one table would stand in place of another's
+            check_same(before, self.settings, _settings(finetuning_defaults()))
+
+    def run(self, rate, size, seed):
+        """Runs one, or returns what it found before: its settings, folder and results."""
+        name = f"rate-{'default' if rate is None else repr(rate)}-batch-{size}-seed-{seed}"
+        if name not in self.found:
+            print(f"\n{name}", flush=True)
+            self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
+            try:
+                results = self.run_once(
+                    self.config, self.workdir / name, self.pretrained, False,
+                    strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
+                    compared=True)
+                metrics = metrics_among(results)
+                self.names, self.results[name] = list(metrics), results
+            except DivergedError as error:
+                print(error, flush=True)
+                metrics = {}
+            self.workdir.write_json("settings.json", self.settings)
+            gc.collect()  # a step and its functions refer to each other, and to the weights
+            self.found[name] = {"run": name, "learning_rate": self._rate_of(name, rate),
+                                "batch_size": size,
+                                "seed": seed, **metrics, **({} if metrics else {"diverged": True})}
+        return self.found[name]
+
+    def _rate_of(self, name, rate):
+        """The learning rate of a run, which may have chosen it."""
+        saved = Workdir(self.workdir / name).read_config() if rate is None else None
+        return saved["config"]["train"]["learning_rate"] if saved else rate
+
+    @property
+    def metric(self):
+        """What runs are compared by."""
+        return self.config.eval.metric or self.names[0]
+
+    def score(self, run):
+        """Of a run: the higher, the better."""
+        return score(self.metric, run) if "diverged" not in run else -math.inf
+
+    def finish(self, tried, repeated):
+        """Writes and prints the table; returns the results."""
+        lost = [run["seed"] for run in repeated if "diverged" in run]
+        repeated = [run for run in repeated if "diverged" not in run]
+        results = over_seeds(repeated, self.names)
+        best = max(repeated, key=self.score)["run"]
+        if "to_beat" in self.results[best]:  # of the same rows for all seeds
+            results["to_beat"] = self.results[best]["to_beat"]
+        results.update(best_run=best, tried=len(tried), diverged=len(lost),
+                       runs=list(self.found.values()),
+                       **mean_scores([self.results[run["run"]] for run in repeated]))
+        self.workdir.write_json("results.json", results)
+        if self.config.eval.report:
+            write_runs_report(self.workdir, results, self.names,
+                              [run["run"] for run in repeated])
+        print("\n" + _table(self.found.values(), self.names))
+        for line in told_over_seeds(results, self.names, len(repeated)):
+            print(line)
+        if lost:
+            print(f"seeds that have diverged, and are left out: {', '.join(map(str, lost))}")
+        if self.config.eval.report:
+            print(self.workdir / NAME)
+        return results
+
+
+def _settings(config, pretrained=None):
+    """The fields that a folder of runs keeps: all but its place, the search and how many seeds."""
+    fields = config.to_dict()
+    del fields["workdir"], fields["search"], fields["train"]["seeds"]
+    return {**fields, "pretrained": pretrained or config.pretrained}
+
+
+def seeds_of(folder):
+    """The runs that the results of a folder of several are means of.
+
+    Returns:
+        Their entries of results.json; [] for the folder of a single run, or of none.
+    """
+    workdir = Workdir(folder)
+    if run_folder(folder) == folder:  # which checks the name of the best
+        return []
+    results = workdir.read_json("results.json")
+    try:
+        runs = {run["run"]: run for run in results.get("runs", ())}
+        best = runs.get(results["best_run"])
+        found = [run for run in runs.values() if best and "diverged" not in run and all(
+            run[name] == best[name] for name in ("learning_rate", "batch_size"))]
+        if any(type(run["seed"]) is not int for run in found):
+            raise TypeError
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{workdir / 'results.json'} must be that of several runs. "
+                        "Received: something else") from error
+    for run in found:
+        check_run_name(run["run"], workdir / "results.json")
+    return found
+
+
+def _table(runs, names):
+    heads = ["run", *names]
+    rows = [[run["run"], *("diverged" if "diverged" in run else f"{run[name]:.4f}"
+                               for name in names)] for run in runs]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return "\n".join("  ".join([row[0].ljust(widths[0]), *(
+        cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
+        for row in [heads, *rows])
+
+
+def _numbers(config, name, kind):
+    """The numbers of a list with commas; [] if there is none."""
+    text = config.search[name]
+    parts = re.split(r"[\s,]+", text.strip()) if text else []
+    try:
+        found = [kind(part) for part in parts]
+    except ValueError:
+        found = []
+    if any(not number > 0 for number in found) or len(found) < len(parts):
+        raise UserError(f"search.{name} must be numbers above 0, with commas. "
+                        f"Received: search.{name}={text}")
+    return list(dict.fromkeys(found))

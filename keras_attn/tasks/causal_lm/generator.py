@@ -1,0 +1,335 @@
+"""Trained language models: the beginning of a text in, what may follow out."""
+
+import inspect
+import json
+import math
+import numbers
+import secrets
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.checkpoints.saved_backbones import SavedBackbone
+from keras_attn.data.sources.files import find_files
+from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.table_formats import BadRow, Lines, is_text, without_end
+from keras_attn.errors import UserError, check_counts, check_precision
+from keras_attn.families import GPT_2
+from keras_attn.generation import beam_search, sample
+from keras_attn.generation.constraints import IMPOSSIBLE
+from keras_attn.generation.sampling import COLDEST
+from keras_attn.inference.outputs import opened
+from keras_attn.io.finite import check_outputs
+from keras_attn.ops.kernels.tensorflow_graphs import traced
+
+ADDED = 64  # tokens at most, where nothing is said
+CHUNK = 256  # prompts worked through before what was found is written
+STEP = 16  # prompts worked on together are padded to a multiple of it
+BETWEEN = "-" * 20  # texts that are printed
+
+
+def generate_texts(workdir, prompts, output="-", precision="float32", **options):
+    """Writes what may follow each prompt: plain, or a line of JSON each to a .jsonl.
+
+    Args:
+        workdir: Of a language model.
+        prompts: List of strings, or a text file of one a line, or `-` for standard input.
+        output: File that ends in .jsonl; `-` for standard output.
+        precision: See `keras_attn.load`.
+        **options: Of `Generator.generate`.
+    """
+    if options.get("nbest") is None:
+        options["nbest"] = 1
+    check_options(**options)
+    saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
+    source = prompts if isinstance(prompts, str) else None
+    prompts = list(prompts) if source is None else [
+        prompt for path in find_files(source) for prompt in _read_prompts(path)]
+    with opened(output, (".jsonl",), inputs=(source,), workdir=workdir) as file:
+        generator = Generator.load(saved, precision)
+        del saved  # its weights are in the model now
+        chunks = [(prompts[start:start + CHUNK], start) for start in range(0, len(prompts), CHUNK)]
+        for chunk, number in chunks:  # the last one, too, before the work on the first
+            generator.encode(chunk, options.get("max_tokens"), options.get("min_tokens", 0), number)
+        for chunk, number in chunks:
+            for found in generator.generate(chunk, number=number, **options):
+                if output == "-":
+                    file.write("".join(f"{one['text']}\n{BETWEEN}\n" for one in found))
+                else:
+                    file.write(json.dumps(found, ensure_ascii=False) + "\n")
+            file.flush()
+
+
+def _read_prompts(path):
+    prompts = []
+    for number, line in enumerate(Lines(path, "utf-8"), 1):
+        if isinstance(line, BadRow):
+            raise UserError(f"Line {number:,} of {shown(path)} is too long for a prompt; "
+                            "shorten it to what the model can read")
+        prompts.append(without_end(line))
+    return prompts
+
+
+class Generator:
+    """Goes on with texts.
+
+    Args:
+        model: `GPT2LanguageModel`.
+        tokenizer: `BytePairTokenizer`.
+
+    Attributes:
+        max_length: Tokens of a prompt and of what follows together.
+        found: `search`, as a graph.
+    """
+
+    def __init__(self, model, tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+        self.max_length = model.backbone.max_length
+        # Of rows of the token table that stand for nothing no text is made.
+        self._named = tokenizer.vocabulary_size - tokenizer.unnamed
+        self.found = traced(self.search, jit=False)
+
+    @classmethod
+    def load(cls, folder, precision="float32"):
+        """That of a folder, or of a `SavedBackbone`; see `keras_attn.load`."""
+        check_precision(precision)
+        saved = folder
+        if not isinstance(folder, SavedBackbone):
+            saved = SavedBackbone(folder, GPT_2, pretrained=True)
+        return cls(saved.make_model(precision), saved.tokenizer)
+
+    def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
+                 beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
+                 batch_size=16, number=0):
+        """Goes on with texts.
+
+        Args:
+            prompts: A string, or a list of them; "" begins a new text.
+            max_tokens: Tokens to add at most, with the mark of the end; None: 64, or as many as
+                the positions of the model leave.
+            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy, without the
+                others. Not with `beam`.
+            seed: Of what is drawn, an integer, of which 32 bits count; the same draws the same
+                texts. None: another each time.
+            beam: Hypotheses of a beam search, which draws nothing; None: sample. Texts that come
+                to their end are better than those that do not.
+            length_penalty: See `beam_search`; only with `beam`.
+            nbest: How many continuations of each, all drawn, or those of the beam; None: one.
+            min_tokens: Tokens before the mark of the end at least.
+            no_repeat: No sequence of so many tokens may come twice, those of the prompt counted;
+                0: any may.
+            batch_size: Texts worked on together; the results do not depend on it.
+            number: Of the first prompt: each draws by its own.
+
+        Returns:
+            The prompt with what follows, a string, or a list of them; with `nbest` instead of
+            each string a list of dicts, of a beam the best first: `text`; `continuation`, what
+            was added; `log_probability`, the model's, of that; and `finished`, whether it came to
+            the end of the text.
+
+        Raises:
+            UserError: If something is out of range or has no use beside another, or a prompt has
+                too many tokens.
+        """
+        given = check_options(
+            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+            beam=beam, length_penalty=length_penalty, nbest=nbest, min_tokens=min_tokens,
+            no_repeat=no_repeat, batch_size=batch_size, number=number)
+        if isinstance(prompts, str):
+            return self.generate([prompts], **given)[0]
+        if not isinstance(prompts, Iterable):
+            raise UserError(f"A text, or a list of them, is needed. Received: {prompts!a:.50}")
+        options = {"min_length": given["min_tokens"], "no_repeat": given["no_repeat"]}
+        if beam:
+            options |= {"beams": given["beam"], "length_penalty": given["length_penalty"]}
+        else:
+            options |= {name: given[name] for name in ("temperature", "top_k", "top_p")}
+        max_tokens, seed, number = (given[name] for name in ("max_tokens", "seed", "number"))
+        seed = secrets.randbits(32) if seed is None else seed & 0xFFFFFFFF
+        seed = np.uint32(seed).astype(np.int32)
+        rows = self.encode(list(prompts), max_tokens, given["min_tokens"], number)
+        copies = 1 if beam else nbest or 1
+        # A row for each that is drawn; neighbours of similar length, and as many tokens to add.
+        order = sorted(range(len(rows) * copies), key=lambda n: len(rows[n // copies]))
+        alike = {}
+        for n in order:
+            most = max_tokens or min(ADDED, self.max_length - len(rows[n // copies]))
+            alike.setdefault(most, []).append(n)
+        found = [[] for _ in rows]
+        for most, chosen in alike.items():
+            for start in range(0, len(chosen), batch_size):
+                numbers = np.array(chosen[start:start + batch_size], np.int32)
+                owners = numbers // copies
+                batch = self._batch([rows[n] for n in owners], numbers + number * copies, most,
+                                    seed, options)
+                for owner, some in zip(owners, batch, strict=True):
+                    found[owner] += some
+        kept = [some[:nbest or 1] for some in found]
+        return kept if nbest else [some[0]["text"] for some in kept]
+
+    def encode(self, prompts, max_tokens=None, min_tokens=0, number=0):
+        """Ids of each prompt; of one without any the mark that texts begin with.
+
+        Args:
+            prompts: List of strings.
+            max_tokens, min_tokens, number: See `generate`.
+
+        Returns:
+            List of int32 arrays.
+
+        Raises:
+            UserError: If one is no text, or leaves too few positions for the tokens to add.
+        """
+        for n, text in enumerate(prompts, number + 1):
+            if not isinstance(text, str) or not is_text(text):
+                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {n}")
+        ids, ends = self.tokenizer.encode(prompts)
+        rows = [row if len(row) else np.array([self.tokenizer.end_id], np.int32)
+                for row in np.split(ids, ends[:-1])[:len(prompts)]]
+        fewest = max_tokens or max(min_tokens, 1)
+        for n, row in enumerate(rows, number + 1):
+            if len(row) + fewest > self.max_length:
+                raise UserError(
+                    f"A text and the tokens to add must have {self.max_length} tokens at most, "
+                    f"the positions of the model. Received: {len(row)} in text {n}, " +
+                    (f"max_tokens={max_tokens}" if max_tokens else f"at least {fewest} to add"))
+        return rows
+
+    def _batch(self, rows, numbers, max_tokens, seed, options):
+        """Lists of dicts, one for each row."""
+        width = -(-max(map(len, rows)) // STEP) * STEP
+        ids = np.full((len(rows), width), self.tokenizer.end_id, np.int32)
+        real = np.zeros_like(ids)
+        for number, row in enumerate(rows):
+            ids[number, width - len(row):] = row
+            real[number, width - len(row):] = 1
+        found = self.found(ids, real, numbers, seed, max_tokens, **options)
+        found = {name: value.numpy() for name, value in found.items()}
+        return [self._told(rows[n], {name: value[n] for name, value in found.items()})
+                for n in range(len(rows))]
+
+    def _told(self, prompt, found):
+        beams = found if found["token_ids"].ndim == 2 else {
+            name: value[None] for name, value in found.items()}
+        end, told = self.tokenizer.end_id, []
+        begin = prompt[:0] if prompt[0] == end and len(prompt) == 1 else prompt
+        check_outputs(beams["log_probabilities"], "the language model")
+        for number, length in enumerate(beams["lengths"]):
+            if "scores" in beams and beams["scores"][number] < -1e29:
+                continue  # there were not as many
+            added = beams["token_ids"][number, :length]
+            finished = bool(beams["finished"][number])
+            added = added[:-1] if finished else added
+            # Together: a character may begin in the prompt.
+            text, continuation = self.tokenizer.decode([[*begin, *added], added])
+            told.append({"text": text, "continuation": continuation,
+                         "log_probability": float(beams["log_probabilities"][number]),
+                         "finished": finished})
+        return told
+
+    def search(self, ids, real, numbers, seed, max_tokens, beams=None, **options):
+        """Decodes a batch.
+
+        Args:
+            ids: int32 `(B, W)`, the prompts, with padding before them.
+            real: int32 `(B, W)`, 0 for that padding.
+            numbers: int32 `(B,)`, which draw each row is.
+            seed: Of the draws, an integer.
+            max_tokens: Steps at most.
+            beams: Of a beam search; None: sample.
+            **options: Of `sample`, or of `beam_search`.
+
+        Returns:
+            Dictionary, as these return.
+        """
+        end, (rows, width) = self.tokenizer.end_id, ids.shape
+        # The mark stands for padding, and for a prompt without tokens; no text holds it.
+        options["prompt"] = tf.where(ids == end, -1, ids)
+        places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
+        last, real = places[:, -1], real[:, :-1]
+        each = beams or 1
+        kernel = self.model.backbone.logits_kernel(rows * each)
+        before = width - 1  # the first step takes the last token
+
+        def named(logits):
+            if not self.tokenizer.unnamed:
+                return logits
+            return tf.where(tf.range(logits.shape[-1]) < self._named, logits, IMPOSSIBLE)
+
+        cache = self.model.make_cache(rows, before + max_tokens * each)
+        mask = tf.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
+        if before:
+            _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :-1])
+
+        def step(token_ids, index, cache):
+            logits, cache = self.model.decode(token_ids[:, None], before + index, cache, mask,
+                                              (last + index)[:, None], kernel)
+            return named(logits), cache
+
+        def step_beams(token_ids, index, cache):
+            logits, cache = self.model.decode_beams(
+                token_ids, index, cache, real, last + index, kernel)
+            return named(logits), cache
+
+        if beams:
+            return beam_search(
+                step_beams, self.model.share_cache(cache, beams, max_tokens), ids[:, -1], beams,
+                max_tokens, end, pad_id=end, reorder=self.model.reorder_cache, **options)
+        return sample(step, cache, ids[:, -1], max_tokens, end, pad_id=end, seed=seed,
+                      numbers=numbers, **options)
+
+
+_USUAL = {name: one.default for name, one in inspect.signature(
+    Generator.generate).parameters.items() if name not in ("self", "prompts")}
+_DRAWING = "temperature", "top_k", "top_p", "seed"
+
+
+def check_options(**options):
+    """Checks arguments of `Generator.generate`.
+
+    Args:
+        **options: Those besides the prompts; what is missing is as usual.
+
+    Returns:
+        Dictionary of all of them, as numbers of Python.
+
+    Raises:
+        UserError: If one is out of range, or has no use beside another.
+    """
+    given = {**_USUAL, **options}
+    check_counts(batch_size=given["batch_size"],
+                 **{name: given[name] for name in ("max_tokens", "beam", "nbest", "top_k")
+                    if given[name] is not None})
+    most, beam = given["max_tokens"] or ADDED, given["beam"]
+    for name, kind, holds, needed in (
+            ("temperature", numbers.Real, lambda x: 0 <= x < math.inf, "a number of at least 0"),
+            ("top_p", numbers.Real, lambda x: 0 < x <= 1, "a number in (0, 1]"),
+            ("length_penalty", numbers.Real, math.isfinite, "a finite number"),
+            ("min_tokens", numbers.Integral, lambda x: 0 <= x <= most,
+             f"a whole number in [0, {most}], at most max_tokens"),
+            ("no_repeat", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
+            ("number", numbers.Integral, lambda x: x >= 0, "0, 1, 2, …"),
+            ("seed", numbers.Integral, lambda _: True, "a whole number")):
+        value = given[name]
+        if value is None and name in ("top_p", "seed"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, kind) or not holds(value):
+            raise UserError(f"{name} must be {needed}. Received: {name}={value}")
+    if beam and (given["nbest"] or 1) > beam:
+        raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
+    greedy = not beam and given["temperature"] < COLDEST
+    if greedy and (given["nbest"] or 1) > 1:
+        raise UserError("nbest must be 1 with temperature=0, which finds one text. "
+                        f"Received: nbest={given['nbest']}")
+    way = f"beam={beam}" if beam else f"temperature={given['temperature']}"
+    for name in _DRAWING[greedy:] if beam or greedy else ():
+        if given[name] not in (None, _USUAL[name]):
+            raise UserError(f"{name} must be left out with {'a beam' if beam else 'temperature=0'}"
+                            f", which draws nothing. Received: {name}={given[name]}, {way}")
+    if given["length_penalty"] and not beam:
+        raise UserError("length_penalty must be left out without a beam. "
+                        f"Received: length_penalty={given['length_penalty']}")
+    # A number of NumPy would be a tensor in the graph.
+    return {name: value.item() if isinstance(value, np.generic) else value
+            for name, value in given.items()}

@@ -1,0 +1,1 @@
+"""Classification, multilabel classification and regression of texts and pairs of texts."""

@@ -1,0 +1,162 @@
+"""Baselines of a finetuned model: a bag of bigrams, and always the same prediction."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+
+from keras_attn.errors import UserError, first_line
+from keras_attn.tasks.classification.report_numbers import decisions, one_hot
+
+# Of all classes together: 8 bytes each, in about 25 arrays while it learns.
+MOST_WEIGHTS = 4_000_000
+MOST_BASELINE_ROWS = 50_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Baselines:
+    """A metric of the validation rows, of a model and of its baselines.
+
+    Attributes:
+        metric: "accuracy" (multilabel: of all labels of a row together) or "mean_squared_error".
+        model: Of the model.
+        bag_of_bigrams: Of `bag_of_bigrams`; a string with the reason where there is none.
+        constant: Of always predicting the most frequent class, set of labels, or the mean.
+        constant_class: What that is; None of the mean.
+        predicted_class: What the model predicts for every row; None if it is not always the same.
+    """
+
+    metric: str
+    model: float
+    bag_of_bigrams: float | str
+    constant: float
+    constant_class: str | None
+    predicted_class: str | None
+
+    @property
+    def to_beat(self):
+        """The entry of results.json."""
+        constant = "mean" if self.constant_class is None else "most_frequent"
+        return {"bag_of_bigrams": self.bag_of_bigrams, constant: self.constant}
+
+    @property
+    def beaten(self):
+        """Whether the model is better than the bag of bigrams and the constant prediction."""
+        best = self.constant
+        sign = -1 if self.metric == "mean_squared_error" else 1
+        if not isinstance(self.bag_of_bigrams, str):
+            best = sign * max(sign * best, sign * self.bag_of_bigrams)
+        return sign * self.model > sign * best
+
+    def __str__(self):
+        bigrams, constant = self.bag_of_bigrams, "most frequent class"
+        if self.constant_class is None:
+            constant = "mean of the training labels"
+        return " · ".join((
+            f"{self.metric.replace('_', ' ')} {self.model:.3f}",
+            f"bag of bigrams {bigrams if isinstance(bigrams, str) else f'{bigrams:.3f}'}",
+            f"{constant} {self.constant:.3f}"))
+
+
+def compute_baselines(tables, names, encoded, shares, kind):
+    """Compares a model with its baselines on the validation rows.
+
+    Args:
+        tables: `Table` of each split, `train` and `validation`.
+        names: Of the classes; none for regression.
+        encoded: Labels of each split: class indices or numbers `(N,)`; of several labels `(N, C)`.
+        shares: Predictions of the model for the validation rows, see `probabilities`.
+        kind: Of the task, see `probabilities`.
+
+    Returns:
+        `Baselines`.
+    """
+    labels, bigrams = encoded["validation"], _bag_of_bigrams_or_reason(tables, encoded, kind)
+    if kind == "regression":
+        predictions = shares[:, 0], bigrams, np.mean(encoded["train"])
+        return Baselines("mean_squared_error", *(
+            found if isinstance(found, str) else float(np.mean(np.square(found - labels)))
+            for found in predictions), None, None)
+    actual, predicted, _, right = decisions(labels, shares, kind)
+    if not isinstance(bigrams, str):
+        same = bigrams == labels
+        bigrams = float(np.mean(same.all(axis=1) if kind == "multilabel" else same))
+    training = encoded["train"] > 0 if kind == "multilabel" else \
+        one_hot(encoded["train"], len(names))
+    sets, counts = np.unique(training, axis=0, return_counts=True)
+    frequent = sets[counts.argmax()]
+    constant = (predicted == predicted[0]).all() and len(sets) > 1 and len(predicted) > 1
+    return Baselines("accuracy", float(np.mean(right.all(axis=1))), bigrams,
+                     float(np.mean((actual == frequent).all(axis=1))), _joined(names, frequent),
+                     _joined(names, predicted[0]) if constant else None)
+
+
+def _joined(names, chosen):
+    return ", ".join(names[c] for c in np.flatnonzero(chosen)) or "no label"
+
+
+def _bag_of_bigrams_or_reason(tables, encoded, kind):
+    """What the bag of bigrams predicts for the validation rows, or why it does not."""
+    texts = {split: [" ".join(both) for both in zip(rows.texts, rows.text_pairs, strict=True)]
+             if rows.text_pairs else rows.texts for split, rows in tables.items()}
+    train = np.unique(np.linspace(0, len(texts["train"]) - 1, MOST_BASELINE_ROWS).astype(int))
+    try:
+        with warnings.catch_warnings():  # too few rows for many classes: its accuracy shows it
+            warnings.simplefilter("ignore")
+            return bag_of_bigrams([texts["train"][row] for row in train], encoded["train"][train],
+                                  texts["validation"], kind)
+    except (ValueError, MemoryError) as error:  # no scikit-learn, one class, no word
+        return first_line(error)
+
+
+def bag_of_bigrams_accuracy(train_texts, train_labels, test_texts, test_labels):
+    """Share of the test texts that `bag_of_bigrams` labels right."""
+    predicted = bag_of_bigrams(train_texts, train_labels, test_texts)
+    return float(np.mean(predicted == np.asarray(test_labels)))
+
+
+def bag_of_bigrams(train_texts, train_labels, test_texts, kind="single_label"):
+    """Trains a logistic regression on counts of words and bigrams, and predicts.
+
+    It has at most `MOST_WEIGHTS`: the most frequent words and bigrams are counted.
+
+    Args:
+        train_texts, test_texts: Strings.
+        train_labels: One a text, strings or numbers `(N,)`; of several labels 0 and 1 `(N, C)`,
+            each learnt by itself; for regression, which is ridge regression, numbers `(N,)`.
+        kind: "single_label", "multilabel" or "regression".
+
+    Returns:
+        Labels of the test texts, as those of training.
+
+    Raises:
+        UserError: If scikit-learn is not installed.
+
+    Reference:
+        Wang & Manning, Baselines and Bigrams, 2012.
+    """
+    try:
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.linear_model import LogisticRegression, Ridge
+    except ImportError:
+        raise UserError("not available without scikit-learn: "
+                        "pip install 'keras-attn[report]'") from None
+    labels = np.asarray(train_labels)
+    columns = {"single_label": len(np.unique(labels)),
+               "multilabel": labels.shape[-1], "regression": 1}[kind]
+    # Words of one letter and punctuation count too: "i", "a", "!", "?".
+    counter = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]",
+                              max_features=MOST_WEIGHTS // columns)
+    known, asked = counter.fit_transform(train_texts), counter.transform(test_texts)
+
+    def predicted(model, column):
+        if len(set(column.tolist())) == 1 and kind == "multilabel":  # nothing to tell apart
+            return np.full(len(test_texts), column[0])
+        return model.fit(known, column).predict(asked)
+
+    if kind == "regression":
+        return predicted(Ridge(), labels.astype(np.float64))
+    if kind == "multilabel":
+        return np.stack([predicted(LogisticRegression(max_iter=1000), column)
+                         for column in labels.T], axis=1)
+    return predicted(LogisticRegression(max_iter=1000), labels)

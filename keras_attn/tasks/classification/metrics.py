@@ -1,0 +1,331 @@
+"""Metrics of classification and regression, in NumPy.
+
+Each takes one label and one prediction a row and an optional weight a row.
+Rows of weight 0 (which only fill a batch up) change nothing. Where a metric is
+not defined (no rows, no positives, one constant side) it is 0.0.
+"""
+
+import math
+
+import numpy as np
+
+from keras_attn.tasks.classification.probabilities import mean_loss
+from keras_attn.tasks.span_qa import metrics as reading_metrics
+
+
+def confusion_counts(labels, predictions, num_classes, sample_weight=None):
+    """Counts rows by label and prediction.
+
+    Args:
+        labels, predictions: Class indices `(N,)`.
+        num_classes: C.
+        sample_weight: `(N,)`, or None for 1.
+
+    Returns:
+        float64 `(C, C)`: `[label, prediction]`.
+    """
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    cells = labels.astype(np.int64) * num_classes + predictions.astype(np.int64)
+    counts = np.bincount(cells, weights=weight, minlength=num_classes**2)
+    return counts.reshape(num_classes, num_classes)
+
+
+def accuracy(labels, predictions, sample_weight=None):
+    """Share of rows predicted right."""
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    return _ratio(np.sum(weight * (labels == predictions)), np.sum(weight))
+
+
+def f1(labels, predictions, sample_weight=None):
+    """F1 of class 1 against the rest: `2 TP / (2 TP + FP + FN)`, as GLUE counts it."""
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    return _class_f1(labels == 1, predictions == 1, weight)
+
+
+def f1_macro(labels, predictions, sample_weight=None):
+    """Mean F1 of the classes that occur among labels or predictions."""
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    classes = np.union1d(labels, predictions)
+    scores = [_class_f1(labels == c, predictions == c, weight) for c in classes]
+    return float(np.mean(scores)) if scores else 0.0
+
+
+def matthews(labels, predictions, sample_weight=None):
+    """Matthews correlation, for any number of classes.
+
+    Reference:
+        Gorodkin, Comparing two K-category assignments by a K-category
+        correlation coefficient, 2004, eq. 8.
+    """
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    if not labels.size:
+        return 0.0
+    classes = int(max(labels.max(), predictions.max())) + 1
+    counts = confusion_counts(labels, predictions, classes, weight)
+    total, by_label, by_prediction = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
+    covariance = np.trace(counts) * total - by_label @ by_prediction
+    label_variance = total**2 - by_label @ by_label
+    prediction_variance = total**2 - by_prediction @ by_prediction
+    return _ratio(covariance, math.sqrt(max(label_variance * prediction_variance, 0.0)))
+
+
+def pearson(labels, predictions, sample_weight=None):
+    """Pearson's correlation of two series of numbers."""
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    if not labels.size or np.ptp(labels) == 0 or np.ptp(predictions) == 0:
+        return 0.0
+    weight = weight / np.sum(weight)
+    x, y = labels.astype(np.float64), predictions.astype(np.float64)
+    x, y = x - weight @ x, y - weight @ y
+    correlation = _ratio(weight @ (x * y), math.sqrt((weight @ x**2) * (weight @ y**2)))
+    return min(1.0, max(-1.0, correlation))
+
+
+def spearman(labels, predictions, sample_weight=None):
+    """Spearman's correlation: Pearson's of the ranks, equal values sharing their mean rank."""
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    return pearson(_ranks(labels), _ranks(predictions), weight)
+
+
+def mean_squared_error(labels, predictions, sample_weight=None):
+    """Mean of the squared differences."""
+    labels, predictions, weight = _rows(labels, predictions, sample_weight)
+    difference = labels.astype(np.float64) - predictions.astype(np.float64)
+    return _ratio(np.sum(weight * difference**2), np.sum(weight))
+
+
+METRICS = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "f1_macro": f1_macro,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+    "mean_squared_error": mean_squared_error,
+}
+
+
+MULTILABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
+
+
+def metric_names(kind, num_classes=0, known=None, chosen=None):
+    """Names of the metrics of a task, as a tuple, the one that tells most first.
+
+    Args:
+        kind: See `probabilities`.
+        num_classes: Of a task with single labels.
+        known: Those of a known task; None: those that tell most.
+        chosen: One that is wanted besides, if it is of the kind.
+    """
+    if kind == "multilabel":
+        return MULTILABEL_METRICS
+    if kind == "regression":
+        return tuple(known or ("pearson", "spearman", "mean_squared_error"))
+    two = num_classes == 2
+    names = tuple(known or ("accuracy", "f1" if two else "f1_macro"))
+    others = ("accuracy", "f1_macro", "matthews", *(["f1"] if two else []))
+    return (*names, chosen) if chosen in others and chosen not in names else names
+
+
+def choosable_metrics(kind, num_classes=0, known=None):
+    """Names of all metrics that may be `chosen` in `metric_names`; arguments as there."""
+    return tuple(name for name in (*METRICS, *MULTILABEL_METRICS)
+                 if name in metric_names(kind, num_classes, known, name))
+
+
+def classification_metrics(labels, logits, names=None, regression=False, sample_weight=None):
+    """Computes metrics from what a model puts out.
+
+    Args:
+        labels: Class indices `(N,)`, or numbers `(N,)` for regression.
+        logits: `(N, C)`; predicted is the largest (the first of equals). For
+            regression the predicted numbers, `(N,)` or `(N, 1)`.
+        names: Of `METRICS`. None: those of `metric_names`.
+        regression: Whether labels are numbers.
+        sample_weight: `(N,)`, or None for 1.
+
+    Returns:
+        Dictionary from name to float.
+
+    Raises:
+        ValueError: For an unknown name, shapes that do not fit, or `f1` of
+            more than two classes.
+    """
+    labels, logits = np.asarray(labels), np.asarray(logits)
+    if regression:
+        predictions = logits.reshape(len(logits), -1)
+        if predictions.shape[1] != 1:
+            raise ValueError(f"Regression needs one output a row. Received: {logits.shape}")
+        predictions = predictions[:, 0]
+        names = names or metric_names("regression")
+    else:
+        if logits.ndim != 2:
+            raise ValueError(f"Logits (N, C) are needed. Received: shape={logits.shape}")
+        predictions = np.argmax(logits, axis=-1)
+        names = names or metric_names("single_label", logits.shape[1])
+        if "f1" in names and logits.shape[1] != 2:
+            raise ValueError(f"f1 needs two classes, f1_macro takes any. Received: {logits.shape}")
+    unknown = [name for name in names if name not in METRICS]
+    if unknown:
+        raise ValueError(f"Metrics must be of {', '.join(METRICS)}. Received: {unknown}")
+    return {name: METRICS[name](labels, predictions, sample_weight) for name in names}
+
+
+def multilabel_metrics(labels, chosen):
+    """Metrics of rows with any number of labels.
+
+    Args:
+        labels: `(N, C)`, 1 where a row has the label.
+        chosen: Boolean `(N, C)`, what is predicted.
+
+    Returns:
+        Dict: `f1_micro` over all rows and labels; `f1_macro`, the mean of the labels' own;
+        `accuracy`, the share of rows with every label right.
+    """
+    labels, chosen = np.asarray(labels) > 0, np.asarray(chosen, bool)
+    if labels.ndim != 2 or labels.shape != chosen.shape:
+        raise ValueError("Labels and predictions (N, C) are needed. "
+                         f"Received: {labels.shape}, {chosen.shape}")
+    each = [_class_f1(labels[:, c], chosen[:, c], 1.0) for c in range(labels.shape[1])]
+    return {
+        "f1_micro": _class_f1(labels, chosen, 1.0),
+        "f1_macro": float(np.mean(each)) if each else 0.0,
+        "accuracy": _ratio(np.sum(np.all(labels == chosen, axis=1)), len(labels)),
+    }
+
+
+def metrics_among(results):
+    """Those of the results of a run that are metrics of its task, and `loss`."""
+    return {name: value for name, value in results.items()
+            if name in (*METRICS, *MULTILABEL_METRICS, *reading_metrics.METRICS, "loss")}
+
+
+def task_metrics(labels, shares, kind, names=None, deviation=1.0):
+    """Metrics of a task and its loss.
+
+    Args:
+        labels: Class indices or numbers `(N,)`; of several labels `(N, C)`.
+        shares, kind: See `probabilities`.
+        names: Of `METRICS`; None: those that tell most.
+        deviation: See `mean_loss`.
+
+    Returns:
+        Dict from name to float, `loss` the last.
+    """
+    if kind == "multilabel":
+        named = multilabel_metrics(labels, shares > 0.5)
+    else:
+        named = classification_metrics(labels, shares, names, regression=kind == "regression")
+    return {**named, "loss": mean_loss(labels, shares, kind, deviation)}
+
+
+def mean_interval(values, confidence=0.95):
+    """Mean of independent runs and the half width of its confidence interval.
+
+    Student's t, exact for normal values: `mean ± t s / sqrt(n)`, with s the
+    standard deviation of the n values (n - 1 in the denominator).
+
+    Returns:
+        `(mean, half width)`; the half width of one value is NaN.
+    """
+    values = np.asarray(values, np.float64)
+    if not values.size:
+        raise ValueError("At least one value is needed. Received: values=[]")
+    mean, n = float(np.mean(values)), values.size
+    if n == 1:
+        return mean, math.nan
+    spread = float(np.std(values, ddof=1)) / math.sqrt(n)
+    return mean, student_t_quantile(confidence, n - 1) * spread
+
+
+def over_seeds(runs, names):
+    """Mean and spread of metrics over runs that differ in their seeds.
+
+    Args:
+        runs: Dicts with these metrics.
+        names: Of the metrics.
+
+    Returns:
+        Dict: the mean of each, and of more than one run `<metric>_deviation`, the standard
+        deviation, and `<metric>_interval`, half the 95 % confidence interval of the mean.
+    """
+    found = {}
+    for name in names:
+        values = [run[name] for run in runs]
+        found[name], interval = mean_interval(values)
+        if len(values) > 1:
+            found[f"{name}_deviation"] = float(np.std(values, ddof=1))
+            found[f"{name}_interval"] = interval
+    return found
+
+
+def told_over_seeds(found, names, count):
+    """Lines of what `over_seeds` found in so many runs."""
+    for name in names:
+        spread = "" if count == 1 else (
+            f" ± {found[name + '_interval']:.4f} (95 % interval of the mean of {count} seeds; "
+            f"deviation {found[name + '_deviation']:.4f})")
+        yield f"{name} {found[name]:.4f}{spread}"
+
+
+def student_t_quantile(confidence, degrees):
+    """The t with `P(|T| < t) = confidence`, by bisection to full double precision.
+
+    Args:
+        confidence: Two-sided probability in (0, 1).
+        degrees: Degrees of freedom, a positive integer.
+
+    Reference:
+        Abramowitz & Stegun, Handbook of Mathematical Functions, eq. 26.7.3-4:
+        for whole degrees of freedom the distribution is a finite sum.
+    """
+    if not 0 < confidence < 1 or degrees < 1:
+        raise ValueError(
+            "A confidence in (0, 1) and at least one degree of freedom are needed. "
+            f"Received: confidence={confidence}, degrees={degrees}"
+        )
+    low, high = 0.0, math.pi / 2  # the angle atan(t / sqrt(degrees))
+    for _ in range(100):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _within(angle, degrees) < confidence else (low, angle)
+    return math.tan((low + high) / 2) * math.sqrt(degrees)
+
+
+def _within(angle, degrees):
+    """P(|T| < tan(angle) sqrt(degrees))."""
+    odd = degrees % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for k in range(1 + odd, degrees, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * k / (k + 1)
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
+
+
+def _rows(labels, predictions, sample_weight):
+    """Flat arrays without the rows of weight 0, and float64 weights."""
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    weight = np.ones(labels.shape) if sample_weight is None else np.asarray(sample_weight)
+    if labels.ndim != 1 or not labels.shape == predictions.shape == weight.shape:
+        raise ValueError(
+            "One label, prediction and weight a row are needed. Received: "
+            f"{labels.shape}, {predictions.shape}, {weight.shape}"
+        )
+    kept = weight != 0
+    return labels[kept], predictions[kept], weight[kept].astype(np.float64)
+
+
+def _ratio(numerator, denominator):
+    return float(numerator / denominator) if denominator > 0 else 0.0
+
+
+def _class_f1(actual, predicted, weight):
+    hits = np.sum(weight * (actual & predicted))
+    return _ratio(2 * hits, np.sum(weight * actual) + np.sum(weight * predicted))
+
+
+def _ranks(values):
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[inverse]

@@ -1,0 +1,1 @@
+"""Permutation language modeling."""

@@ -1,0 +1,187 @@
+"""Finetuning for reading comprehension: files of SQuAD in, a workdir that answers out."""
+
+import hashlib
+import json
+
+from keras_attn.counts import counted
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.sources.files import file_sha256
+from keras_attn.errors import UserError
+from keras_attn.families import BERT
+from keras_attn.families.bert.architecture import choose_architecture
+from keras_attn.models import BertQuestionAnswerer
+from keras_attn.runs.run import Run
+from keras_attn.tasks.finetuning_choices import (
+    build_model,
+    check_training,
+    choose_best,
+    choose_buckets,
+    choose_rows,
+    tell_few_rows,
+    told_lengths,
+)
+from keras_attn.tasks.finetuning_defaults import FinetuningDefaults
+from keras_attn.tasks.span_qa.answer_files import limit, metrics_of
+from keras_attn.tasks.span_qa.answers import find_answers
+from keras_attn.tasks.span_qa.examples import TASK, cut_windows, read_questions, window_examples
+from keras_attn.tasks.span_qa.metrics import METRICS
+from keras_attn.tasks.span_qa.report import (
+    reading_baselines,
+    report_reading_baselines,
+    write_reading_report,
+)
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
+
+OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows",
+             "max_line")
+
+
+def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
+                    compared=False):
+    """Finetunes a model that finds answers in passages.
+
+    Args:
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+        compared: Whether the run is one of several.
+
+    Returns:
+        Dict, as `finetune`; the metrics are those of `reading_metrics`, with the best threshold.
+    """
+    run = Run("reading", config, {"workdir": workdir, "pretrained": pretrained},
+              {}, dry_run, strategy, virtual_devices, tpu)
+    with run.locked():
+        config, data = run.config, run.config.data
+        _check(data)
+        architecture = choose_architecture(run, use_pooler=False)
+        check_training(run, architecture["num_layers"], TASK)
+        questions = _read_splits(run)
+        best = choose_best(config.eval, METRICS, questions["validation"], compared)
+        tokenizer = choose_tokenizer(run, BERT, lambda: [
+            *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        defaults = FinetuningDefaults(run)
+        defaults.choose_reading_length(architecture["max_length"])
+        run.fit_memory(architecture)
+        windows = {split: own and cut_windows(own, tokenizer, length=data.length,
+                                              max_question=data.max_question, stride=data.stride)
+                   for split, own in questions.items()}
+        _report(run, questions, windows)
+        if not windows["train"].weights.any():
+            raise UserError("At least one training question must have an answer where "
+                            "answer_start says, or be impossible. "
+                            f"Received: data.train={data.train}")
+        defaults.choose_training(len(windows["train"]), architecture["hidden_dim"])
+        defaults.report()
+        # BERT's own, as long as no validation tells a better one.
+        threshold = 0.0 if questions["train"].unanswerable else None
+        # First: `start` makes the folder that of a run, which answers by it.
+        _write_threshold(run, threshold, new=True)
+        run.start(architecture, {}, _hashes(run, questions))
+
+        newest = {}
+
+        def metrics(results, logits, _):
+            own = windows["validation"]
+            answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
+                                   data.max_answer)
+            newest["answers"] = answers
+            # Only questions without answer tell a threshold.
+            known = None if questions["validation"].unanswerable else limit(threshold)
+            return {**metrics_of(questions["validation"], answers, known), "loss": results["loss"]}
+
+        def batches(split):
+            return windows[split] and TableBatches(
+                _examples(run, windows[split], tokenizer, shuffle=split == "train"))
+
+        def first_weights(model):
+            other = run.pretrained and run.pretrained.kind != "reading"
+            run.assign_pretrained(model, ("span_dense",) if other else ())
+
+        results = run.train(
+            lambda: build_model(run, BERT, BertQuestionAnswerer, architecture),
+            first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
+        threshold = results.get("threshold", threshold)
+        _write_threshold(run, threshold)
+        if newest:  # not of a dry run, nor without validation questions
+            baselines = run.chief and reading_baselines(questions["validation"])
+            if config.eval.report:
+                write_reading_report(run, results, baselines, questions, newest["answers"],
+                                     threshold)
+            if baselines:
+                report_reading_baselines(run, results, baselines)
+        return results
+
+
+def _check(data):
+    for name in OF_TABLES:
+        if data[name] is not None:
+            raise UserError(f"data.{name} must be left out in {TASK}: files of SQuAD have fields "
+                            f"of their own. Received: data.{name}={data[name]}")
+    if data.regression or data.pack > 1:
+        raise UserError(f"data.regression=False and data.pack=1 are needed in {TASK}. Received: "
+                        f"data.regression={data.regression}, data.pack={data.pack}")
+    if not data.train:
+        raise UserError("data.train must name the training data: a JSON file of SQuAD, or a glob. "
+                        "Received: data.train=None")
+
+
+def _read_splits(run):
+    """`Questions` of the splits; None where there is no validation."""
+    data = run.config.data
+    found = {split: data[split] and read_questions(data[split], on_bad_text=data.on_bad_text)
+             for split in ("train", "validation")}
+    for split, own in found.items():
+        if own and own.misplaced:
+            answers = counted(own.misplaced, "answer is not where it should be",
+                              "answers are not where they should be")
+            run.say(f"{answers} in data.{split}")
+    return choose_rows(run, found, "questions")
+
+
+def _report(run, questions, windows):
+    """Says what the data are, before anything is learnt from them."""
+    for split, own in questions.items():
+        if own is None:
+            run.say("no validation questions: the results will hold no metrics")
+            continue
+        name, parts = "training" if split == "train" else split, windows[split]
+        lost = counted(parts.lost, "answer fits", "answers fit")
+        cut = counted(parts.cut, "question")
+        run.say(f"{counted(len(own), f'{name} question')}, {own.unanswerable:,} without answer, on "
+                f"{counted(len(parts.lengths), 'passage')}: {counted(len(parts), 'window')} of up "
+                f"to {run.config.data.length} tokens"
+                + (f" · {lost} into no window" if parts.lost else "")
+                + (f" · {cut} cut at {run.config.data.max_question} tokens" if parts.cut else ""))
+        run.say(told_lengths(parts.lengths, "passage"))
+    tell_few_rows(run, len(windows["train"]), "windows")
+    shared = questions["validation"] and {*questions["train"].texts}.intersection(
+        questions["validation"].texts)
+    if shared:
+        overlap = counted(len(shared), "validation passage is a training passage, too",
+                          "validation passages are training passages, too")
+        run.say(f"warning: {overlap}: the metrics say little about new ones")
+
+
+def _examples(run, windows, tokenizer, shuffle):
+    config, by_length = run.config, run.config.data.by_length
+    return window_examples(
+        windows, tokenizer, length=config.data.length,
+        batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
+        buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
+        by_length=by_length is not False)
+
+
+def _write_threshold(run, threshold, new=False):
+    if run.chief and not (run.dry_run or (new and run.resumed)):
+        run.workdir.write_json("reading.json", {"threshold": threshold})
+
+
+def _hashes(run, questions):
+    """SHA-256 of the vocabulary, of files, and of the names of each split's questions."""
+    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    for split, own in questions.items():
+        if own:
+            hashes.update({name: file_sha256(name) for name in own.files})
+            hashes[f"{split} questions"] = hashlib.sha256(
+                json.dumps(own.ids).encode()).hexdigest()
+    return hashes

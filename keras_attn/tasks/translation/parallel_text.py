@@ -1,0 +1,147 @@
+"""Parallel text: aligned files, tables and translation sets of TFDS."""
+
+import collections
+import dataclasses
+import itertools
+
+from keras_attn.data.sources.files import find_files
+from keras_attn.data.sources.streams import check_streams_differ
+from keras_attn.data.sources.table_formats import BadRow, Lines, is_text, told_format, without_end
+from keras_attn.data.sources.tables import iterate_rows, place
+from keras_attn.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelText:
+    """Sentences and their translations.
+
+    Attributes:
+        sources, targets: Strings.
+        places: Of each the (file, line) of both sides.
+        skipped: How many were left out, by reason.
+        files: Names.
+    """
+
+    sources: list[str]
+    targets: list[str]
+    places: list[tuple]
+    skipped: dict
+    files: tuple
+
+    def __len__(self):
+        return len(self.sources)
+
+    def take(self, rows):
+        """Some of them, by number."""
+        return dataclasses.replace(self, **{
+            name: [getattr(self, name)[row] for row in rows]
+            for name in ("sources", "targets", "places")})
+
+    def pairs(self):
+        """Both sides, one by one."""
+        return zip(self.sources, self.targets, strict=True)
+
+    def where(self, row, side=0):
+        """Where the source, or with 1 the target, of a pair stands, for messages."""
+        return place(*self.places[row][side])
+
+
+def read_parallel(source, target=None, *, columns=("source", "target"), format=None, header=None,
+                  encoding="utf-8", on_bad_text="error", split="train", max_line=None):
+    """Reads parallel text into memory.
+
+    Args:
+        source: With `target` a file of one sentence a line, or a glob; without it a table, or
+            `tfds:NAME`.
+        target: The same number of files with the translations, line by line.
+        columns: Of a table: source and target; of TFDS the languages.
+        format, header, encoding, split, max_line: As in `iterate_rows`.
+        on_bad_text: "error", or "skip" to leave out and count lines that cannot be decoded, or
+            of which one side is empty.
+
+    Returns:
+        `ParallelText`.
+
+    Raises:
+        UserError: For files of other numbers of lines, an empty side, bytes that are no text, with
+            the line; no sentence at all; or if both sides are the same stream.
+    """
+    skipped = collections.Counter()
+    tfds = source.startswith("tfds:")
+    table = tfds or (format or told_format(source)) not in (None, "lines")
+    if target is None and not table:
+        raise UserError("A source of lines needs a target: a file with their translations. "
+                        f"Received: {source!r}, target=None")
+    if target is not None and tfds:
+        raise UserError("A set of TFDS has both sides and takes no target. "
+                        f"Received: {source!r}, target={target!r}")
+    if target is None:
+        rows = iterate_rows(source, text=columns[0], text_pair=columns[1], format=format,
+                            header=header, encoding=encoding, on_bad_text=on_bad_text, split=split,
+                            max_line=max_line)
+        found = ((row.text, row.text_pair, *2 * [(row.file, row.line)]) for row in rows)
+    else:
+        check_streams_differ({"source": source, "target": target})
+        rows, names = None, [find_files(source), find_files(target)]
+        found = _aligned(*names, encoding, on_bad_text, skipped, max_line)
+    sources, targets, places = [], [], []
+    for text, translation, *where in found:
+        if text.strip() and translation.strip():
+            sources.append(text)
+            targets.append(translation)
+            places.append(where)
+            continue
+        side = 1 if text.strip() else 0
+        if on_bad_text == "error":
+            raise UserError(
+                "Both sides must have text; on_bad_text=skip leaves out those that have none. "
+                f"Received: no {('source', 'target')[side]} at {place(*where[side])}")
+        skipped["empty"] += 1
+    if not sources:
+        raise UserError(f"At least one sentence is needed. Received: {source}")
+    skipped.update(rows.skipped if rows else {})
+    files = tuple(dict.fromkeys(file for (file, _), _ in places))
+    if target is not None:
+        files = tuple(itertools.chain(*names))
+    return ParallelText(sources, targets, places, dict(skipped), files)
+
+
+def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
+    """Yields the lines of files side by side."""
+    if len(sources) != len(targets):
+        raise UserError("As many files of the target as of the source are needed. "
+                        f"Received: {len(sources)} and {len(targets)}")
+    for names in zip(sources, targets, strict=True):
+        try:
+            lines = [Lines(name, encoding, max_line) for name in names]
+        except LookupError:
+            raise UserError("encoding must be known to Python. "
+                            f"Received: {encoding!r}") from None
+        for number, pair in enumerate(itertools.zip_longest(*lines), 1):
+            if None in pair:
+                counts = [_count(name, encoding) for name in names]
+                raise UserError("Source and target must have the same number of lines. Received: "
+                                + ", ".join(f"{name} has {count:,}"
+                                            for name, count in zip(names, counts, strict=True))
+                                + f"; line {number:,} has no partner")
+            faults = [(name, fault) for name, line in zip(names, pair, strict=True)
+                      if (fault := _fault(line, encoding))]
+            if faults:
+                name, fault = faults[0]
+                if on_bad_text == "error":
+                    raise UserError(f"{fault.need}; on_bad_text=skip leaves such lines out. "
+                                    f"Received: {place(name, number)}")
+                skipped[fault.reason] += 1
+                continue
+            yield *map(without_end, pair), *((name, number) for name in names)
+
+
+def _fault(line, encoding):
+    """The `BadRow` of a line that cannot be read; None for others."""
+    if isinstance(line, BadRow):
+        return line
+    return None if is_text(line) else BadRow("encoding", f"Text in {encoding} is needed")
+
+
+def _count(name, encoding):
+    return sum(1 for _ in Lines(name, encoding))

@@ -1,0 +1,247 @@
+"""Training a translator: parallel text in, a workdir that translates out."""
+
+import collections
+import dataclasses
+import hashlib
+import itertools
+import math
+
+import numpy as np
+
+from keras_attn.counts import counted
+from keras_attn.data.shards.prepare import unknown_warning
+from keras_attn.data.sources.files import file_sha256
+from keras_attn.defaults import translation_defaults
+from keras_attn.errors import UserError, check_choice
+from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
+from keras_attn.runs.run import Run
+from keras_attn.tasks.finetuning_choices import choose_best, rows_drawn
+from keras_attn.tasks.translation.batches import TranslationBatches
+from keras_attn.tasks.translation.metrics import translation_scores
+from keras_attn.tasks.translation.translator import SUBWORDS, Translator, read_sentences
+from keras_attn.text.subwords import UNKNOWN_ID, Subwords, train_subwords
+
+TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
+METRICS = ("bleu", "chrf")
+USED = 0.8  # of the subwords; with fewer in the training sentences a warning is due
+_SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+
+
+def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
+                     compared=False):
+    """Trains a Transformer to translate.
+
+    Args:
+        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+        compared: Whether the run is one of several.
+
+    Returns:
+        Dict, as `finetune`; the metrics are BLEU and chrF of sacrebleu, with their signatures, on
+        the validation sentences.
+    """
+    run = Run("translation", config, {"workdir": workdir, "pretrained": pretrained},
+              {"epochs": TRANSLATION_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
+    with run.locked():
+        config, data = run.config, run.config.data
+        average = config.checkpoint.average
+        best = choose_best(config.eval, METRICS, data.validation.source, compared)
+        if average > 1 and config.eval.metric:
+            raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
+                            "eval.patience alone, by BLEU, goes with any. "
+                            f"Received: checkpoint.average={average}")
+        if average > 1 and not config.checkpoint.every:
+            raise UserError("checkpoint.average needs checkpoint.every, so that the mean does not "
+                            "depend on the clock. Received: checkpoint.every=None")
+        signatures = data.validation.source and translation_scores(["a"], ["a"], **_scoring(config))
+        _architecture(run, vocabulary_size=1)  # before the work of reading
+        texts = {split: _read(data, split) for split in ("train", "validation")}
+        texts["train"] = texts["train"].take(
+            rows_drawn(len(texts["train"]), data.limit, config.train.seed))
+        subwords = _choose_subwords(run, texts["train"])
+        ids, texts = _encode(run, texts, subwords)
+        architecture = _architecture(run, subwords.vocabulary_size)
+        run.fit_memory(architecture)
+        run.start(architecture, {}, _hashes(run, texts))
+        for name, (_, signature) in (signatures or {}).items():
+            run.say(f"{name}: {signature}")
+        validation, translator = texts["validation"], None
+        del texts  # those of training are ids now
+
+        def make_model():
+            nonlocal translator
+            model = Transformer(**architecture, dtype=config.train.precision,
+                                seed=config.train.seed)
+            model.build()
+            translator = Translator(model, subwords, data.length)
+            return model
+
+        def metrics(results, _, stop):
+            found = translator.translate(
+                validation.sources, config.eval.beam, batch_size=config.eval.batch_size,
+                length_penalty=config.eval.length_penalty, stop=stop)
+            if found is None:
+                return None
+            scores = translation_scores(found, validation.targets, **_scoring(config))
+            return {**{name: score for name, (score, _) in scores.items()}, **results}
+
+        def batches(split, shuffle):
+            return ids[split] and TranslationBatches(
+                *ids[split], batch_tokens=config.train.batch_tokens,
+                multiple=run.multiple if shuffle else run.engine.num_replicas,
+                seed=config.train.seed, shuffle=shuffle, few_shapes=config.train.jit)
+
+        notes = {f"{name}_signature": signature
+                 for name, (_, signature) in (signatures or {}).items()}
+        return run.train(make_model, run.assign_pretrained, batches("train", True),
+                         batches("validation", False), None, metrics, best, lambda: notes)
+
+
+def _scoring(config):
+    return {"lowercase": config.eval.lowercase, "tokenize": config.eval.tokenize}
+
+
+def _read(data, split):
+    """`ParallelText` of a split; None if there is no validation."""
+    given = data[split]
+    if not given.source:
+        if split == "train" or given.target:
+            raise UserError(f"data.{split}.source must name the sentences: a file, a glob, or "
+                            f"tfds:NAME. Received: data.{split}.source=None")
+        return None
+    return read_sentences(data, given.source, given.target, split)
+
+
+def _choose_subwords(run, texts):
+    """Writes the subwords of a new run and returns them."""
+    path, data = run.workdir / SUBWORDS, run.config.data
+    if not run.resumed:
+        chosen = Subwords.from_file(data.vocab) if data.vocab else None
+        if run.pretrained:
+            if chosen and chosen.model != run.pretrained.subwords.model:
+                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
+                                f"Received: data.vocab={data.vocab}")
+            chosen = run.pretrained.subwords
+        if run.chief and not chosen:
+            run.say(f"training {data.vocab_size:,} subwords ({data.subwords})")
+            chosen = Subwords(train_subwords(itertools.chain(texts.sources, texts.targets),
+                                             data.vocab_size, data.subwords))
+        if run.chief:
+            chosen.write(path)
+    run.meet()
+    return Subwords.from_file(path)
+
+
+def _encode(run, texts, subwords):
+    """Token ids of both sides of each split, and the texts without those that are left out."""
+    data, ids, kept = run.config.data, {}, {}
+    for split, own in texts.items():
+        ids[split] = kept[split] = None
+        if own is None:
+            continue
+        ids[split], own = _encode_pairs(own, subwords, data.length, data.on_bad_text)
+        kept[split] = own
+        told = "".join(f" · {count:,} left out: {reason}" for reason, count in own.skipped.items())
+        longer = np.mean([max(map(len, pair)) + 1 for pair in zip(*ids[split], strict=True)])
+        name = "training" if split == "train" else split
+        run.say(f"{counted(len(own), f'{name} sentence')} · {longer:.1f} tokens on the longer "
+                f"side{told}")
+    ids_of_all = np.concatenate([row for side in ids["train"] for row in side])
+    if warning := unknown_warning(np.mean(ids_of_all == UNKNOWN_ID)):
+        run.say(warning)
+    used = len(np.unique(ids_of_all))
+    if used < USED * subwords.vocabulary_size:
+        run.say(f"warning: the training sentences use {used:,} of {subwords.vocabulary_size:,} "
+                "subwords; the others will not be learned. A smaller data.vocab_size has fewer of "
+                "them")
+    if not kept["validation"]:
+        run.say("no validation sentences: the results will hold no metrics")
+    elif shared := set(kept["validation"].pairs()).intersection(kept["train"].pairs()):
+        overlap = counted(len(shared), "validation sentence is a training sentence, too",
+                          "validation sentences are training sentences, too")
+        run.say(f"warning: {overlap}")
+    return ids, kept
+
+
+def _encode_pairs(texts, subwords, length, on_bad_text):
+    """Token ids of both sides, two lists, without pairs that cannot be learned; and the texts left.
+    """
+    sides = []
+    for side in (texts.sources, texts.targets):
+        flat, ends = subwords.encode(side)
+        sides.append(np.split(flat, ends[:-1]))
+    lengths = np.array([[len(row) for row in side] for side in sides])
+    skipped, left = collections.Counter(texts.skipped), np.ones(len(texts), bool)
+    for fault, wrong, needed in (
+            ("too long", lengths >= length, f"at most {length - 1} tokens"),
+            ("empty", lengths == 0, "at least one token")):
+        faulty = wrong.any(axis=0)
+        if faulty.any() and on_bad_text == "error":
+            row = int(np.argmax(faulty))
+            side = int(np.argmax(wrong[:, row]))
+            raise UserError(f"A sentence of {needed} is needed; on_bad_text=skip leaves others "
+                            f"out. Received: {lengths[side, row]} at {texts.where(row, side)}")
+        skipped[fault] += int(np.sum(left & faulty))
+        left &= ~faulty
+    rows = np.flatnonzero(left)
+    if not len(rows):
+        raise UserError("At least one pair of 1 to data.length - 1 tokens on both sides is "
+                        f"needed. Received: data.length={length}")
+    texts = dataclasses.replace(texts.take(rows), skipped=dict(+skipped))
+    return [[side[row] for row in rows] for side in sides], texts
+
+
+def _architecture(run, vocabulary_size):
+    """Arguments of the `Transformer`."""
+    fields = run.config.model.to_dict()
+    size = fields.pop("size")
+    shape = {name: fields.pop(name) for name in _SHAPE}
+    shape = {name: value for name, value in shape.items() if value is not None}
+    if run.resumed:
+        return dict(run.saved["architecture"])
+    if run.pretrained:
+        known = run.pretrained.architecture
+        given = dict(zip(_SHAPE, TRANSFORMER_SIZES[size], strict=True)) if size else {}
+        for name, value in {**given, **shape}.items():
+            if known[name] != value:
+                raise UserError("The architecture must be that of the pretrained model; leave its "
+                                "fields out; model.size=None unsets that of a config file. "
+                                f"Received: {name}={value}, it has {known[name]}")
+        free = ("dropout", "attention_dropout", "label_smoothing")
+        usual = translation_defaults().model
+        for name in set(fields).difference(free):
+            if fields[name] not in (known[name], usual[name]):
+                raise UserError(
+                    "The architecture must be that of the pretrained model; leave its fields out, "
+                    f"or give them its values. Received: {name}={fields[name]}, "
+                    f"it has {known[name]}")
+        if known["positions"] == "learned" and run.config.data.length > known["max_length"]:
+            raise UserError("data.length must be at most the positions of the pretrained model. "
+                            f"Received: data.length={run.config.data.length}, it has "
+                            f"{known['max_length']}")
+        return {**known, **{name: fields[name] for name in free}}
+    size = size or "tiny"
+    check_choice("model.size", size, TRANSFORMER_SIZES)
+    # Batches are filled up to some power of two at most.
+    longest = 2 ** math.ceil(math.log2(max(run.config.data.length, 8)))
+    architecture = {"vocabulary_size": vocabulary_size,
+                    **dict(zip(_SHAPE, TRANSFORMER_SIZES[size], strict=True)), **shape, **fields,
+                    "max_length": longest}
+    try:
+        Transformer(**architecture)
+    except ValueError as error:
+        raise UserError(f"model.* must describe a Transformer. {error}") from error
+    return architecture
+
+
+def _hashes(run, texts):
+    """SHA-256 of the subwords, of files and of each split's sentences."""
+    hashes = {SUBWORDS: file_sha256(run.workdir / SUBWORDS)}
+    for split, own in texts.items():
+        if own:
+            hashes.update({name: file_sha256(name) for name in own.files
+                           if not name.startswith("tfds:")})
+            sha = hashlib.sha256()
+            for pair in own.pairs():
+                sha.update("\0".join(pair).encode("utf-8", "surrogatepass") + b"\1")
+            hashes[f"{split} sentences"] = sha.hexdigest()
+    return hashes

@@ -1,0 +1,235 @@
+"""Trained translators: text in, translations out."""
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_attn.checkpoints.architectures import MOST_LAYERS, check_architecture, check_size
+from keras_attn.checkpoints.saved_run import SavedRun
+from keras_attn.data.sources.table_formats import is_text
+from keras_attn.errors import UserError, check_counts, check_precision
+from keras_attn.generation import beam_search
+from keras_attn.io.finite import check_outputs
+from keras_attn.models import Transformer
+from keras_attn.ops.kernels.tensorflow_graphs import traced
+from keras_attn.tasks.translation.batches import pad_pairs
+from keras_attn.tasks.translation.parallel_text import read_parallel
+from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
+from keras_attn.workdir import Workdir, kind_of
+
+KIND = "translation"
+SUBWORDS = "subwords.model"
+STEP = 8  # lengths of what is translated together are multiples of it
+
+
+def is_translator(folder):
+    """Whether a folder is the workdir of a translator."""
+    return kind_of(folder) == KIND
+
+
+def read_sentences(data, source, target, split):
+    """`ParallelText` of files, read as the fields of `config.data` tell."""
+    return read_parallel(
+        source, target, columns=(data["source_column"], data["target_column"]),
+        format=data["format"], header=data["header"], encoding=data["encoding"],
+        on_bad_text=data["on_bad_text"], split=split, max_line=data.get("max_line"))
+
+
+def most_tokens(lengths, model):
+    """How many tokens each translation may get, whatever it shares a batch with.
+
+    Args:
+        lengths: Integers `(N,)`: tokens of the sources with their end marks.
+        model: `Transformer`.
+    """
+    limits = 3 * lengths // 2 + 10
+    # As many as a learned table has.
+    return ops.minimum(limits, model.max_length) if model.positions == "learned" else limits
+
+
+def search_length(length, model):
+    """Steps of the search of a source of so many tokens: a power of two, so that there are few."""
+    steps = 1 << (3 * length // 2 + 9).bit_length()
+    return min(steps, model.max_length) if model.positions == "learned" else steps
+
+
+class SavedTranslator(SavedRun):
+    """A translator to start from; see `SavedRun`.
+
+    Attributes:
+        subwords: Its `Subwords`.
+    """
+
+    def __init__(self, path):
+        super().__init__(path, (KIND,), "a translator")
+        config = Workdir(path) / "config.json"
+        self.architecture = check_architecture(
+            Transformer, self.architecture, config, MOST_LAYERS)
+        Workdir(path).check_tokenizer(self.saved, (SUBWORDS,))
+        self.subwords = Subwords.from_file(Workdir(path) / SUBWORDS)
+
+    def make_model(self, dtype="float32"):
+        """The trained model."""
+        check_size(self.architecture, self.weights, self.path)
+        model = Transformer(**self.architecture, dtype=dtype)
+        model.build()
+        self.assign(model)
+        return model
+
+
+class Translator:
+    """Translates text.
+
+    Args:
+        model: `Transformer`.
+        subwords: `Subwords`.
+        length: Tokens of a source at most.
+        beam, length_penalty: Of translations that ask for no other.
+    """
+
+    def __init__(self, model, subwords, length, beam=4, length_penalty=0.6):
+        self.model, self.subwords, self.length = model, subwords, length
+        self.beam, self.length_penalty = beam, length_penalty
+        self._search = traced(self.search, jit=False, reduce_retracing=True)
+
+    @classmethod
+    def load(cls, folder, precision="float32"):
+        """The translator of a workdir, or of a `SavedTranslator`; see `keras_attn.load`."""
+        check_precision(precision)
+        saved = folder if isinstance(folder, SavedTranslator) else SavedTranslator(folder)
+        usual = saved.config["eval"]
+        return cls(saved.make_model(precision), saved.subwords, saved.config["data"]["length"],
+                   usual["beam"], usual["length_penalty"])
+
+    def translate(self, texts, beam=None, nbest=None, length_penalty=None, batch_size=32,
+                  alignments=False, stop=None):
+        """Translates texts.
+
+        Args:
+            texts: List of strings; an empty one stays so.
+            beam: Hypotheses of the beam search; 1: greedy; None: as in the run's evaluations.
+            nbest: How many translations of each, `beam` at most; None: one, as a string.
+            length_penalty: See `beam_search`; None likewise.
+            batch_size: Texts worked on together; the results do not depend on it.
+            alignments: Whether to tell what the translation attended to; needs `nbest`.
+            stop: Function asked between batches: True ends the work, and the result is None.
+
+        Returns:
+            A list of strings; with `nbest` of lists of dicts, best first: `text`, `score`,
+            `log_probability`, `finished` (False: cut at one and a half times the source's tokens
+            and ten), and with `alignments` `source_tokens`, `tokens` and `attention`
+            `(tokens, source tokens)`, the mean of heads and layers.
+
+        Raises:
+            UserError: If a text has more tokens than the model was trained for.
+        """
+        if isinstance(texts, str):
+            raise UserError(f"A list of texts is needed. Received: {texts!r}")
+        texts = list(texts)
+        self.choose(beam, nbest, length_penalty, batch_size)
+        if alignments and nbest is None:
+            raise UserError("Alignments are told with nbest. Received: nbest=None")
+        for number, text in enumerate(texts):
+            if not isinstance(text, str) or not is_text(text):
+                raise UserError(f"Texts are needed. Received: {text!a:.50} as text {number + 1}")
+        rows = self.encode(texts)
+        for number, row in enumerate(rows):
+            if not self.fits(row):
+                raise UserError(
+                    f"A text of at most {self.length - 1} tokens is needed. "
+                    f"Received: {len(row)} in text {number + 1}, {texts[number][:50]!r}")
+        found = self.translate_ids(rows, beam, nbest, length_penalty, batch_size, alignments, stop)
+        if nbest or found is None:
+            return found
+        return [row[0]["text"] for row in found]
+
+    def encode(self, texts):
+        """Ids of each text."""
+        ids, ends = self.subwords.encode(texts)
+        return np.split(ids, ends[:-1]) if len(texts) else []
+
+    def fits(self, row):
+        """Whether a text is short enough, of its ids."""
+        return len(row) < self.length
+
+    def choose(self, beam=None, nbest=None, length_penalty=None, batch_size=32):
+        """`(beam, length_penalty)`, where they are not given those of the run.
+
+        Raises:
+            UserError: If something is out of range.
+        """
+        beam = self.beam if beam is None else beam
+        length_penalty = self.length_penalty if length_penalty is None else length_penalty
+        check_counts(beam=beam, batch_size=batch_size, nbest=1 if nbest is None else nbest)
+        if not 0 <= length_penalty < float("inf"):
+            raise UserError("length_penalty must be at least 0. "
+                            f"Received: length_penalty={length_penalty}")
+        if nbest is not None and nbest > beam:
+            raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={nbest}")
+        return beam, length_penalty
+
+    def translate_ids(self, rows, beam=None, nbest=None, length_penalty=None, batch_size=32,
+                      alignments=False, stop=None):
+        """As `translate`, of what `encode` returned: a list of dicts for each text."""
+        beam, length_penalty = self.choose(beam, nbest, length_penalty, batch_size)
+        found = [None] * len(rows)
+        # Neighbours of similar length, without padding that costs time.
+        order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
+        for start in range(0, len(order), batch_size):
+            if stop and stop():
+                return None
+            chosen = order[start:start + batch_size]
+            for number, one in zip(chosen, self._batch(
+                    [rows[n] for n in chosen], beam, length_penalty, alignments), strict=True):
+                found[number] = one[:nbest or 1]
+        empty = {"text": "", "score": 0.0, "log_probability": 0.0, "finished": True}
+        if alignments:
+            empty |= {"source_tokens": [], "tokens": [], "attention": np.zeros((0, 0), "float32")}
+        return [one or [empty] for one in found]
+
+    def _batch(self, rows, beam, length_penalty, alignments):
+        lengths = np.array([len(row) + 1 for row in rows])
+        inputs = pad_pairs(rows, [row[:0] for row in rows],
+                           width=-(-int(lengths.max()) // STEP) * STEP)
+        inputs = {name: inputs[name] for name in ("token_ids", "padding_mask")}
+        limits = np.asarray(most_tokens(lengths, self.model), "int32")
+        longest = search_length(int(lengths.max()), self.model)
+        found = self._search(inputs, limits, beam, longest, float(length_penalty), alignments)
+        found = {name: value.numpy() for name, value in found.items()}
+        return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
+                for n in range(len(rows))]
+
+    def _hypotheses(self, source, found):
+        check_outputs(found["scores"], "the translator")
+        kept = [number for number, score in enumerate(found["scores"]) if score > -1e29]
+        if not kept:  # NaN is never the best token
+            check_outputs(np.nan, "the translator")
+        tokens = [found["token_ids"][number, :found["lengths"][number]] for number in kept]
+        hypotheses = []
+        for number, own, text in zip(kept, tokens, self.subwords.decode(tokens), strict=True):
+            one = {"text": text, "score": float(found["scores"][number]),
+                   "log_probability": float(found["log_probabilities"][number]),
+                   "finished": bool(found["finished"][number])}
+            if "attention" in found:
+                one |= {"source_tokens": self.subwords.pieces([*source, END_ID]),
+                        "tokens": self.subwords.pieces(own),
+                        "attention": found["attention"][number, :len(own), :len(source) + 1]}
+            hypotheses.append(one)
+        return hypotheses
+
+    def search(self, inputs, limits, beam, longest, length_penalty, alignments):
+        """`beam_search` of a batch: at most `limits` `(B,)` tokens a row, `longest` of all."""
+        mask, model = inputs["padding_mask"], self.model
+        cache, memory = model.start_decoding(inputs, longest, beam)
+
+        def step(token_ids, index, cache):
+            logits, cache, *scores = model.decode(
+                token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments)
+            return logits[:, 0], cache, *(one[:, 0] for one in scores)
+
+        rows, width = ops.shape(mask)  # numbers where they are known
+        begin = tf.fill([rows], BEGIN_ID)
+        return beam_search(
+            step, cache, begin, beam, longest, END_ID, length_penalty=length_penalty,
+            return_attention=alignments, max_lengths=limits, reorder=model.reorder_cache,
+            source_length=width if alignments else None)

@@ -1,0 +1,56 @@
+"""Text without labels, as pretraining takes it: its shards, made where they are not."""
+
+from keras_attn.counts import counted
+from keras_attn.data.shards.prepare import prepare
+from keras_attn.data.shards.shard_files import is_prepared, read_index
+from keras_attn.errors import UserError
+
+
+def validation_of(data):
+    """The source of the validation text; of docstrings others."""
+    if data.validation is None and data.train == "docstrings":
+        return "docstrings"
+    return data.validation
+
+
+def reading_of(data):
+    """How to read the text, as `prepare` takes it."""
+    return {"format": data.format, "encoding": data.encoding, "field": data.field,
+            "on_bad_text": data.on_bad_text, "max_line": data.max_line}
+
+
+def prepared_folder(run, split, source, tokenizer):
+    """The folder of a split's shards, which the chief makes if they are not there."""
+    folder = _folder(run, split, source)
+    # A resumed run keeps its shards, whatever became of the text since.
+    if run.chief and folder != source and not (run.resumed and is_prepared(folder)):
+        prepare(source, tokenizer, folder, split=split, log=run.say, **reading_of(run.config.data))
+    run.meet()
+    return folder
+
+
+def check_targets(data, train, validation):
+    """Raises a `UserError` for a split with nothing to predict, whose loss would be 0.
+
+    Args:
+        data: `config.data`.
+        train, validation: `StreamBatches` of rows with `mask_weights`; None without validation.
+    """
+    for field, batches, source in (("data.validation", validation, validation_of(data)),
+                                   ("data.train", train, data.train)):
+        if batches and not any(batches.batch(number, 0, batches.batch_size)["mask_weights"].any()
+                               for number in range(batches.num_batches)):
+            raise UserError(f"{field} must hold known tokens to predict. Received: "
+                            f"{field}={source}, none in {counted(batches.num_examples, 'row')}")
+
+
+def hashes_of_shards(run, split, source):
+    """SHA-256 of a split's files and of the shards made from them, by name."""
+    index = read_index(_folder(run, split, source))
+    files = index["source"]["source"].get("files", ())
+    return {**{file["file"]: file["sha256"] for file in files},
+            **{f"{split}/{shard['file']}": shard["sha256"] for shard in index["shards"]}}
+
+
+def _folder(run, split, source):
+    return source if is_prepared(source) else run.workdir / f"data/{split}"
