@@ -79,10 +79,9 @@ def scores(name, splits, count, kind):
 
 
 def pretrained_is_bert():
-    from keras_attn.families import BERT
-    from keras_attn.runs.families import family_of
+    from keras_attn.convert import family_name
 
-    return family_of(FLAGS.pretrained) is BERT
+    return family_name(FLAGS.pretrained) in (None, "bert")
 
 
 def weights_of_pretrained():

@@ -28,14 +28,14 @@ print(json.dumps([seconds, held("VmHWM") - before]))
 """
 _WAYS = {
     "keras-attn, load": (
-        "import tensorflow, safetensors, h5py\nfrom keras_attn.checkpoints.saved import Saved",
-        "Saved(folder, lowercase=True).make_model()"),
+        "import tensorflow, safetensors, h5py\nfrom keras_attn.convert import read_ready",
+        "read_ready(folder, lowercase=True).make_model()"),
     "transformers, from_pretrained": (
         "import torch\nfrom transformers import BertForPreTraining",
         "BertForPreTraining.from_pretrained(folder)"),
     "keras-attn, load and a first row": (
-        "import numpy, tensorflow, safetensors, h5py\nfrom keras_attn.checkpoints.saved import Saved",
-        "Saved(folder, lowercase=True).make_model()({'token_ids': numpy.arange(128)[None]})"),
+        "import numpy, tensorflow, safetensors, h5py\nfrom keras_attn.convert import read_ready",
+        "read_ready(folder, lowercase=True).make_model()({'token_ids': numpy.arange(128)[None]})"),
     "transformers, load and a first row": (
         "import torch\nfrom transformers import BertForPreTraining",
         "BertForPreTraining.from_pretrained(folder)(torch.arange(128)[None])"),

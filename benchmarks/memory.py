@@ -116,11 +116,13 @@ def calibrate():
 
 def estimate(options):
     """The estimate of the memory of a step, in bytes, of options of a contender."""
-    from keras_attn.runs.config_checks import DEFAULTS
+    from keras_attn.defaults import default_config
+    from keras_attn.registry import FAMILIES, TASKS, family_and_task
     from keras_attn.runs.step_memory import step_size
 
     kind, length = KINDS[options["family"]], options["length"]
-    config = DEFAULTS[kind]()
+    family, task = family_and_task(kind)
+    config = default_config(task, family)
     config.data.length = length
     if kind == "pretraining":
         config.data.max_predictions = options["masked"]
@@ -128,7 +130,7 @@ def estimate(options):
         config.data.predicted_fraction = options["masked"] / length
     longest = {"max_length": length} if kind in ("pretraining", "language_modeling") else {}
     attention = 0.0 if kind == "translation" else options["dropout"]
-    size = step_size(kind, {
+    size = step_size(TASKS[task], FAMILIES[family], {
         "vocabulary_size": options["vocabulary"], "num_layers": options["layers"],
         "hidden_dim": options["width"], "num_heads": options["heads"],
         "dropout": options["dropout"], "attention_dropout": attention, **longest}, config)

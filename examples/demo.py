@@ -66,12 +66,12 @@ def pretrain():
 
 def guessing():
     """MLM accuracy and perplexity on held-out text of knowing only how frequent each token is."""
-    from keras_attn.checkpoints.saved import Saved
+    from keras_attn.convert import read_ready
     from keras_attn.data.shards.shard_files import read_index, read_shard
     from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 
     folder = f"{pretrained_folder()}/data"
-    saved = Saved(pretrained_folder())
+    saved = read_ready(pretrained_folder())
     counts = np.ones(saved.tokenizer.vocabulary_size)
     for shard in read_index(f"{folder}/train")["shards"]:
         ids = read_shard(f"{folder}/train/{shard['file']}").ids
@@ -113,7 +113,7 @@ def bag_of_bigrams():
 
 
 def report(pretrained, guess, scores, seconds):
-    from keras_attn.tasks.classification.metrics import mean_interval
+    from keras_attn.tasks.seed_statistics import mean_interval
 
     print(f"\nOn held-out docstrings, after {seconds / 60:.0f} minutes in all:\n")
     print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")

@@ -17,6 +17,10 @@ from absl import flags
 from keras_attn.cli.command_line import define_reading_flags, run_command
 from keras_attn.errors import PRECISIONS
 
+# What tasks call the flags that not every task takes.
+OPTIONS = {"data": "data", "source": "source", "target": "target", "label": "label_column",
+           "beam": "beam", "length_penalty": "length_penalty", "precision": "precision"}
+
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
@@ -52,8 +56,8 @@ def main():
 
 def _told(found):
     """Lines of numbers with how sure they are, and of classes."""
-    from keras_attn.tasks.classification.metrics import metrics_among, told_over_seeds
     from keras_attn.tasks.classification.report_numbers import told_classes
+    from keras_attn.tasks.seed_statistics import metrics_among, told_over_seeds
 
     runs = found.get("runs")
     if runs:
@@ -77,31 +81,24 @@ def _told(found):
 
 def _evaluate(values):
     from keras_attn.errors import UserError
-    from keras_attn.inference.evaluate import evaluate, evaluate_translations
-    from keras_attn.tasks.translation.translator import is_translator
+    from keras_attn.inference.evaluate import evaluate
+    from keras_attn.inference.loading import task_of_workdir
+    from keras_attn.registry import TASKS
 
-    translates = is_translator(values.workdir)
-    needed = "source" if translates else "data"
-    others = ("data", "label_column") if translates else (
-        "source", "target", "beam", "length_penalty", "precision")
-    given = {name: values[name].value for name in (needed, *others)}
-    if given[needed] is None or any(given[name] is not None for name in others):
-        kind = "a translator" if translates else "a model that translates nothing"
-        raise UserError(
-            f"--{needed} is needed, without {' and '.join(f'--{name}' for name in others)}: "
-            f"{values.workdir} holds {kind}. Received: "
-            + ", ".join(f"{name}={value}" for name, value in given.items()))
-    if translates:
-        return evaluate_translations(
-            values.workdir, values.source, values.target, values.batch_size, beam=values.beam,
-            length_penalty=values.length_penalty, format=values.format,
-            source_column=values.text_column, target_column=values.text_pair_column,
-            on_bad_text=values.on_bad_text, encoding=values.encoding, max_line=values.max_line,
-            precision=values.precision or "float32")
-    return evaluate(values.workdir, values.data, values.batch_size, format=values.format,
-                    text=values.text_column, text_pair=values.text_pair_column,
-                    label=values.label_column, on_bad_text=values.on_bad_text,
-                    encoding=values.encoding, max_line=values.max_line)
+    task = task_of_workdir(values.workdir) or TASKS["classification"]
+    options = {name: values[flag].value for name, flag in OPTIONS.items()}
+    wrong = [OPTIONS[name] for name, value in options.items()
+             if value is not None and name not in (task.evaluates, *task.evaluation_flags)]
+    if options[task.evaluates] is None or wrong:
+        without = f", without {' and '.join(f'--{flag}' for flag in wrong)}" if wrong else ""
+        given = ", ".join(f"{flag}={options[name]}" for name, flag in OPTIONS.items())
+        raise UserError(f"--{OPTIONS[task.evaluates]} is needed{without}: {values.workdir} holds a "
+                        f"model for {task.name}. Received: {given}")
+    return evaluate(values.workdir, options.pop(task.evaluates), values.batch_size,
+                    format=values.format, text=values.text_column,
+                    text_pair=values.text_pair_column, on_bad_text=values.on_bad_text,
+                    encoding=values.encoding, max_line=values.max_line,
+                    **{name: value for name, value in options.items() if value is not None})
 
 
 def command():

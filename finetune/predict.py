@@ -65,7 +65,7 @@ def main():
 
 def show_attention(values):
     from keras_attn.inference.cut_texts import warn_of_cut_texts
-    from keras_attn.inference.loading import load_predictor
+    from keras_attn.inference.loading import load
     from keras_attn.inference.outputs import opened
     from keras_attn.visualize import attention_of_text
 
@@ -74,7 +74,7 @@ def show_attention(values):
                         f"Received: {len(values.text or [])} texts")
     with opened(values.attention, (".html",), flag="--attention",
                 workdir=values.workdir) as file:
-        model = load_predictor(values.workdir, answers=True)
+        model = load(values.workdir)
         pair = values.text_pair[0] if values.text_pair else None
         file.write(attention_of_text(model, values.text[0], pair).html)
     warn_of_cut_texts(model)

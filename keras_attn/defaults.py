@@ -1,50 +1,63 @@
-"""Default configs of runs; `config_tables` declares their fields."""
+"""Default configs of runs, made of the fields that tasks and families declare."""
 
 import ml_collections
 from ml_collections.config_dict import placeholder
 
-from keras_attn import config_tables as tables
+from keras_attn.registry import FAMILIES, TASKS, task_of_config
 
 ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
 # Fields that a run chooses where they are unset, from the model, the data and the machine.
 CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes",
           "train.accumulate", "data.length", "data.windows", "data.segments", "data.header",
           "model.pooling")
-# If none of them is given.
-PRETRAINING_MINUTES = 5.0
-_TABLES = {"pretraining_defaults": tables.PRETRAINING,
-           "language_modeling_defaults": tables.LANGUAGE_MODELING,
-           "permutation_modeling_defaults": tables.PERMUTATION_MODELING,
-           "finetuning_defaults": tables.FINETUNING,
-           "translation_defaults": tables.TRANSLATION}
 
 
-def pretraining_defaults():
+def pretraining_defaults() -> ml_collections.ConfigDict:
     """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
-    return _config(tables.PRETRAINING)
+    return default_config("masked_lm")
 
 
-def language_modeling_defaults():
+def language_modeling_defaults() -> ml_collections.ConfigDict:
     """Returns the config of training a GPT-2; `configs/gpt2_small.py` shows its use."""
-    return _config(tables.LANGUAGE_MODELING)
+    return default_config("causal_lm")
 
 
-def permutation_modeling_defaults():
+def permutation_modeling_defaults() -> ml_collections.ConfigDict:
     """Returns the config of training an XLNet; `configs/xlnet_small.py` shows its use."""
-    return _config(tables.PERMUTATION_MODELING)
+    return default_config("permutation_lm")
 
 
-def finetuning_defaults():
+def finetuning_defaults() -> ml_collections.ConfigDict:
     """Returns the config of finetuning a classifier; `configs/classify.py` shows its use."""
-    return _config(tables.FINETUNING)
+    return default_config("classification")
 
 
-def translation_defaults():
+def translation_defaults() -> ml_collections.ConfigDict:
     """Returns the config of training a translator; `configs/multi30k.py` shows its use."""
-    return _config(tables.TRANSLATION)
+    return default_config("translation")
 
 
-def as_bert(config):
+def default_config(task: str, family: str | None = None) -> ml_collections.ConfigDict:
+    """Returns the default config of a task.
+
+    Args:
+        task: Name in `keras_attn.registry.TASKS`.
+        family: Name in `keras_attn.registry.FAMILIES`; None: the usual one of the task.
+    """
+    return _config(_nested_fields(task, family))
+
+
+def declared(task: str, family: str | None = None) -> dict:
+    """Returns the `Field`s of a config by dotted name; arguments as those of `default_config`."""
+    return dict(_flat(_nested_fields(task, family)))
+
+
+def _nested_fields(task, family):
+    module = TASKS.fields(task)
+    return module.config_fields(FAMILIES.fields(family or module.FAMILY))
+
+
+def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     """Sets the fields of a pretraining config to what Devlin et al. (2018) used."""
     config.model.update(
         norm_first=False, initial_attention="uniform", initializer_range=0.02, dropout=0.1,
@@ -75,15 +88,6 @@ def fields(config, prefix=""):
             yield prefix + name, value
 
 
-def declared(defaults):
-    """The fields of a config by dotted name.
-
-    Args:
-        defaults: One of the functions above.
-    """
-    return dict(_flat(_TABLES[defaults.__name__]))
-
-
 def _flat(table, prefix=""):
     for name, entry in table.items():
         if isinstance(entry, dict):
@@ -94,9 +98,7 @@ def _flat(table, prefix=""):
 
 def meaning(config, path):
     """Help of a field of a config; "" for a field that is not one of ours."""
-    task = config.get("data", {}).get("task", "")
-    table = {"": tables.PRETRAINING, "language_modeling": tables.LANGUAGE_MODELING,
-             "permutation_modeling": tables.PERMUTATION_MODELING,
-             "translation": tables.TRANSLATION}.get(task, tables.FINETUNING)
-    field = dict(_flat(table)).get(path)
+    unnamed = "classification" if "task" in config.get("data", {}) else "masked_lm"
+    task, family = task_of_config(config, unnamed), config.get("model", {}).get("family")
+    field = declared(task, family).get(path)
     return field.help if field else ""

@@ -4,22 +4,10 @@ from reprlib import repr as shorten
 
 from ml_collections import ConfigDict
 
-from keras_attn.defaults import (
-    declared,
-    finetuning_defaults,
-    language_modeling_defaults,
-    permutation_modeling_defaults,
-    pretraining_defaults,
-    translation_defaults,
-)
+from keras_attn.defaults import declared, default_config
 from keras_attn.errors import UserError
+from keras_attn.registry import FAMILIES, family_and_task
 
-# By the kind of the run; an "encoder" is a converted BERT without heads.
-DEFAULTS = {"pretraining": pretraining_defaults, "encoder": pretraining_defaults,
-            "finetuning": finetuning_defaults, "gpt2_finetuning": finetuning_defaults,
-            "xlnet_finetuning": finetuning_defaults, "reading": finetuning_defaults,
-            "translation": translation_defaults, "language_modeling": language_modeling_defaults,
-            "permutation_modeling": permutation_modeling_defaults}
 # What versions without these fields did, where it is not what the default is now.
 _BEFORE = {"initial_embeddings": "random"}
 
@@ -34,15 +22,16 @@ def complete(config, kind):
     Returns:
         A new nested dict.
     """
-    if kind not in DEFAULTS:
+    known = family_and_task(kind)
+    if known is None:
         return config
-    defaults = DEFAULTS[kind]().to_dict()
+    family, task = known
+    defaults = default_config(task, family).to_dict()
     del defaults["workdir"]
-    if kind in ("pretraining", "encoder"):
-        defaults["model"].update(_BEFORE)
+    for name in _BEFORE.keys() & defaults["model"].keys():
+        defaults["model"][name] = _BEFORE[name]
     if "lowercase" in defaults["data"]:  # None is for a run that has not begun
-        defaults["data"]["lowercase"] = not kind.startswith(
-            ("gpt2", "xlnet", "permutation"))
+        defaults["data"]["lowercase"] = FAMILIES[family].tokenizers.lowercase
     return _merged(defaults, config)
 
 
@@ -78,10 +67,12 @@ def checked(config, kind, path):
     Raises:
         UserError: Names the first field of another type or out of range.
     """
-    if kind not in DEFAULTS:
+    known = family_and_task(kind)
+    if known is None:
         return config
-    found = _typed(config, DEFAULTS[kind](), path, "")
-    for name, field in declared(DEFAULTS[kind]).items():
+    family, task = known
+    found = _typed(config, default_config(task, family), path, "")
+    for name, field in declared(task, family).items():
         group, _, leaf = name.rpartition(".")
         value = found.get(group, {}).get(leaf) if group else None
         if isinstance(value, (int, float)) and (bound := field.violated_bound(value)):

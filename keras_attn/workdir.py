@@ -151,12 +151,15 @@ class Workdir:
         """Reads the object in a JSON file of the folder; None if there is no such file."""
         return read_object(self / name) if exists(self / name) else None
 
-    def read_config(self):
+    def read_config(self, found=None):
         """Reads config.json, checked to be what `start` wrote; None if there is none.
 
         Fields that the config lacks, of an older version, have their defaults.
+
+        Args:
+            found: Content of the file, if it has been read already.
         """
-        found = self.read_json("config.json")
+        found = self.read_json("config.json") if found is None else found
         names = ("kind", "config", "architecture", "data_sha256")
         if found is None:
             return None

@@ -17,8 +17,9 @@ def define_flags():
 
 
 def main():
-    from keras_attn.inference.loading import MaskFiller, load
+    from keras_attn.inference.loading import load
     from keras_attn.inference.outputs import opened
+    from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
 
     values = flags.FLAGS
     if not values.text:

@@ -51,7 +51,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.tasks.causal_lm.generator import generate_texts
+    from keras_attn.inference.generate_files import generate_texts
 
     values = flags.FLAGS
     if values.input and values.prompt:

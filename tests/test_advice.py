@@ -5,8 +5,8 @@ import pathlib
 import re
 import tomllib
 
-from keras_attn.defaults import fields
-from keras_attn.runs.config_checks import DEFAULTS
+from keras_attn.defaults import default_config, fields
+from keras_attn.registry import TASKS
 
 ROOT = pathlib.Path(__file__).parents[1]
 MESSAGES = "UserError|DivergedError|say|warn|log|BadRow|line_error|_fail|print"
@@ -31,7 +31,7 @@ def _calls(pattern):
 
 
 def test_messages_name_fields_and_flags_that_exist():
-    known = {name for defaults in DEFAULTS.values() for name, _ in fields(defaults())}
+    known = {name for task in TASKS for name, _ in fields(default_config(task))}
     groups = {name.split(".")[0] for name in known if "." in name}
     flags = {node.args[0].value for _, node in _calls("DEFINE_.*")
              if node.args and isinstance(node.args[0], ast.Constant)} | {"config"}

@@ -8,9 +8,9 @@ import types
 import ml_collections
 import pytest
 
-from keras_attn import convert
 from keras_attn.defaults import (
     declared,
+    default_config,
     finetuning_defaults,
     language_modeling_defaults,
     meaning,
@@ -19,12 +19,9 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.families import BERT, GPT_2, XL_NET
-from keras_attn.families.architecture_choice import choose_architecture as choose_language_model
 from keras_attn.families.bert.architecture import choose_architecture
 from keras_attn.field import Field
-from keras_attn.models.gpt2 import GPT2_SIZES
-from keras_attn.models.xlnet import XLNET_SIZES
+from keras_attn.registry import FAMILIES, TASKS, kind_of
 from keras_attn.runs.config_checks import check_fields
 from keras_attn.tasks.classification import glue
 
@@ -74,7 +71,7 @@ def test_a_field_without_default_has_a_type(field, value, wrong):
 
 def test_the_config_of_translation_is_that_of_its_kind():
     module = runpy.run_path(str(CONFIGS / "multi30k.py"))
-    check_fields("translation", module["get_config"]())
+    check_fields(module["get_config"](), "translation", "transformer")
     assert "python -m finetune --config=configs/multi30k.py" in module["__doc__"]
 
 
@@ -102,7 +99,7 @@ def test_each_config_is_loaded_by_path_and_shows_its_command(name, tmp_path, mon
 def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, own):
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
-    check_fields("pretraining", _ended(config))
+    check_fields(_ended(config), "masked_lm", "bert")
     assert "python -m pretrain " in module["__doc__"]
     run = types.SimpleNamespace(config=config, resumed=False, pretrained=None)
     found = choose_architecture(run)
@@ -121,35 +118,34 @@ def _ended(config):
     return config
 
 
-@pytest.mark.parametrize("name", ["gpt2_small", "xlnet_small"])
-def test_the_configs_of_the_other_families_are_those_of_their_kind(name):
+@pytest.mark.parametrize(("name", "family", "task", "shape"), [
+    ("gpt2_small", "gpt2", "causal_lm", (12, 768, 12)),
+    ("xlnet_small", "xlnet", "permutation_lm", (4, 512, 8))])
+def test_the_configs_of_the_other_families_are_those_of_their_task(name, family, task, shape):
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
-    family = {"gpt2_small": GPT_2, "xlnet_small": XL_NET}[name]
     config = module["get_config"]()
-    assert config.data.task == family.pretraining
-    check_fields(family.pretraining, _ended(config))
+    assert config.data.task == kind_of(family, task)
+    check_fields(_ended(config), task, family)
     assert f"python -m pretrain --config=configs/{name}.py" in module["__doc__"]
-    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None)
-    sizes, usual, shape = {
-        "gpt2_small": (GPT2_SIZES, {"max_length": config.data.length}, (12, 768, 12)),
-        "xlnet_small": (XLNET_SIZES, {}, (4, 512, 8))}[name]
-    found = choose_language_model(run, family.backbone, sizes, usual)
+    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None, task=TASKS[task])
+    found = FAMILIES[family].choose_architecture(run)
     assert (found["num_layers"], found["hidden_dim"], found["num_heads"]) == shape
 
 
-@pytest.mark.parametrize("family", [BERT, GPT_2, XL_NET], ids=lambda family: family.name)
-def test_the_help_names_the_libraries_whose_weights_a_family_takes(family):
+@pytest.mark.parametrize(("family", "task"), [
+    ("bert", "masked_lm"), ("gpt2", "causal_lm"), ("xlnet", "permutation_lm")])
+def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task):
     libraries = {"huggingface": "transformers", "kerashub": "KerasHub", "openai": "openai/gpt-2",
-                 "google": {BERT: "google-research/bert"}.get(family, "zihangdai/xlnet")}
-    formats = convert.FAMILIES["bert" if family is BERT else family.name]
-    told = meaning(family.defaults(), "pretrained")
+                 "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet")}
+    config = default_config(task)
+    told = meaning(config, "pretrained")
     places = re.findall(r"a folder of (.*), or hf:NAME", told)[0]
     assert set(re.split(", | or ", places)) == {
-        libraries[name] for name in formats if name != "workdir"}
+        libraries[name] for name in FAMILIES.fields(family).FORMATS if name != "workdir"}
     # Of a classifier, those of any family.
     assert {*re.split(", | or ", places)} <= set(re.split(
         ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))
-    assert "of the prepared folder" in meaning(family.defaults(), "data.vocab")
+    assert "of the prepared folder" in meaning(config, "data.vocab")
 
 
 @pytest.mark.parametrize("defaults", [
@@ -173,7 +169,7 @@ def test_choices_are_those_of_the_modules_that_take_them():
     from keras_attn.training import schedules
     from keras_attn.training.engines.tensorflow import optimizers
 
-    pretraining, translation = declared(pretraining_defaults), declared(translation_defaults)
+    pretraining, translation = declared("masked_lm"), declared("translation")
     assert pretraining["train.optimizer"].choices == optimizers.NAMES
     assert set(pretraining["train.schedule"].choices) == set(schedules.NAMES)
     assert pretraining["data.segments"].choices == SEGMENTS

@@ -53,14 +53,14 @@ def written_activation(architecture, activations, format):
     return names[0]
 
 
-def check_architecture(model, architecture, source, most_layers):
-    """Returns arguments of a model that came from a file, checked; see `resolved`.
+def check_architecture(family, architecture, source, most_layers):
+    """Returns arguments of a backbone that came from a file, checked; see `resolved`.
 
     Raises:
         UserError: Names the first that is wrong.
     """
     check_numbers(architecture, source, most_layers)
-    return resolved(model, architecture, source)
+    return resolved(family, architecture, source)
 
 
 def check_numbers(architecture, source, most_layers):
@@ -90,33 +90,28 @@ def check_numbers(architecture, source, most_layers):
                         f"{architecture['num_layers']} in {source}")
 
 
-def check_size(architecture, weights, source):
+def check_size(least, weights, source):
     """Checks that a model is not larger than its weights, before memory is taken for it.
 
     Args:
-        architecture: Checked arguments of a model.
+        least: Number of values that the model has at least.
         weights: `{path: array}` of a checkpoint.
         source: What the message calls the checkpoint.
 
     Raises:
-        UserError: If its largest tables and matrices alone have more values.
+        UserError: If the weights have fewer.
     """
-    hidden, rows = architecture["hidden_dim"], architecture["vocabulary_size"]
-    if architecture.get("positions", "learned") == "learned":  # of an XLNet they are computed
-        rows += architecture.get("max_length") or 0
-    inner = architecture.get("intermediate_dim") or 4 * hidden
-    least = hidden * (rows + 2 * inner * architecture["num_layers"])
     there = sum(math.prod(array.shape) for array in weights.values())
     if least > there:
         raise UserError(f"The weights must be those of the model that config.json describes, of "
                         f"more than {least:,} values. Received: {there:,} in {source}")
 
 
-def resolved(model, architecture, source):
-    """All arguments of a model, also those left to their defaults.
+def resolved(family, architecture, source):
+    """All arguments of a backbone, also those left to their defaults.
 
     Args:
-        model: Class of a backbone.
+        family: `keras_attn.families.contract.Family`.
         architecture: Arguments.
         source: What the message calls the file.
 
@@ -124,13 +119,9 @@ def resolved(model, architecture, source):
         UserError: If they describe none.
     """
     try:
-        made = model(**architecture)
+        made = family.backbone(**architecture)
     except (ValueError, TypeError) as error:
-        raise UserError(f"{source} must describe {_NAMES.get(model.__name__, model.__name__)}. "
-                        f"{error}") from error
+        raise UserError(f"{source} must describe a model of {family.title}. {error}") from error
     names = keras.Model().get_config().keys() | {"name", "seed"}
     return {name: value for name, value in made.get_config().items() if name not in names}
 
-
-_NAMES = {"BertEncoder": "a BERT", "GPT2": "a GPT-2", "XLNet": "an XLNet",
-          "Transformer": "a Transformer"}

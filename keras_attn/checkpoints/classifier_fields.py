@@ -58,24 +58,24 @@ def read_classifier(config, field, path, usual=None):
     return labels, {"num_classes": len(labels) or 1, "dropout": dropout, "multilabel": multilabel}
 
 
-def written_classifier(stored, field):
+def written_classifier(trained, field):
     """The fields of a config.json that tell of a classifier; see `read_classifier`."""
-    labels = stored.labels or ["LABEL_0"]
+    labels = trained.labels or ["LABEL_0"]
     return {
-        **({field: stored.heads["dropout"]} if field else {}), "id2label": numbered(labels),
+        **({field: trained.heads["dropout"]} if field else {}), "id2label": numbered(labels),
         "label2id": {label: number for number, label in enumerate(labels)},
-        "problem_type": "multi_label_classification" if stored.heads.get("multilabel") else
-        "single_label_classification" if stored.labels else "regression"}
+        "problem_type": "multi_label_classification" if trained.heads.get("multilabel") else
+        "single_label_classification" if trained.labels else "regression"}
 
 
-def in_units_of_labels(stored):
-    """The stored model whose head itself tells a regression's labels, as in other libraries."""
-    heads = dict(stored.heads)
+def in_units_of_labels(trained):
+    """The trained model whose head itself tells a regression's labels, as in other libraries."""
+    heads = dict(trained.heads)
     mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
     if (mean, deviation) == (0.0, 1.0):
-        return stored
-    kernel, bias = (np.asarray(stored.weights[f"logits_dense/{name}"]) for name in (
+        return trained
+    kernel, bias = (np.asarray(trained.weights[f"logits_dense/{name}"]) for name in (
         "kernel", "bias"))
-    return dataclasses.replace(stored, heads=heads, weights={
-        **stored.weights, "logits_dense/kernel": kernel * np.float32(deviation),
+    return dataclasses.replace(trained, heads=heads, weights={
+        **trained.weights, "logits_dense/kernel": kernel * np.float32(deviation),
         "logits_dense/bias": bias * np.float32(deviation) + np.float32(mean)})

@@ -19,6 +19,7 @@ from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.io.paths import check_path, scheme_of
 from keras_attn.io.terminal import discard_streams, flush_streams, prepare_streams
 from keras_attn.quiet import import_quietly
+from keras_attn.registry import ENGINES
 
 # Fields that memory grows with and that a resumed run must keep.
 _SIZES = ("train.batch_size", "train.batch_tokens", "data.length")
@@ -41,6 +42,7 @@ def define_run_flags():
                         "workdir, a folder of another library, or hf:NAME.")
     flags.DEFINE_bool("dry_run", False, "Only print what the run will cost: parameters, memory, "
                       "steps, tokens, time.")
+    flags.DEFINE_enum("engine", "tensorflow", list(ENGINES), "What runs the steps.")
     flags.DEFINE_enum(
         "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
         "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",
@@ -121,7 +123,7 @@ def run_options():
     values = flags.FLAGS
     return {
         "config": values.config, "workdir": values.workdir, "pretrained": values.pretrained,
-        "dry_run": values.dry_run, "strategy": values.strategy,
+        "dry_run": values.dry_run, "engine": values.engine, "strategy": values.strategy,
         "virtual_devices": values.virtual_devices, "tpu": values.tpu,
     }
 

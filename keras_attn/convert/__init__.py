@@ -1,94 +1,88 @@
-"""Checkpoints of BERT, GPT-2 and XLNet of other libraries: read, written, converted."""
+"""Checkpoints of other libraries, and workdirs: read, written, converted."""
 
 import contextlib
 import dataclasses
-import importlib
 import os
 import posixpath
 import shutil
 import sys
 import types
+from reprlib import repr as shorten
 
 from keras_attn.checkpoints.hub import local_folder, what_is_meant
-from keras_attn.counts import counted
 from keras_attn.errors import UserError, nearest
+from keras_attn.registry import FAMILIES, family_and_task
 
-# Formats of each family; those of a family have a module each in the package of its name.
-FAMILIES = {
-    "bert": ("workdir", "huggingface", "kerashub", "google"),
-    "gpt2": ("workdir", "huggingface", "kerashub", "openai"),
-    "xlnet": ("workdir", "huggingface", "google"),
-}
-FORMATS = tuple(dict.fromkeys(name for formats in FAMILIES.values() for name in formats))
-# Files that tell what a folder of TensorFlow 1 holds.
-_CONFIGS = {"bert_config.json": ("bert", "google"), "hparams.json": ("gpt2", "openai"),
-            "xlnet_config.json": ("xlnet", "google")}
+FORMATS = tuple(dict.fromkeys(
+    name for family in FAMILIES for name in FAMILIES.fields(family).FORMATS))
 _LOCK = "lock"
-_BACKBONES = {"keras_hub>BertBackbone": "bert", "keras_hub>GPT2Backbone": "gpt2"}
 
 
 def _module(family, format):
-    if format != "workdir":
-        name = f"families.{family}.{format}"
-    else:
-        name = "convert.bert_workdirs" if family == "bert" else "convert.workdirs"
-    return importlib.import_module(f"keras_attn.{name}")
+    if format == "workdir":
+        from keras_attn.convert import workdirs
+
+        return workdirs
+    return FAMILIES[family].format(format)
 
 
 def detect(folder):
     """Returns names of family and format of a folder, or of the checkpoint of that name in it.
 
     Raises:
-        UserError: If it is none of `FAMILIES`.
+        UserError: If it holds no model of a registered family.
     """
+    return _detect(folder)[:2]
+
+
+def _detect(folder):
+    """(family, format, content of config.json or None); see `detect`."""
     # Here, so that `python -m keras_attn.convert` can first quieten TensorFlow.
     from keras_attn.checkpoints.safetensors_files import PICKLES, refused_pickle
     from keras_attn.checkpoints.tensorflow_files import folder_and_name
     from keras_attn.io.files import exists
-    from keras_attn.io.json_files import read_json
+    from keras_attn.io.json_files import read_object
 
     path = posixpath.join(folder, "config.json")
     if exists(path):
-        found = read_json(path)
-        if isinstance(found, dict) and not found.keys() & {"model_type", "registered_name", "kind"}:
+        found = read_object(path)
+        if "model_type" in found:
+            return _named("model_type", found, "HUGGINGFACE_TYPE", path), "huggingface", found
+        if "registered_name" in found:
+            return _named("registered_name", found, "KERASHUB_BACKBONE", path), "kerashub", found
+        if "kind" not in found:
             raise UserError("config.json must say what the model is: model_type in a folder of "
                             "transformers, registered_name in a preset of KerasHub, kind in a "
                             f"run. Received: {path} without any")
-        found = found if isinstance(found, dict) else {}
-        if "model_type" in found:
-            return _known("model_type", found, {name: name for name in FAMILIES}, path), \
-                "huggingface"
-        if "registered_name" in found:
-            return _known("registered_name", found, _BACKBONES, path), "kerashub"
-        # Whatever else it is, the reader of a BERT says what is wrong with it.
-        return _family_of_run(found.get("kind")), "workdir"
-    for name, found in _CONFIGS.items():
+        known = family_and_task(str(found["kind"]))
+        if known is None:
+            raise UserError(f"Unknown kind of run. Received: kind={shorten(found['kind'])} in "
+                            f"{path}")
+        return known[0], "workdir", found
+    names = {name: (family, format) for family in FAMILIES
+             for name, format in FAMILIES.fields(family).CONFIG_FILES.items()}
+    for name, found in names.items():
         if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
-            return found
+            return *found, None
     if os.path.isfile(folder) and folder.endswith(PICKLES):
         raise refused_pickle(folder)
     if not exists(folder):
         raise UserError("A folder with a model is needed. Received: "
                         f"{folder}, which does not exist{what_is_meant(folder)}")
     raise UserError("A folder with a model is needed: a checkpoint of TensorFlow 1 with "
-                    f"{' or '.join(_CONFIGS)}, or a run, a folder of transformers or a preset of "
+                    f"{' or '.join(names)}, or a run, a folder of transformers or a preset of "
                     f"KerasHub with its config.json. Received: {folder}")
 
 
-def _known(field, found, names, path):
+def _named(field, found, attribute, path):
     """The family that a field of a config.json of another library names."""
     _check_local(posixpath.dirname(path))
+    names = {getattr(FAMILIES.fields(family), attribute): family for family in FAMILIES}
+    names.pop(None, None)
     if str(found[field]) not in names:
         raise UserError(f"{field} must be one of {', '.join(names)}. "
                         f"Received: {str(found[field])[:50]!r} in {path}")
     return names[str(found[field])]
-
-
-def _family_of_run(kind):
-    from keras_attn.families import BERT, family_of_kind
-
-    family = family_of_kind(kind)
-    return "bert" if family is BERT else family.name
 
 
 def family_name(folder):
@@ -111,31 +105,38 @@ def read(folder):
         folder: A folder, or `hf:NAME[@REVISION]` of the Hugging Face Hub.
 
     Returns:
-        A `StoredBert`, or a `StoredModel` of another family.
+        A `keras_attn.checkpoints.trained_model.TrainedModel`; its `tokenizer`, `lowercase` and
+        `config` may be None.
     """
     from keras_attn.workdir import run_folder
 
-    return _read(run_folder(local_folder(folder)))
+    return dataclasses.replace(_read(run_folder(local_folder(folder))), path=str(folder))
+
+
+def read_ready(folder, lowercase=None, name="lowercase"):
+    """Reads a model with its tokenizer and a config, as runs and predictions need it.
+
+    Args:
+        folder: See `read`.
+        lowercase: Whether text is lower-cased, for a folder that does not say.
+        name: What messages call `lowercase`.
+
+    Returns:
+        A `TrainedModel` without None in `tokenizer`, `lowercase` and `config`.
+
+    Raises:
+        UserError: See `TrainedModel.with_text`.
+    """
+    from keras_attn.convert.workdirs import config_of
+
+    trained = read(folder).with_text(lowercase, name)
+    return dataclasses.replace(trained, config=config_of(trained))
 
 
 def _read(folder):
-    family, format = detect(folder)
-    stored = _module(family, format).read(folder)
-    if family != "bert":
-        return stored
-    return dataclasses.replace(stored, vocabulary=_fitted(stored, folder))
-
-
-def _fitted(stored, folder):
-    """The vocabulary with a name for each row of the token table, which may have more."""
-    if stored.vocabulary is None:
-        return None
-    rows = stored.architecture["vocabulary_size"]
-    if len(stored.vocabulary) > rows:
-        raise UserError("The vocabulary must not be larger than the token table. Received: "
-                        f"{counted(len(stored.vocabulary), 'piece')}, {counted(rows, 'row')} in "
-                        f"{folder}")
-    return stored.vocabulary + [f"[row {n}]" for n in range(len(stored.vocabulary), rows)]
+    family, format, config = _detect(folder)
+    read_format = _module(family, format).read
+    return read_format(folder) if config is None else read_format(folder, config)
 
 
 def _check_local(folder):
@@ -171,38 +172,25 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     _check_local(target)
     source = run_folder(source)
     family, found = detect(source)
+    formats = FAMILIES.fields(family).FORMATS
     format = format or ("workdir" if found != "workdir" else None)
-    if format not in FAMILIES[family]:
-        raise UserError(f"format must be one of {', '.join(FAMILIES[family])} of {family}. "
-                        f"Received: format={format}{nearest(format, FAMILIES[family])}")
+    if format not in formats:
+        raise UserError(f"format must be one of {', '.join(formats)} of {family}. "
+                        f"Received: format={format}{nearest(format, formats)}")
     _check_empty(target)  # before the source is read
-    stored, new = _chosen(family, source, task, new_heads, lowercase)
+    trained = _read(source)
+    trained, new = trained.family.with_task(trained, task, new_heads)
+    trained = trained.with_text(lowercase)
     if format != "workdir":
-        stored = in_units_of_labels(stored)
+        trained = in_units_of_labels(trained)
     try:
         with _empty_folder(target):
-            _module(family, format).write(target, stored)
+            _module(family, format).write(target, trained)
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError("The source must be readable and the target writable, with free space. "
                         f"Received: {source} to {target} ({reason})") from error
     return new
-
-
-def _chosen(family, source, task, new_heads, lowercase):
-    """(what the folder holds, as the arguments of `convert` want it; heads at random)."""
-    from keras_attn.checkpoints.stored_model import with_tokenizer
-    from keras_attn.families.bert.heads import with_task
-    from keras_attn.families.bert.tensors import with_text
-
-    stored = _read(source)
-    if family == "bert":
-        stored, new = with_task(stored, task, new_heads)
-        return with_text(stored, lowercase, source), new
-    if task is not None or new_heads:
-        raise UserError("task and new_heads are for a BERT alone. "
-                        f"Received: task={task}, new_heads={new_heads}, {source} is {family}")
-    return with_tokenizer(stored, lowercase, source), []
 
 
 def _check_empty(target):

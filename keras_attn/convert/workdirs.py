@@ -1,103 +1,147 @@
-"""Workdirs of GPT-2 and XLNet; those of BERT: `keras_attn.convert.bert_workdirs`."""
+"""Workdirs as trained models: the folders that runs leave behind, read and written."""
 
 import collections.abc
 import functools
 
 from keras_attn.checkpoints.architectures import MOST_LAYERS, check_architecture
-from keras_attn.checkpoints.saved_run import SavedRun
-from keras_attn.checkpoints.stored_model import StoredModel
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.data.sources.files import file_sha256
-from keras_attn.defaults import finetuning_defaults
-from keras_attn.errors import UserError
-from keras_attn.families import family_of_kind
+from keras_attn.defaults import default_config
+from keras_attn.errors import UserError, warn_once
+from keras_attn.registry import FAMILIES, TASKS, family_and_task
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir, began_as_released
 
-UNBOUNDED_LENGTH = 512  # tokens of a text where an XLNet does not say: as of its authors
+UNBOUNDED_LENGTH = 512  # tokens of a text for a model without position table, as XLNet's authors
 
 
-def read(folder):
-    """Reads a workdir; its best or newest whole checkpoint when its weights are used.
+def read(folder, config=None, log=warn_once):
+    """Reads a workdir; the weights of the checkpoint that its run chose when they are used.
+
+    Args:
+        folder: The workdir.
+        config: What its config.json holds, if it has been read already.
+        log: Takes warnings of damaged checkpoints.
 
     Returns:
-        A `StoredModel`.
+        A `TrainedModel`.
 
     Raises:
-        UserError: If its config.json is that of no run.
+        UserError: If it is no workdir, or its tokenizer is another than that of training.
     """
     workdir = Workdir(folder)
-    saved = workdir.read_config()
-    path, kind = workdir / "config.json", saved["kind"]
-    family = family_of_kind(kind)
-    labels = {"names": None, "pairs": None}
-    heads = saved.get("heads") or {}
+    saved = workdir.read_config(config)
+    if saved is None:
+        raise UserError(f"A workdir of a run is needed, with a config.json. Received: {folder}")
+    path, known = workdir / "config.json", family_and_task(saved["kind"])
+    if known is None:
+        raise UserError(f"Unknown kind of run. Received: kind={saved['kind']} in {path}")
+    family, task = FAMILIES[known[0]], TASKS[known[1]]
     try:
-        architecture = check_architecture(
-            family.backbone, saved["architecture"], path, MOST_LAYERS)
+        architecture = check_architecture(family, saved["architecture"], path, MOST_LAYERS)
+        heads = dict(saved.get("heads") or {})
+        files = task.read_files(workdir, heads)
+        heads = task.complete_heads(heads, family, saved["config"], files)
+        family.build(task.name, architecture, heads)  # which checks its arguments
         data = saved["config"]["data"]
+        weights = _Weights(workdir, saved["config"], family.prefix(task.name),
+                           family.shapes(task.name, architecture, heads), log)
         lowercase = bool(data.get("lowercase"))
-        if kind == family.kind:
-            # It checks its arguments; there is no dtype among them.
-            made = family.classifier(
-                family.backbone(**architecture), dtype="float32", **heads)
-            labels = workdir.read_labels(made.num_classes)
-        run = SavedRun(folder, (kind,), family.backbone.__name__)
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} must be that of a run. Received: something else") from error
     workdir.check_tokenizer(saved, family.tokenizers.files)
-    tokenizer = family.read_tokenizer(folder, data)
-    return StoredModel(family, kind, architecture, heads, tokenizer, _Weights(run), lowercase,
-                       labels["names"], labels["pairs"], saved["config"],
-                       began_as_released(saved))
+    tokenizer = family.read_tokenizer(workdir.path, data)
+    check_vocabulary_size(tokenizer, architecture, path)
+    return TrainedModel(folder, family, task.name, architecture, heads, weights, tokenizer,
+                        lowercase, **files, config=saved["config"],
+                        released=began_as_released(saved))
 
 
-def write(folder, stored):
-    """Writes a workdir that no run goes on with, but that runs start from and that is used.
+def check_vocabulary_size(tokenizer, architecture, source):
+    """Raises a `UserError` unless the vocabulary has a token for each row of the embedding matrix.
+    """
+    if tokenizer.vocabulary_size != architecture["vocabulary_size"]:
+        raise UserError("The vocabulary must have a token for each row of the embedding matrix. "
+                        f"Received: {tokenizer.vocabulary_size:,} tokens, "
+                        f"{architecture['vocabulary_size']:,} rows in {source}")
+
+
+def write(folder, trained):
+    """Writes a workdir that no run resumes, but that runs start from and that predicts.
 
     Args:
         folder: An empty or new one.
-        stored: A `StoredModel`.
+        trained: `TrainedModel` with a tokenizer.
     """
-    workdir, family = Workdir(folder), stored.family
+    workdir, family, task = Workdir(folder), trained.family, TASKS[trained.task]
     workdir.create()
-    stored.tokenizer.write(workdir.path)
-    if stored.labels is not None:
-        workdir.write_json("labels.json", {"names": stored.labels, "pairs": stored.pairs})
-    prefix = family.prefix(stored.kind)
+    trained.tokenizer.write(workdir.path)
+    task.write_files(workdir, trained)
+    prefix = family.prefix(trained.task)
     Checkpoints(workdir / "checkpoints").save(
-        0, {prefix + path: weight for path, weight in stored.weights.items()}, {"seconds": 0.0})
+        0, {prefix + path: weight for path, weight in trained.weights.items()}, {"seconds": 0.0})
     hashes = {name: file_sha256(workdir / name) for name in family.tokenizers.files}
-    workdir.start(stored.kind, config_of(stored), stored.architecture, hashes, stored.heads,
+    workdir.start(trained.kind, config_of(trained), trained.architecture, hashes, trained.heads,
                   converted=True)
 
 
-def config_of(stored):
-    """Config of a model that no run of ours made: the defaults, and what the model says."""
-    if stored.config is not None:
-        return stored.config
-    config = (finetuning_defaults() if stored.is_classifier else stored.family.defaults()).to_dict()
+def config_of(trained):
+    """Returns the config of a model that no run of ours made: the defaults, and what it says.
+
+    Args:
+        trained: `TrainedModel` with a tokenizer.
+    """
+    if trained.config is not None:
+        return trained.config
+    config = default_config(trained.task, trained.family.name).to_dict()
     config.pop("workdir")
-    config["data"].update(length=stored.architecture.get("max_length", UNBOUNDED_LENGTH))
-    if "lowercase" in config["data"]:
-        config["data"].update(lowercase=stored.lowercase)
-    if stored.is_classifier:
-        config["data"]["text"] = "text"
-        if not getattr(stored.tokenizer, "end_mark", True):
-            config["data"]["end_mark"] = False
+    data = config["data"]
+    data.update(length=trained.architecture.get("max_length", UNBOUNDED_LENGTH),
+                **trained.family.tokenizer_settings(trained.tokenizer))
+    if "lowercase" in data:
+        data["lowercase"] = trained.lowercase
+    TASKS[trained.task].complete_config(config, trained)
     return config
 
 
 class _Weights(collections.abc.Mapping):
-    """Arrays of a run by path below the task model, read when they are used."""
+    """Weights of a workdir by path below the task model, read when they are used."""
 
-    def __init__(self, run):
-        self._run = run
+    def __init__(self, workdir, config, prefix, shapes, log):
+        self._folder, self._prefix, self._shapes = workdir / "checkpoints", prefix, shapes
+        # How many of the newest checkpoints the weights are the mean of.
+        self._average = config.get("checkpoint", {}).get("average", 1)
+        regular = 1 if self._average < 2 else config["checkpoint"]["every"]
+        if not regular:
+            raise UserError("checkpoint.every must be set with checkpoint.average above 1. "
+                            f"Received: {regular} in {workdir / 'config.json'}")
+        self._checkpoints = Checkpoints(self._folder, regular=regular, log=log)
 
     @functools.cached_property
     def _arrays(self):
-        return {path.split("/", 2)[2]: array for path, array in self._run.weights.items()}
+        if self._average > 1:
+            found, count = self._checkpoints.read_mean(self._average)
+            if count:
+                return self._below(found)
+        best = self._checkpoints.read_best("model/", self._check)
+        if best is None:
+            raise UserError(f"A whole checkpoint is needed. Received: {self._folder}")
+        return self._below(best[0])
+
+    def _below(self, arrays):
+        return {path.removeprefix(self._prefix): array for path, array in arrays.items()}
+
+    def _check(self, header):
+        if self._shapes is None:
+            return
+        found = self._below(header)
+        wanted = {path: (shape, "float32") for path, shape in self._shapes.items()}
+        for path in sorted(found.keys() | wanted.keys()):
+            if found.get(path) != wanted.get(path):
+                raise UserError(f"{path} must be {_described(wanted.get(path))}. Received: "
+                                f"{_described(found.get(path))} in {self._folder}")
 
     def __getitem__(self, path):
         return self._arrays[path]
@@ -107,3 +151,7 @@ class _Weights(collections.abc.Mapping):
 
     def __len__(self):
         return len(self._arrays)
+
+
+def _described(kind):
+    return f"{kind[1]} {kind[0]}" if kind else "left out"

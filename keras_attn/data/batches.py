@@ -61,7 +61,7 @@ class TableBatches:
     """Batches of a source that makes whole batches itself: `batch(index)`.
 
     Args:
-        source: `ClassificationExamples`.
+        source: `TextExamples`.
         pack: Most examples that share a row, which is as long as the source makes the batch; with
             more than 1 a batch has fewer rows than examples, how many varies.
         micro_batches: With `pack`: what the rows are a multiple of.

@@ -88,12 +88,12 @@ def _of_each_class(classes, rows, share, seed, kept):
     held = _fill(classes, rows, wanted, order)
     left = wanted - np.bincount(classes[held], rows[held], len(counts)).astype(np.int64)
     total = left.sum()
-    for kind in np.argsort(-left, kind="stable"):  # one more, where that is nearer than none
-        others = order[(classes[order] == kind) & ~held[order]] if left[kind] > 0 else []
+    for label in np.argsort(-left, kind="stable"):  # one more, where that is nearer than none
+        others = order[(classes[order] == label) & ~held[order]] if left[label] > 0 else []
         if len(others):
             text = others[np.argmin(rows[others])]
             stays = rows[others].sum() - rows[text]
-            if rows[text] <= 2 * min(left[kind], total) and stays >= max(kept, 1):
+            if rows[text] <= 2 * min(left[label], total) and stays >= max(kept, 1):
                 held[text] = True
                 total -= rows[text]
     return held

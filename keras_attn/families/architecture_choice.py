@@ -1,22 +1,23 @@
-"""The architecture of a GPT-2 or an XLNet to pretrain, and what its data are."""
+"""The arguments of the backbone of a run: those of the model it starts from, or the config's."""
 
 from keras_attn.errors import UserError, check_choice
-from keras_attn.tasks.unlabelled_text import hashes_of_shards, validation_of
 
 _SHAPE = ("num_layers", "hidden_dim", "num_heads")
 
 
-def choose_architecture(run, kind, sizes, usual, free=()):
-    """Arguments of the backbone: those of `pretrained`, or the config's.
+def pretraining_architecture(run, family, usual, free=()):
+    """Arguments of the backbone of a run that pretrains, but for `vocabulary_size`.
 
     Args:
         run: `Run`.
-        kind: Class of the backbone.
-        sizes: Dict from a name to layers, width and heads.
-        usual: Arguments where nothing is said.
-        free: Arguments that may differ from those of a pretrained model, besides the usual two.
+        family: `Family`.
+        usual: Arguments that the config may leave unset, and their defaults.
+        free: Arguments that may differ from those of a pretrained model, besides `dropout` and
+            `initializer_range`.
     """
+    sizes = family.sizes
     given = {name: value for name, value in run.config.model.items() if value is not None}
+    given.pop("family", None)
     shape, size = {}, given.pop("size", None)
     if size is not None:
         check_choice("model.size", size, sizes)
@@ -40,17 +41,41 @@ def choose_architecture(run, kind, sizes, usual, free=()):
         # Of the vocabulary nothing is known yet.
         architecture = {"vocabulary_size": 1, **tiny, **usual, **given}
     try:
-        kind(**architecture)
+        family.backbone(**architecture)
     except ValueError as error:
-        raise UserError(f"model.* must describe {kind.__name__}. {error}") from error
+        raise UserError(f"model.* must describe a model of {family.title}. {error}") from error
     return architecture
 
 
-def hashes_of_splits(run):
-    """SHA-256 of each split's files and shards."""
-    hashes = {}
-    for split, source in (("train", run.config.data.train),
-                          ("validation", validation_of(run.config.data))):
-        if source:
-            hashes.update(hashes_of_shards(run, split, source))
-    return hashes
+def classifier_architecture(run, family, **changes):
+    """Arguments of the backbone of a classifier of pretrained weights.
+
+    Args:
+        run: `Run`.
+        family: `Family`.
+        changes: Arguments that differ from those of the pretrained model, besides dropout rates.
+    """
+    _check_classifier(run, family)
+    if run.resumed:
+        return dict(run.saved["architecture"])
+    architecture = {**run.pretrained.architecture, "dropout": run.config.model.dropout,
+                    "attention_dropout": None, **changes}  # None: the same rate
+    length, positions = run.config.data.length, architecture.get("max_length")
+    if None not in (length, positions) and length > positions:
+        raise UserError("data.length must not exceed the position table of the model. Received: "
+                        f"data.length={length}, max_length={positions}")
+    return architecture
+
+
+def _check_classifier(run, family):
+    data, model = run.config.data, run.config.model
+    if not (run.resumed or run.pretrained):
+        raise UserError(f"Weights of {family.title} to start from are needed: "
+                        "--pretrained. Received: none")
+    for name, value in {"data.vocab": data.vocab, "model.size": model.size}.items():
+        if value is not None:
+            raise UserError(f"{name} must be left out: it is that of the pretrained model. "
+                            f"Received: {name}={value}")
+    if data.pack > 1:
+        raise UserError(f"data.pack must be 1 with {family.title}. "
+                        f"Received: data.pack={data.pack}")

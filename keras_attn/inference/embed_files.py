@@ -12,8 +12,9 @@ from keras_attn.counts import counted
 from keras_attn.data.sources.tables import iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.inference.cut_texts import warn_of_cut_texts
-from keras_attn.inference.loading import Embedder, load
+from keras_attn.inference.loading import load
 from keras_attn.inference.outputs import opened
+from keras_attn.tasks.embedder import Embedder
 
 CHUNK = 4096  # rows held in memory
 OUTPUTS = (".npy", ".jsonl")

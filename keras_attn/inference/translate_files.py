@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 
+from keras_attn.convert import read_ready
 from keras_attn.counts import counted
 from keras_attn.data.sources.streams import is_stream, open_stream
 from keras_attn.data.sources.table_formats import (
@@ -17,7 +18,8 @@ from keras_attn.data.sources.table_formats import (
 from keras_attn.data.sources.text_lines import MAX_LINE
 from keras_attn.errors import UserError
 from keras_attn.inference.outputs import opened
-from keras_attn.tasks.translation.translator import SavedTranslator, Translator
+from keras_attn.registry import TASKS
+from keras_attn.tasks.translation.translator import Translator
 
 CHUNK = 1024  # lines held in memory
 
@@ -43,11 +45,14 @@ def translate_file(workdir, source, output="-", *, beam=None, nbest=None, length
     Raises:
         UserError: For such a line, with its number.
     """
-    saved = SavedTranslator(workdir)  # before the output is opened
+    trained = read_ready(workdir)  # before the output is opened
+    if trained.task != Translator.task:
+        raise UserError(f"A workdir of a translator is needed. Received: {workdir}, "
+                        f"of {trained.kind}")
     with opened(output, (".txt", ".jsonl"), inputs=(source,), workdir=workdir) as file:
-        translator = Translator.load(saved, precision)
-        max_line = max_line or saved.config["data"].get("max_line") or MAX_LINE
-        del saved  # its weights are in the model now
+        translator = TASKS[trained.task].load(trained, precision)
+        max_line = max_line or trained.config["data"].get("max_line") or MAX_LINE
+        del trained  # its weights are in the model now
         translator.choose(beam, nbest, length_penalty, batch_size)  # before a line is waited for
         as_json = bool(nbest or with_scores or alignments)
         count = skipped = cut = 0

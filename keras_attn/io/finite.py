@@ -13,7 +13,7 @@ def check_weights(array, name, source):
         name, source: What the message calls it and the checkpoint that it is from.
     """
     # Both are NaN where any value is, and take no memory as np.isfinite would.
-    if array.dtype.kind != "f" or not array.size or \
+    if not np.issubdtype(array.dtype, np.floating) or not array.size or \
             np.isfinite(array.min()) and np.isfinite(array.max()):
         return
     count = array.size - np.count_nonzero(np.isfinite(array))

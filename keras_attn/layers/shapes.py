@@ -12,12 +12,12 @@ def require_dense(owner, name, x):
         name: Name of the argument.
         x: Anything.
     """
-    kind = type(x).__name__
-    if kind in ("RaggedTensor", "SparseTensor"):
-        convert = "to_tensor()" if kind == "RaggedTensor" else "tf.sparse.to_dense"
+    name_of_type = type(x).__name__
+    converters = {"RaggedTensor": "to_tensor()", "SparseTensor": "tf.sparse.to_dense"}
+    if convert := converters.get(name_of_type):
         raise ValueError(
             f"{owner}: {name} must be a dense tensor. Convert it with {convert}, and pass a mask "
-            f"that is False at the padding. Received: {name} of type {kind}")
+            f"that is False at the padding. Received: {name} of type {name_of_type}")
 
 
 def require_tensor(owner, name, x):

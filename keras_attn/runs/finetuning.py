@@ -1,14 +1,13 @@
 """Finetuning: labelled text in, a workdir with a model of the task out."""
 
+import functools
+
+from keras_attn.runs.run import run_task
 from keras_attn.runs.sweep import is_repeated, repeat
-from keras_attn.tasks.classification.task import finetune_classifier
-from keras_attn.tasks.span_qa.examples import TASK as READING
-from keras_attn.tasks.span_qa.task import finetune_reader
-from keras_attn.tasks.translation.task import train_translator
 
 
-def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
-             virtual_devices=0, tpu=None):
+def finetune(config, workdir=None, pretrained=None, *, dry_run=False, engine="tensorflow",
+             strategy="auto", virtual_devices=0, tpu=None):
     """Finetunes a classifier or a reader, or trains a translator.
 
     The same call with the same config goes on from the newest checkpoint.
@@ -19,6 +18,7 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         pretrained: Where to take the first weights from, a workdir or what
             `keras_attn.convert` reads; replaces `config.pretrained`.
         dry_run: Only measure and print what the run will cost.
+        engine: Name of the engine, one of `keras_attn.training.engines.ENGINES`.
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:
@@ -30,9 +30,7 @@ def finetune(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    places = {"strategy": strategy, "virtual_devices": virtual_devices, "tpu": tpu}
-    once = {READING: finetune_reader, "translation": train_translator}.get(
-        config.data.get("task"), finetune_classifier)
-    if is_repeated(config):
-        return repeat(once, config, workdir, pretrained, dry_run, **places)
-    return once(config, workdir, pretrained, dry_run, **places)
+    once = functools.partial(run_task, default_task="classification", name=engine)
+    run = functools.partial(repeat, once) if is_repeated(config) else once
+    return run(config, workdir, pretrained, dry_run, strategy=strategy,
+               virtual_devices=virtual_devices, tpu=tpu)

@@ -1,12 +1,10 @@
 """Pretraining: text in, a workdir with a model of it out."""
 
-from keras_attn.tasks.causal_lm.task import pretrain_gpt2
-from keras_attn.tasks.masked_lm.task import pretrain_bert
-from keras_attn.tasks.permutation_lm.task import pretrain_xlnet
+from keras_attn.runs.run import run_task
 
 
-def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="auto",
-             virtual_devices=0, tpu=None):
+def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, engine="tensorflow",
+             strategy="auto", virtual_devices=0, tpu=None):
     """Pretrains a BERT, which guesses hidden words, a GPT-2, which tells the next one, or an XLNet,
     which tells words in any order.
 
@@ -19,6 +17,7 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         pretrained: Where to take the first weights from, a workdir or what
             `keras_attn.convert` reads; replaces `config.pretrained`.
         dry_run: Only measure and print what the run will cost.
+        engine: Name of the engine, one of `keras_attn.training.engines.ENGINES`.
         strategy, virtual_devices, tpu: See `make_strategy`.
 
     Returns:
@@ -28,7 +27,5 @@ def pretrain(config, workdir=None, pretrained=None, *, dry_run=False, strategy="
         UserError: For what the user can mend: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    once = {"language_modeling": pretrain_gpt2, "permutation_modeling": pretrain_xlnet}.get(
-        config.data.get("task"), pretrain_bert)
-    return once(config, workdir, pretrained, dry_run, strategy=strategy,
-                virtual_devices=virtual_devices, tpu=tpu)
+    return run_task(config, workdir, pretrained, dry_run, default_task="masked_lm", name=engine,
+                    strategy=strategy, virtual_devices=virtual_devices, tpu=tpu)

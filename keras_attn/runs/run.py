@@ -9,66 +9,100 @@ import tempfile
 
 import keras
 
-from keras_attn.checkpoints.saved import Saved
-from keras_attn.checkpoints.saved_backbones import SavedBackbone
+from keras_attn.convert import family_name, read_ready
 from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import is_prepared, read_index
+from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, shown
-from keras_attn.defaults import ENDS, fields
+from keras_attn.defaults import ENDS, default_config, fields
 from keras_attn.errors import UserError, forget_warnings
-from keras_attn.families import BERT, GPT_2, XL_NET, family_of_kind
+from keras_attn.registry import FAMILIES, TASKS, kind_of, task_of_config
 from keras_attn.runs.config_checks import check_fields
 from keras_attn.runs.dry_run import measure
 from keras_attn.runs.step_memory import choose_sizes
-from keras_attn.saved_config import DEFAULTS, add_missing
-from keras_attn.tasks.translation.translator import SUBWORDS, SavedTranslator
+from keras_attn.saved_config import add_missing
 from keras_attn.training.engines import make_engine
 from keras_attn.training.trainer import Trainer, check_batch_size
 from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
 
 
-class Run:
-    """One run: its config checked, its workdir locked, its strategy made.
+def run_task(config, workdir, pretrained, dry_run, *, default_task, compared=False, **engine):
+    """Runs what a config asks for, from its data to its results.
 
     Args:
-        kind: "pretraining", "language_modeling", "permutation_modeling", "finetuning",
-            "gpt2_finetuning", "xlnet_finetuning", "reading" or "translation".
+        config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
+        default_task: Name of the task of a config that names none in `data.task`.
+        compared: Whether the run is one of several.
+        engine: Arguments of `make_engine`.
+
+    Returns:
+        Dict, as in results.json; of a dry run what `dry_run.measure` returns.
+    """
+    workdir, pretrained = workdir or config.workdir, pretrained or config.pretrained
+    task = task_of_config(config, default_task)
+    family = _family_of(task, config, workdir, pretrained)
+    run = Run(TASKS[task], FAMILIES[family], config, workdir, pretrained, dry_run, compared, engine)
+    with run.locked():
+        plan = run.task.plan(run)
+        run.start(plan.architecture, plan.heads, plan.hashes)
+        results = run.train(plan)
+        if plan.finish and not dry_run:
+            plan.finish(results)
+        return results
+
+
+def _family_of(task, config, workdir, pretrained):
+    """Name of the family of a run: that of the config, else of what it resumes or starts from."""
+    named = config.model.get("family")
+    if named is None:
+        held = [family_name(folder) for folder in (workdir, pretrained) if folder]
+        named = next((name for name in held if name and FAMILIES[name].supports(task)),
+                     TASKS.fields(task).FAMILY)
+    FAMILIES[named].model_class(task)  # raises if there is none
+    return named
+
+
+class Run:
+    """One run: its config checked, its workdir locked, its engine made.
+
+    Args:
+        task: `keras_attn.tasks.contract.Task`.
+        family: `keras_attn.families.contract.Family`.
         config: ConfigDict; it is copied.
-        overrides: `workdir`, `pretrained`: replace these fields if not None.
-        default_end: `{name: value}` of `config.train` that ends the run where
-            neither steps, epochs nor minutes are given; {}: chosen later, by `set_field`.
+        workdir, pretrained: Replace these fields of the config if not None.
         dry_run: Only measure what the run will cost.
-        strategy, virtual_devices, tpu: See `make_strategy`.
+        compared: Whether the run is one of several.
+        engine: Arguments of `make_engine`.
     """
 
-    def __init__(self, kind, config, overrides, default_end, dry_run, strategy, virtual_devices,
-                 tpu):
+    def __init__(self, task, family, config, workdir, pretrained, dry_run, compared, engine):
         forget_warnings()
+        self.task, self.family = task, family
+        self.kind = kind_of(family.name, task.name)
+        self.dry_run, self.compared = dry_run, compared
         config = config.copy_and_resolve_references()
-        for name, value in overrides.items():
+        for name, value in {"workdir": workdir, "pretrained": pretrained}.items():
             if value is not None:
                 config[name] = os.fspath(value)
-        add_missing(config, DEFAULTS[kind]())
+        self._defaults = default_config(task.name, family.name)
+        add_missing(config, self._defaults)
         if all(config.train[name] is None for name in ENDS):
-            config.train.update(default_end)
-        check_fields(kind, config)
+            config.train.update(task.default_end)
+        check_fields(config, task.name, family.name)
         check_streams_differ({path: source for path, source in fields(config)
                               if path.startswith(("data.train", "data.validation"))})
         self._temporary = None
         if dry_run and config.workdir is None:
             self._temporary = tempfile.TemporaryDirectory()
             config.workdir = self._temporary.name
-        self.kind = kind
-        self.dry_run = dry_run
         self.config = config
         self.workdir = Workdir(config.workdir)
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
-        self.engine = make_engine(
-            strategy=strategy, virtual_devices=virtual_devices, tpu=tpu)
+        self.engine = make_engine(**engine)
         self.chief = self.engine.is_chief
         check_batch_size(config.train.get("batch_size", self.multiple),
                          config.train.accumulate or 1, self.engine.num_replicas)
-        if kind != "translation":  # which divides no batch of it
+        if not task.decodes:
             check_eval_batch_size(config.eval.batch_size, self.engine.num_replicas)
         keras.utils.set_random_seed(config.train.seed)
 
@@ -79,23 +113,17 @@ class Run:
 
     @functools.cached_property
     def pretrained(self):
-        """The run whose weights to start from, or None: `Saved`, or what its kind needs."""
+        """The `TrainedModel` whose weights to start from, or None."""
         source = self.config.pretrained
         if not source:
             return None
-        if self.kind == "translation":
-            return SavedTranslator(source)
-        family = family_of_kind(self.kind)
-        lowercase = self.config.data.get("lowercase"), "data.lowercase"
-        if family is BERT:
-            return Saved(source, *lowercase)
-        return SavedBackbone(source, family, *lowercase, pretrained=self.kind != family.kind)
-
-    def assign_pretrained(self, model, *options):
-        """Gives a model the weights to start from, if any; options as `pretrained.assign` takes."""
-        if self.pretrained:
-            self.pretrained.assign(model, *options)
-            del self.pretrained  # and with it the memory of its weights
+        trained = read_ready(source, self.config.data.get("lowercase"), "data.lowercase")
+        tasks = self.task.starts_from
+        if trained.family is not self.family or tasks and trained.task not in tasks:
+            wanted = "pretrained " * bool(tasks) + f"model of {self.family.title}"
+            raise UserError(f"A {wanted} is needed. Received: {source}, "
+                            f"of {trained.family.title} ({trained.kind})")
+        return trained
 
     @contextlib.contextmanager
     def locked(self):
@@ -126,26 +154,35 @@ class Run:
                             f"Received: workdir={self.workdir.path}, which holds several")
         self.resumed = self.saved is not None
         if self.resumed:
-            self.workdir.check_tokenizer(
-                self.saved, (SUBWORDS,) if self.kind == "translation" else
-                family_of_kind(self.kind).tokenizers.files)
+            self.workdir.check_tokenizer(self.saved, self.family.tokenizers.files)
         if "lowercase" not in data:
             pass
         elif not self.resumed:
-            data.lowercase = _lowercase(data, self.pretrained, self.kind != XL_NET.pretraining)
+            data.lowercase = _lowercase(data, self.pretrained, self.family.tokenizers.lowercase)
         elif data.lowercase is None:
             data.lowercase = self.saved["config"]["data"]["lowercase"]
         self.resolved = self.config.to_dict()
         self.resolved.pop("workdir")
-        if self.kind == GPT_2.kind and not self._has_end_mark():
-            self.resolved["data"]["end_mark"] = False  # as the head that it may start from
+        self.resolved["data"].update(self._tokenizer_settings())
         if self.resumed:
             for path, value in fields_to_keep(self.saved["config"], self.resolved).items():
                 self.set_field(path, value)
-            check_same(self.saved["config"], self.resolved, DEFAULTS[self.kind]().to_dict())
-            if self.kind == "pretraining":  # tells how it began, older runs without saying so
-                began = self.saved["config"]["model"].get("initial_embeddings", "random")
-                self.resolved["model"]["initial_embeddings"] = began
+            check_same(self.saved["config"], self.resolved, self._defaults.to_dict())
+            saved = self.saved["config"]["model"]
+            if "initial_embeddings" in self.resolved["model"]:  # how it began
+                self.resolved["model"]["initial_embeddings"] = saved.get(
+                    "initial_embeddings", "random")
+
+    def _tokenizer_settings(self):
+        """Fields of `data` that `Family.read_tokenizer` needs besides those of the config."""
+        if self.resumed:
+            data = self.saved["config"]["data"]
+            return {name: data[name] for name in data.keys() - self.resolved["data"].keys()}
+        return self.family.tokenizer_settings(self.pretrained.tokenizer) if self.pretrained else {}
+
+    def tokenizer_hashes(self):
+        """SHA-256 of the files of the tokenizer in the workdir, by name."""
+        return {name: file_sha256(self.workdir / name) for name in self.family.tokenizers.files}
 
     def set_field(self, path, value):
         """Sets a field of the config and of the resolved config that config.json holds.
@@ -157,19 +194,14 @@ class Run:
         group, name = path.split(".")
         self.config[group][name] = self.resolved[group][name] = value
 
-    def _has_end_mark(self):
-        """Whether texts of a GPT-2 end in a mark: those of transformers' classifiers do not."""
-        if self.resumed:
-            return self.saved["config"]["data"].get("end_mark") is not False
-        return not self.pretrained or self.pretrained.tokenizer.end_mark
-
     def fit_memory(self, architecture):
         """Chooses `train.accumulate` and lowers `eval.batch_size` by the memory that is free.
 
         Args:
             architecture: Arguments of the backbone, with `vocabulary_size`.
         """
-        chosen = choose_sizes(self.kind, architecture, self.config, self.engine, self.say)
+        chosen = choose_sizes(self.task, self.family, architecture, self.config, self.engine,
+                              self.say)
         chosen = [int(number) for number in self.engine.agree(chosen)]  # the chief's
         for path, value in zip(("train.accumulate", "eval.batch_size"), chosen, strict=True):
             self.set_field(path, value)
@@ -225,7 +257,7 @@ class Run:
         new = sorted({*new, *set(wanted).intersection(anew)})
         if new:
             self.say(f"heads that start at random: {', '.join(new)}")
-        if left and self.kind == "pretraining":
+        if left and self.task.pretrains:
             self.say(f"heads that are left out: {', '.join(left)}")
         return new
 
@@ -234,28 +266,18 @@ class Run:
         if self.chief:
             print(line, flush=True)
 
-    def train(self, make_model, first_weights, batches, validation=None, rows=None, metrics=None,
-              best=None, notes=None):
+    def train(self, plan):
         """Makes the model, trains it to the end of the budget and writes its results.
 
         Args:
-            make_model: Function that returns the built model.
-            first_weights: Function that sets its weights, called unless a checkpoint is restored.
-            batches: Training batches.
-            validation: Batches of the validation data, or None.
-            rows: Name of an output of the model that the metrics need row by row.
-            metrics: Function from losses, these rows and `stop` to a dict of metrics, or None
-                once `stop()` is true; None: those that the model sums up itself.
-            best: `Best`, to end with the weights of the best evaluation; None: with the last ones.
-            notes: Function, called at the end, of further entries of results.json.
+            plan: `keras_attn.tasks.contract.Plan`.
 
         Returns:
             Dict, as in results.json; for a dry run what `dry_run.measure` returns.
         """
-        train, config = self.config.train, self.config
+        train, config, batches, best = self.config.train, self.config, plan.train, plan.best
         with self.engine.scope():
-            model = make_model()
-            getattr(model, "backbone", model).remat = train.remat
+            model = self._make_model(plan)
             optimizer = self.engine.make_optimizer(
                 train.optimizer, model, weight_decay=train.weight_decay,
                 beta_2=train.get("beta_2", 0.999), layer_decay=train.get("layer_decay", 1.0))
@@ -282,21 +304,44 @@ class Run:
             step, batches, self.workdir.path, total_steps=steps, minutes=train.minutes,
             peak=train.learning_rate, warmup_fraction=train.warmup_fraction,
             schedule=train.schedule,
-            evaluate=validation and self._evaluator(model, validation, rows, metrics),
+            evaluate=plan.validation and self._evaluator(model, plan),
             evaluate_every=config.eval.every,
             checkpoint_every=config.checkpoint.every, keep=config.checkpoint.keep,
-            first_weights=first_weights, best=best,
+            first_weights=lambda model: self._first_weights(model, plan), best=best,
             average=config.checkpoint.get("average", 1),
         )
         trainer.run()
-        return self._finish(trainer, batches, notes() if notes else {})
+        return self._finish(trainer, batches, plan.notes() if plan.notes else {})
 
-    def _evaluator(self, model, batches, rows, metrics):
-        evaluator = self.engine.make_evaluator(model, jit=self.config.train.jit, rows=rows)
+    def _make_model(self, plan):
+        """The built model, with its lowest layers frozen as `train.freeze` says."""
+        train = self.config.train
+        model = self.family.build(
+            self.task.name, plan.architecture, plan.heads, train.precision, train.seed)
+        model.build()
+        backbone, frozen = getattr(model, "backbone", model), train.get("freeze", 0)
+        backbone.remat = train.remat
+        # The embeddings are below the lowest layer.
+        for part in backbone.variables_by_depth()[:frozen + 1] if frozen else ():
+            for variable in part:
+                variable.trainable = False
+        return model
+
+    def _first_weights(self, model, plan):
+        """Sets the weights that the first step begins with."""
+        if self.pretrained:
+            self.pretrained.assign(model, plan.new_heads)
+            del self.pretrained  # and with it the memory of its weights
+        if plan.initialize:
+            plan.initialize(model)
+
+    def _evaluator(self, model, plan):
+        evaluator = self.engine.make_evaluator(
+            model, jit=self.config.train.jit, rows=plan.outputs)
 
         def evaluate(stop):
-            found = evaluator.run(batches, stop)
-            return found and (metrics(*found, stop) if metrics else found[0])
+            found = evaluator.run(plan.validation, stop)
+            return found and (plan.metrics(model, *found, stop) if plan.metrics else found[0])
 
         return evaluate
 

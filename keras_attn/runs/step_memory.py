@@ -1,11 +1,9 @@
 """How much memory a training step takes, and the micro-batches with which it fits."""
 
 import dataclasses
-import math
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.families import GPT_2, XL_NET, family_of_kind
 from keras_attn.ops.cross_entropy import BLOCK_LOGITS
 
 # Measured: see docs/memory.md.
@@ -64,76 +62,28 @@ class StepSize:
         return int(OVERHEAD + 4 * (3 * self.parameters + activations + losses))
 
 
-def step_size(kind, architecture, config):
+def step_size(task, family, architecture, config):
     """The `StepSize` of a run, of rows of the greatest length.
 
     Args:
-        kind: Of the run; see `Run`.
+        task: `Task`.
+        family: `Family`.
         architecture: Arguments of the backbone, with `vocabulary_size`.
         config: ConfigDict of the run.
     """
-    length = config.data.length
-    width, layers = architecture["hidden_dim"], architecture["num_layers"]
-    vocabulary, heads = architecture["vocabulary_size"], architecture["num_heads"]
-    inner = architecture.get("intermediate_dim") or 4 * width
-    rates = architecture.get("dropout", 0), architecture.get("attention_dropout")
-    table = vocabulary * width
-    block = {"width": width, "inner": inner, "heads": heads, "dropout": rates[0],
-             "attention_dropout": rates[0] if rates[1] is None else rates[1]}
-    positions = architecture.get("max_length", 0) * width
-    kernels, streams, targets = 4 * width**2 + 2 * width * inner, 1, 0
-    if kind == "translation":
-        parts = [(layers, _layer(length, length, **block)),
-                 (layers, _layer(length, length, **block, attentions=2))]
-        parameters = layers * (3 * kernels - 2 * width * inner) + positions + table * sum(
-            [1, bool(architecture.get("target_vocabulary_size")),
-             not architecture.get("tie_embeddings", True)])
-        targets = length
-    else:
-        family = family_of_kind(kind)
-        targets = _targets(kind, config)
-        if family is XL_NET:
-            kernels += width**2
-            streams = 1 + (targets / length)
-            memory = architecture.get("memory_length") or 0
-            part = _layer(length, memory + length, **block, streams=streams, relative=True)
-        else:
-            part = _layer(length, length, **block)
-        parts = [(layers, part)]
-        parameters = layers * kernels + positions + table
-    inputs = sum(count for count, _ in parts) * streams * length * width
+    targets, vocabulary = task.targets(config.data), architecture["vocabulary_size"]
+    layers = family.memory(architecture, config.data.length, targets)
     return StepSize(
-        parameters=parameters, table=table if targets else 0, inputs=int(inputs),
-        activations=int(sum(count * part for count, part in parts)),
-        layer=int(max(part for _, part in parts)), logits=targets * vocabulary)
+        parameters=layers.parameters, table=vocabulary * architecture["hidden_dim"] if targets else
+        0, inputs=layers.inputs, activations=layers.activations, layer=layers.layer,
+        logits=targets * vocabulary)
 
 
-def _layer(queries, keys, *, width, inner, heads, dropout, attention_dropout, streams=1.0,
-           attentions=1, relative=False):
-    """Values that a layer keeps of a row: those of its tokens, and weights of attention."""
-    tokens = streams * queries * ((4 + 8 * attentions) * width + 2 * inner)
-    tokens *= 1.1 if dropout else 1.0
-    copies = ((5 if relative else 1) + 1.25 * (attention_dropout > 0)) * attentions
-    return tokens + copies * streams * heads * queries * keys
-
-
-def _targets(kind, config):
-    """Tokens of a row whose logits are computed."""
-    data = config.data
-    if kind == GPT_2.pretraining:
-        return data.length
-    if kind == XL_NET.pretraining:
-        return math.ceil(data.predicted_fraction * data.length)
-    if kind == "pretraining":
-        return data.max_predictions or math.ceil(data.masked_fraction * data.length)
-    return 0
-
-
-def choose_sizes(kind, architecture, config, engine, say):
+def choose_sizes(task, family, architecture, config, engine, say):
     """Chooses the micro-batches of a step and the rows of an evaluation batch.
 
     Args:
-        kind, architecture, config: See `step_size`.
+        task, family, architecture, config: See `step_size`.
         engine: `Engine` of the run.
         say: Takes a line of text.
 
@@ -147,15 +97,13 @@ def choose_sizes(kind, architecture, config, engine, say):
     free = engine.free_memory()
     if free is None:
         return config.train.accumulate or 1, config.eval.batch_size
-    size = step_size(kind, architecture, config)
+    size, rows = step_size(task, family, architecture, config), config.eval.batch_size
     return (_accumulate(size, config, engine, free, say),
-            _evaluated_rows(size, config, engine, free, say, kind))
+            rows if task.decodes else _evaluated_rows(size, config, engine, free, say))
 
 
-def _evaluated_rows(size, config, engine, free, say, kind):
+def _evaluated_rows(size, config, engine, free, say):
     rows, replicas = config.eval.batch_size, engine.num_replicas
-    if kind == "translation":  # which decodes, a token at a time
-        return rows
 
     def needed(rows):
         return size.evaluation_bytes(rows // replicas, config.train.precision != "float32")

@@ -90,28 +90,6 @@ def choose_best(config, names, validation, compared, others=()):
     return Best(metric, config.patience)
 
 
-def build_model(run, family, kind, architecture, **heads):
-    """A model of a run, with its lowest layers frozen as `train.freeze` says.
-
-    Args:
-        run: `Run`.
-        family: `Family`.
-        kind: Class of the model, which takes a backbone.
-        architecture: Arguments of the backbone.
-        heads: Other arguments of the model.
-    """
-    train = run.config.train
-    backbone = family.backbone(**architecture, dtype=train.precision, seed=train.seed,
-                               name=family.name)
-    model = kind(backbone, **heads, dtype=train.precision)
-    model.build()
-    # The embeddings are below the lowest layer.
-    for part in backbone.variables_by_depth()[:train.freeze + 1 if train.freeze else 0]:
-        for variable in part:
-            variable.trainable = False
-    return model
-
-
 def told_lengths(lengths, of):
     """Tokens of rows or passages, in words."""
     median, most = np.percentile(lengths, [50, 95])
@@ -127,7 +105,7 @@ def tell_few_rows(run, count, what):
 
 
 def choose_buckets(run):
-    """Buckets of `ClassificationExamples` for a run."""
+    """Buckets of `TextExamples` for a run."""
     packed = run.config.data.pack > 1
     if run.engine.fixed_shapes:
         if packed:
@@ -138,7 +116,7 @@ def choose_buckets(run):
 
 
 def batch_lengths(length, *, jit, packed):
-    """Buckets of `ClassificationExamples`: without XLA, which compiles each, they cost nothing.
+    """Buckets of `TextExamples`: without XLA, which compiles each, they cost nothing.
 
     Of packed batches it compiles each number of rows, too.
     """

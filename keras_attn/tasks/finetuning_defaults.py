@@ -48,20 +48,19 @@ class FinetuningDefaults:
         shown = f"{value:.2g}" if isinstance(value, float) else value
         self._reasons.append(f"{path}={shown} ({reason})")
 
-    def choose_pooling(self, family):
+    def choose_pooling(self, own):
         """Sets `model.pooling`.
 
         Args:
-            family: `Family`.
+            own: What `pooling` of the classifier calls the pooled output of the backbone.
         """
         if self._run.config.model.pooling is not None:
             return
         pretrained = None if self._run.resumed else self._run.pretrained
-        if pretrained and pretrained.kind == "finetuning":
-            own = pretrained.heads.get("pooling", family.classifier.OWN)
-            pooling = "cls" if own == family.classifier.OWN else "mean"
+        if pretrained and pretrained.task == self._run.task.name:
+            pooling = "cls" if pretrained.heads.get("pooling", own) == own else "mean"
             self._choose("model.pooling", pooling, "as the pretrained classifier")
-        elif pretrained and pretrained.released and _has_pooler(pretrained, family):
+        elif pretrained and pretrained.released and _has_pooler(pretrained, self._run.family):
             self._choose("model.pooling", "cls", "as released models are finetuned")
         else:
             self._choose("model.pooling", "mean", "better after short pretraining")

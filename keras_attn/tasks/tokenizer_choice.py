@@ -10,16 +10,16 @@ from keras_attn.errors import UserError
 from keras_attn.tasks.unlabelled_text import reading_of
 
 
-def choose_tokenizer(run, family, texts=None):
+def choose_tokenizer(run, texts=None):
     """Writes the tokenizer of a new run and returns it.
 
     Args:
         run: `Run`.
-        family: `Family`.
         texts: Function that returns the texts to train one on, where none is given; None: that of
             prepared text in `data.train`, or the text there to train one on.
     """
-    data, kind = run.config.data, family.tokenizers
+    data, family = run.config.data, run.family
+    kind = family.tokenizers
     lowercase = data.get("lowercase", False)
     if not run.resumed:
         chosen = kind.read(data.vocab, lowercase) if data.vocab else None

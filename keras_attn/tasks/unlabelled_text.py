@@ -1,9 +1,12 @@
 """Text without labels, as pretraining takes it: its shards, made where they are not."""
 
 from keras_attn.counts import counted
+from keras_attn.data.batches import StreamBatches
 from keras_attn.data.shards.prepare import prepare
 from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.errors import UserError
+
+PRETRAINING_MINUTES = 5.0  # if none of train.steps, train.epochs and train.minutes is given
 
 
 def validation_of(data):
@@ -29,6 +32,24 @@ def prepared_folder(run, split, source, tokenizer):
     return folder
 
 
+def read_splits(run, examples):
+    """Returns the training batches of a run that pretrains, and those of validation or None.
+
+    Args:
+        run: `Run`.
+        examples: Function from the name of a split and its source to its examples.
+    """
+    config, data = run.config, run.config.data
+    # The smaller first: a mistake in it shows before the larger is worked through.
+    source = validation_of(data)
+    validation = examples("validation", source) if source else None
+    train = examples("train", data.train)
+    if not validation:
+        run.say("no data.validation: the results will hold no metrics")
+    return StreamBatches(train, config.train.batch_size), validation and StreamBatches(
+        validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+
+
 def check_targets(data, train, validation):
     """Raises a `UserError` for a split with nothing to predict, whose loss would be 0.
 
@@ -50,6 +71,16 @@ def hashes_of_shards(run, split, source):
     files = index["source"]["source"].get("files", ())
     return {**{file["file"]: file["sha256"] for file in files},
             **{f"{split}/{shard['file']}": shard["sha256"] for shard in index["shards"]}}
+
+
+def hashes_of_splits(run):
+    """SHA-256 of each split's files and shards."""
+    hashes = {}
+    for split, source in (("train", run.config.data.train),
+                          ("validation", validation_of(run.config.data))):
+        if source:
+            hashes.update(hashes_of_shards(run, split, source))
+    return hashes
 
 
 def _folder(run, split, source):

@@ -8,9 +8,10 @@ sentences, `sha256`, `write(folder)`, and `recipe`, what `tokenizer_of` takes.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from keras_attn.text import byte_pairs, sentence_pieces
+from keras_attn.text import byte_pairs, sentence_pieces, subwords
 from keras_attn.text.byte_pairs import BytePairTokenizer, train_byte_pairs
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer, train_sentence_pieces
+from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.text.vocabulary import FILE, train_vocabulary
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
@@ -19,7 +20,7 @@ class Kind(NamedTuple):
     """How tokenizers of a kind come to be.
 
     Attributes:
-        name: "word_pieces", "byte_pairs" or "sentence_pieces".
+        name: "word_pieces", "byte_pairs", "sentence_pieces" or "subwords".
         files: What one writes to a folder.
         lowercase: Whether text is lower-cased where nothing is said.
         verbatim: Whether texts stay as they are: never lower-cased, and no sentences.
@@ -41,7 +42,7 @@ def _trained_word_pieces(texts, size, lowercase):
     return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
 
 
-KINDS = {kind.name: kind for kind in (
+KINDS = {one.name: one for one in (
     Kind("word_pieces", (FILE,), True, WordPieceTokenizer.verbatim, WordPieceTokenizer,
          WordPieceTokenizer.from_file, _trained_word_pieces),
     Kind("byte_pairs", byte_pairs.FILES[0], False, BytePairTokenizer.verbatim,
@@ -50,6 +51,9 @@ KINDS = {kind.name: kind for kind in (
     Kind("sentence_pieces", (sentence_pieces.FILE,), False,
          SentencePieceTokenizer.verbatim, SentencePieceTokenizer.of_recipe,
          SentencePieceTokenizer.read, train_sentence_pieces),
+    Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords,
+         lambda path, _: Subwords.read(path),
+         lambda texts, size, _: Subwords(train_subwords(texts, size))),
 )}
 
 

@@ -105,6 +105,10 @@ class SentencePieceTokenizer:
         return {"kind": "sentence_pieces", "lowercase": self.lowercase,
                 "model": base64.b64encode(self.model).decode()}
 
+    def with_lowercase(self, lowercase):
+        """This tokenizer, with or without lower-casing."""
+        return SentencePieceTokenizer(self.model, lowercase)
+
     @classmethod
     def of_recipe(cls, model, lowercase):
         """The tokenizer of a recipe's arguments."""

@@ -1,16 +1,20 @@
 """Subwords of translation: sentencepiece models, trained and used."""
 
+import hashlib
 import io
 import itertools
+import posixpath
 import re
 
 import numpy as np
+import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
 
+FILE = "subwords.model"
 PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID = range(4)
 KINDS = ("bpe", "unigram")
 CHUNK = 10_000  # texts
@@ -102,6 +106,8 @@ class Subwords:
         UserError: If it is none.
     """
 
+    lowercase, verbatim = False, True
+
     def __init__(self, model, name="the model"):
         self.model, self._processor = model, load_processor(model, name)
         marks = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
@@ -112,13 +118,21 @@ class Subwords:
         pieces_of(self._processor, name)
 
     @classmethod
-    def from_file(cls, path):
-        """Reads the model of a file."""
+    def read(cls, path):
+        """Reads the model of a file, or subwords.model of a folder."""
+        path = str(path)
+        if tf.io.gfile.isdir(path):
+            path = posixpath.join(path, FILE)
         return cls(read_bytes(path), path)
 
-    def write(self, path):
-        """Writes the model, whole or not at all."""
-        atomic_write(path, self.model)
+    def write(self, folder):
+        """Writes subwords.model, whole or not at all."""
+        atomic_write(posixpath.join(str(folder), FILE), self.model)
+
+    @property
+    def sha256(self):
+        """SHA-256 of the model."""
+        return hashlib.sha256(self.model).hexdigest()
 
     @property
     def vocabulary_size(self):

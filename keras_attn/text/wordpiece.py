@@ -1,5 +1,6 @@
 """BERT's tokenizer, exact and fast, on tensors."""
 
+import functools
 import posixpath
 import re
 import unicodedata
@@ -89,14 +90,24 @@ class WordPieceTokenizer:
         self._unknown_character = next(
             chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in self.ids
         )
-        self._pieces = tf_text.FastBertTokenizer(
-            vocab=self.vocabulary,
-            unknown_token="[UNK]",
-            token_out_type=tf.int32,
-            # Its own folding maps ellipses, ligatures and full-width forms unlike BERT.
-            lower_case_nfd_strip_accents=False,
-            max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
-        )
+
+    @functools.cached_property
+    def _pieces(self):
+        # Made when it is first used, as it takes longer than all else; never inside a graph, which
+        # other graphs could not use.
+        with tf.init_scope():
+            return tf_text.FastBertTokenizer(
+                vocab=self.vocabulary,
+                unknown_token="[UNK]",
+                token_out_type=tf.int32,
+                # Its own folding maps ellipses, ligatures and full-width forms unlike BERT.
+                lower_case_nfd_strip_accents=False,
+                max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
+            )
+
+    def with_lowercase(self, lowercase):
+        """This tokenizer, with or without lower-casing."""
+        return WordPieceTokenizer(self.vocabulary, lowercase)
 
     @property
     def row_layout(self):

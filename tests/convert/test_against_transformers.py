@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_attn import convert
-from keras_attn.checkpoints.saved import Saved
 from keras_attn.checkpoints.tensor_map import Tensors
+from keras_attn.convert import read_ready
 from keras_attn.families.bert.huggingface import layout_of
 from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
@@ -31,7 +31,7 @@ def test_models_of_transformers_are_ours_to_the_last_digit(tmp_path):
                   *(f"piece{number}" for number in range(30522 - 7))]
     for name in ("tiny", "base"):
         (tmp_path / name / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-        saved = Saved(tmp_path / name, lowercase=True)
+        saved = read_ready(tmp_path / name, lowercase=True)
         model = saved.make_model()
         with tf.GradientTape() as tape:
             outputs = model(inputs)

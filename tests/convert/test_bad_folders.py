@@ -136,7 +136,7 @@ def test_a_workdir_whose_config_does_not_fit_its_arrays_is_refused(folder, tmp_p
     convert.convert(folder, run)
     config = json.loads((run / "config.json").read_text())
     for name, value, message in (
-        ("vocabulary_size", 20_000_000, "a piece for each row.*45 pieces, 20,000,000 rows"),
+        ("vocabulary_size", 20_000_000, "a token for each row.*45 tokens, 20,000,000 rows"),
         ("vocabulary_size", 1e308, "vocabulary_size must be a whole number"),
         ("num_layers", 300_000, "num_layers must be as many"),
         ("num_layers", 2.5, "num_layers must be a whole number"),
@@ -241,14 +241,14 @@ def test_another_tokenizer_is_refused(folder):
     (folder / "added_tokens.json").write_text('{"<user>": 45}')
     refused(folder, "must be a piece.*'<user>'")
     (folder / "added_tokens.json").write_text('{"[PAD]": 0}')
-    assert convert.read(folder).vocabulary[0] == "[PAD]"
+    assert convert.read(folder).tokenizer.vocabulary[0] == "[PAD]"
     (folder / "special_tokens_map.json").write_text(json.dumps({"cls_token": "<s>"}))
     refused(folder, "special tokens must be .*cls_token='<s>'.*special_tokens_map.json")
 
 
 def test_a_folder_without_vocabulary_or_casing_is_refused(folder):
     os.remove(folder / "tokenizer.json")
-    refused(folder, "with a vocabulary")
+    refused(folder, "with vocab.txt")
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{n}" for n in range(40))]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
     os.remove(folder / "tokenizer_config.json")
@@ -260,9 +260,9 @@ def test_a_vocabulary_larger_than_the_table_is_refused_and_a_smaller_one_filled_
     pieces = list(config["model"]["vocab"])
     os.remove(folder / "tokenizer.json")
     (folder / "vocab.txt").write_text("\n".join([*pieces, "more"]) + "\n")
-    refused(folder, "vocabulary must not be larger.*46 pieces, 45 rows")
+    refused(folder, "vocabulary must not be larger.*46 tokens, 45 rows")
     (folder / "vocab.txt").write_text("\n".join(pieces[:-2]) + "\n")
-    assert convert.read(folder).vocabulary == [*pieces[:-2], "[row 43]", "[row 44]"]
+    assert convert.read(folder).tokenizer.vocabulary == [*pieces[:-2], "[row 43]", "[row 44]"]
 
 
 @pytest.mark.parametrize("compressed", [True, False])

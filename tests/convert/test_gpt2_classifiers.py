@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, finetune, load
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
-from keras_attn.tasks.classification.examples import ClassificationExamples
 from tests.support.other_families import MODELS, PAIRS, TEXTS, array, copied
 
 NAME = "gpt2_classifier"
@@ -65,7 +65,7 @@ def test_rows_hold_the_texts_alone(run):
     both = ids[0] + ids[1]
 
     def row(length):
-        batch = ClassificationExamples(["the cat"], [" sat on"], None, tokenizer, length=length,
+        batch = TextExamples(["the cat"], [" sat on"], None, tokenizer, length=length,
                                        batch_size=1, shuffle=False).batch(0)
         return batch["token_ids"][0][batch["padding_mask"][0] > 0].tolist()
 

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_attn import convert, finetune, load
-from keras_attn.checkpoints.saved_backbones import SavedBackbone
-from keras_attn.defaults import finetuning_defaults
+from keras_attn import convert, finetune, load, pretrain
+from keras_attn.convert import read_ready
+from keras_attn.defaults import (
+    finetuning_defaults,
+    language_modeling_defaults,
+    permutation_modeling_defaults,
+)
 from keras_attn.errors import UserError
-from keras_attn.families import GPT_2, XL_NET
 from tests.support.other_families import GOLDEN, KERAS_HUB, MODELS, PAIRS, TEXTS, array, copied
 from tests.support.tensorflow_folders import (
     openai_weights,
@@ -21,8 +24,7 @@ from tests.support.tensorflow_folders import (
     xlnet_weights,
 )
 
-FAMILIES = {"gpt2": GPT_2, "gpt2_classifier": GPT_2, "xlnet": XL_NET, "xlnet_memory": XL_NET,
-            "xlnet_classifier": XL_NET}
+FOLDERS = ["gpt2", "gpt2_classifier", "xlnet", "xlnet_memory", "xlnet_classifier"]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def tensors(folder):
 
 
 def test_gpt2_reads_text_and_tells_what_follows_as_transformers_does(outputs):
-    saved = SavedBackbone(MODELS / "gpt2", GPT_2)
+    saved = read_ready(MODELS / "gpt2")
     model = saved.make_model()
     for number, text in enumerate(TEXTS):
         ids, _ = saved.tokenizer.encode([text])
@@ -62,7 +64,7 @@ def test_gpt2_reads_text_and_tells_what_follows_as_transformers_does(outputs):
 
 
 def test_gpt2_is_the_one_of_keras_hub():
-    saved = SavedBackbone(KERAS_HUB, GPT_2)
+    saved = read_ready(KERAS_HUB)
     model = saved.make_model()
     with np.load(KERAS_HUB / "outputs.npz", allow_pickle=False) as found:
         for number in range(3):
@@ -74,7 +76,7 @@ def test_gpt2_is_the_one_of_keras_hub():
 
 @pytest.mark.parametrize("name", ["xlnet", "xlnet_memory"])
 def test_xlnet_tells_every_token_as_transformers_does(outputs, name):
-    saved = SavedBackbone(MODELS / name, XL_NET)
+    saved = read_ready(MODELS / name)
     model = saved.make_model()
     backbone = model.backbone
     for number, (text, pair) in enumerate(PAIRS):
@@ -110,7 +112,7 @@ def test_an_xlnet_that_classifies_predicts_as_in_transformers(outputs, tmp_path)
         np.testing.assert_allclose(predictor.probabilities(PAIRS), expected, 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", FOLDERS)
 def test_transformers_to_workdir_and_back_changes_no_bit(name, tmp_path):
     convert.convert(MODELS / name, tmp_path / "run")
     convert.convert(tmp_path / "run", tmp_path / "back", "huggingface")
@@ -143,7 +145,7 @@ def test_keras_hub_to_workdir_and_back_changes_no_bit(tmp_path):
 
 @pytest.fixture
 def openai(tmp_path):
-    tokenizer = SavedBackbone(MODELS / "gpt2", GPT_2).tokenizer
+    tokenizer = read_ready(MODELS / "gpt2").tokenizer
     folder = write_checkpoint(
         tmp_path / "openai", "model.ckpt", openai_weights(tokenizer.vocabulary_size),
         "hparams.json", {"n_vocab": tokenizer.vocabulary_size, "n_ctx": 16, "n_embd": 12,
@@ -173,7 +175,7 @@ def test_openai_to_transformers_and_back_changes_no_bit(openai, tmp_path):
 
 
 def test_zihangdai_to_transformers_and_back_changes_no_bit(tmp_path):
-    tokenizer = SavedBackbone(MODELS / "xlnet", XL_NET).tokenizer
+    tokenizer = read_ready(MODELS / "xlnet").tokenizer
     weights = xlnet_weights(tokenizer.vocabulary_size)
     folder = write_checkpoint(
         tmp_path / "google", "xlnet_model.ckpt", weights, "xlnet_config.json",
@@ -216,7 +218,7 @@ def test_a_folder_as_gpt2_on_the_hub_is_read(tmp_path):
     arrays["h.0.attn.bias"] = np.tril(np.ones((1, 1, 64, 64), np.float32))
     arrays["lm_head.weight"] = arrays["wte.weight"]
     save_file(arrays, folder / "model.safetensors")
-    SavedBackbone(folder, GPT_2).tokenizer.write(folder)
+    read_ready(folder).tokenizer.write(folder)
     (folder / "tokenizer.json").unlink()
     first, second = convert.read(folder), convert.read(MODELS / "gpt2")
     assert first.architecture == second.architecture
@@ -363,7 +365,7 @@ def test_a_classifier_that_was_changed_is_said(heads, tmp_path):
     found = json.loads(path.read_text())
     found["heads"].update(heads)
     path.write_text(json.dumps(found))
-    with pytest.raises(UserError, match="that of a run"):
+    with pytest.raises(UserError, match="that of a run|for each of the .* classes of the model"):
         convert.read(tmp_path / "run")
 
 
@@ -377,10 +379,12 @@ def test_half_precision_becomes_float32(tmp_path):
                                   halves["transformer.wte.weight"].astype("float32"))
 
 
-def test_the_wrong_family_is_said():
-    with pytest.raises(UserError, match="pretrained model of GPT2 is needed"):
-        SavedBackbone(MODELS / "xlnet", GPT_2, pretrained=True)
-    with pytest.raises(UserError, match="pretrained model of XLNet is needed"):
-        SavedBackbone(MODELS / "xlnet_classifier", XL_NET, pretrained=True)
-    with pytest.raises(UserError, match=r"model of XLNet is needed.*, of BERT \(encoder\)"):
-        SavedBackbone(GOLDEN / "hugging_face" / "encoder", XL_NET)
+@pytest.mark.parametrize(("folder", "defaults", "message"), [
+    (MODELS / "xlnet", language_modeling_defaults, "pretrained model of GPT-2 is needed"),
+    (MODELS / "xlnet_classifier", permutation_modeling_defaults,
+     "pretrained model of XLNet is needed"),
+    (GOLDEN / "hugging_face" / "encoder", permutation_modeling_defaults,
+     r"model of XLNet is needed.*, of BERT \(encoder\)")])
+def test_pretraining_starts_from_its_own_family_and_task(folder, defaults, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        pretrain(defaults(), tmp_path / "run", folder)

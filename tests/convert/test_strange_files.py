@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert
-from keras_attn.checkpoints.saved import Saved
+from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
 from tests.support.google_folders import google_weights, write_google
 from tests.support.strange_files import strange_json
@@ -72,7 +72,7 @@ def test_a_thousand_strange_headers_and_configs_end_in_one_line_or_are_read(tmp_
             for weight in stored.weights.values():
                 assert np.asarray(weight).shape == weight.shape
             if number % 50 < 2:
-                Saved(folder, lowercase=stored.lowercase is not False).make_model()
+                read_ready(folder, lowercase=stored.lowercase is not False).make_model()
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 1500, str(error)
             refusals += 1

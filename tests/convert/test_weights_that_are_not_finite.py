@@ -8,10 +8,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_attn import convert, load
-from keras_attn.checkpoints.saved import Saved
-from keras_attn.checkpoints.saved_backbones import SavedBackbone
+from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
-from keras_attn.families import GPT_2, XL_NET
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_texts
 from keras_attn.models import GPT2LanguageModel
@@ -20,7 +18,6 @@ from tests.support.google_folders import google_weights, write_google
 from tests.support.small_workdirs import GOLDEN, KINDS, write_workdir
 from tests.support.tensorflow_folders import openai_weights, write_checkpoint, xlnet_weights
 
-FAMILIES = {"gpt2": GPT_2, "xlnet": XL_NET}
 WRONG = [np.nan, np.inf, -np.inf]
 WANTED = r"^Cannot use .*: 1 of the [\d,]+ values of .* are NaN or infinite\. Use another"
 
@@ -82,9 +79,9 @@ def test_in_checkpoints_of_tensorflow(tmp_path):
     weights = google_weights()
     weights["cls/predictions/output_bias"][3] = np.nan
     with pytest.raises(UserError, match=WANTED):
-        Saved(write_google(tmp_path / "bert", weights), lowercase=True).sha256  # noqa: B018
+        read_ready(write_google(tmp_path / "bert", weights), lowercase=True).sha256  # noqa: B018
     for name, make in (("gpt2", openai_weights), ("xlnet", xlnet_weights)):
-        tokenizer = SavedBackbone(GOLDEN / "language_models" / name, FAMILIES[name]).tokenizer
+        tokenizer = read_ready(GOLDEN / "language_models" / name).tokenizer
         rows = tokenizer.vocabulary_size
         weights = make(rows)
         next(iter(weights.values()))[0, 0] = np.inf

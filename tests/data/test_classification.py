@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from keras_attn.data.text_examples import TextExamples, cut_longest_first
 from keras_attn.errors import UserError
-from keras_attn.tasks.classification.examples import ClassificationExamples, cut_longest_first
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"w{i}" for i in range(50)]
@@ -30,7 +30,7 @@ def _examples(tokenizer, rows=203, pairs=False, **options):
     texts = _texts(1, rows)
     second = _texts(2, rows) if pairs else None
     options = {"length": 128, "batch_size": 8, "seed": 3, **options}
-    return ClassificationExamples(
+    return TextExamples(
         texts, second, np.arange(rows, dtype=np.int32), tokenizer, **options
     )
 
@@ -45,7 +45,7 @@ def _real_labels(batches):
 
 
 def test_rows_are_cls_text_sep(tokenizer):
-    examples = ClassificationExamples(
+    examples = TextExamples(
         ["w1 w2", "", "w3 nonsense"], None, None, tokenizer, batch_size=3, shuffle=False, length=8
     )
     batch = examples.batch(0)
@@ -61,7 +61,7 @@ def test_rows_are_cls_text_sep(tokenizer):
 
 
 def test_pairs_are_cls_text_sep_pair_sep(tokenizer):
-    examples = ClassificationExamples(
+    examples = TextExamples(
         ["w1 w2", "w1", ""],
         ["w3", "", ""],
         np.array([0.5, 1.5, 2.5], np.float32),
@@ -101,7 +101,7 @@ def test_random_pairs_equal_rows_made_one_by_one(tokenizer):
 
 def test_long_texts_are_cut_and_counted(tokenizer):
     texts = [" ".join(["w1"] * n) for n in (5, 6, 7, 60)]
-    examples = ClassificationExamples(
+    examples = TextExamples(
         texts, None, None, tokenizer, batch_size=4, length=8, shuffle=False
     )
     assert examples.num_cut == 2
@@ -220,7 +220,7 @@ def test_short_and_long_batches_are_mixed(tokenizer):
 
 def test_what_cannot_be_batched_is_refused(tokenizer):
     def make(texts=("w1",), pairs=None, labels=None, **options):
-        return ClassificationExamples(
+        return TextExamples(
             list(texts), pairs, labels, tokenizer, **{"batch_size": 2, **options}
         )
 
@@ -239,7 +239,7 @@ def test_what_cannot_be_batched_is_refused(tokenizer):
 def test_weights_stay_with_their_texts(tokenizer):
     texts, weights = [f"word {i}" for i in range(20)], np.arange(1, 21, dtype=np.float32)
     labels = np.arange(20, dtype=np.int32)
-    examples = ClassificationExamples(texts, None, labels, tokenizer, length=16, batch_size=8,
+    examples = TextExamples(texts, None, labels, tokenizer, length=16, batch_size=8,
                                       weights=weights)
     batches = [examples.batch(i) for i in range(3)]
     pairs = [pair for batch in batches

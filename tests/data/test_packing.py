@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from keras_attn.data.batches import StreamBatches, TableBatches
 from keras_attn.data.masking import Masker
 from keras_attn.data.packing import PackedExamples, choose_rows, pack
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
-from keras_attn.tasks.classification.examples import ClassificationExamples
 from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
@@ -142,7 +142,7 @@ def _texts(count):
 
 def _classification(pack=1, labels=None, buckets=(), **options):
     labels = np.arange(20, dtype=np.int32) % 3 if labels is None else labels
-    examples = ClassificationExamples(
+    examples = TextExamples(
         _texts(20), _texts(40)[20:], labels, WordPieceTokenizer(VOCABULARY), length=48,
         batch_size=16, buckets=buckets, by_length=False)
     return TableBatches(examples, pack, **options)
@@ -164,7 +164,7 @@ def test_classifying_packed_rows_gives_the_same_losses_and_gradients(pooling, cl
 def test_weighted_windows_are_the_same_in_packed_rows():
     model = BertClassifier(_encoder(len(VOCABULARY)), 3, dropout=0.0, pooling="mean")
     model.build()
-    examples = ClassificationExamples(
+    examples = TextExamples(
         _texts(20), None, np.arange(20, dtype=np.int32) % 3, WordPieceTokenizer(VOCABULARY),
         length=12, batch_size=64, buckets=(), by_length=False, windows=3,
         weights=np.linspace(0.5, 2, 20, dtype=np.float32))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attn.data.shards.prepare import prepare, unknown_warning
-from keras_attn.tasks.classification.examples import ClassificationExamples
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.text.vocabulary import SPECIAL_TOKENS
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
@@ -28,7 +28,7 @@ def test_preparing_text_warns_of_unknown_tokens(tmp_path, text, share):
 def test_labelled_texts_have_their_share_of_unknown_tokens():
     texts, pairs = ["the cat", "a cat"], ["sat", "sat on the"]
     for second, expected in ((None, 1 / 4), (pairs, 2 / 8)):
-        examples = ClassificationExamples(texts, second, np.zeros(2), TOKENIZER, length=16,
+        examples = TextExamples(texts, second, np.zeros(2), TOKENIZER, length=16,
                                           batch_size=2)
         assert examples.unknown_share == pytest.approx(expected)
     assert unknown_warning(0.04) is None and "25%" in unknown_warning(0.25)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from keras_attn import finetune, load, pretrain
+from keras_attn.convert import read_ready
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.inference.loading import Saved
 from keras_attn.workdir import Workdir, check_same
 from tests.support.started_commands import TINY, weights
 
@@ -268,7 +268,7 @@ def test_another_vocabulary_of_the_same_size_is_refused(trained):
     lines[-2:] = lines[:-3:-1]
     (workdir / "vocab.txt").write_text("\n".join(lines) + "\n")
     with pytest.raises(UserError, match="vocab.txt has changed since the run"):
-        Saved(workdir)
+        read_ready(workdir)
 
 
 def test_damaged_files_of_a_workdir_are_named(trained):

@@ -203,10 +203,10 @@ def test_a_converted_classifier_predicts(outputs_of_text, tmp_path):
 @pytest.fixture
 def outputs_of_text():
     """Texts, and probabilities from the model called by hand."""
-    from keras_attn.checkpoints.saved import Saved
+    from keras_attn.convert import read_ready
 
     texts = ["a b c", "bad cab", ""]
-    saved = Saved(GOLDEN / "classifier")
+    saved = read_ready(GOLDEN / "classifier")
     model, rows = saved.make_model(), []
     for text in texts:
         ids, _ = saved.tokenizer.encode([text])

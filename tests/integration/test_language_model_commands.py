@@ -64,5 +64,5 @@ def test_an_xlnet_is_pretrained_by_two_workers_as_by_one_and_finetuned(texts, la
     np.testing.assert_allclose(losses(two), losses(one), rtol=1e-4)
     assert results(two)["plm_loss"] == pytest.approx(results(one)["plm_loss"], rel=1e-4)
     _, err = run("pretrain.generate", f"--workdir={two}", status=2)
-    assert "model of GPT2 is needed" in err
+    assert "causal language model is needed" in err
     _classify(two, tmp_path / "class", labelled)

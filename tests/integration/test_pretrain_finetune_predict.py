@@ -230,7 +230,7 @@ def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):
         predictor.predict("bas")
     with pytest.raises(UserError, match="takes single texts"):
         predictor.predict([("bas", "ben")])
-    with pytest.raises(UserError, match="finetuned workdir is needed to predict"):
+    with pytest.raises(UserError, match="does not support models for masked_lm"):
         predict_texts(str(pretrained), ["bas"])
     with pytest.raises(UserError, match="A folder with a model is needed. Received: nowhere"):
         keras_attn.load("nowhere")

@@ -6,9 +6,9 @@ import pytest
 
 from keras_attn import convert
 from keras_attn.errors import UserError
+from keras_attn.inference.loading import task_of_workdir
 from keras_attn.io.files import exists, read_bytes
 from keras_attn.io.json_files import read_if_complete
-from keras_attn.tasks.translation.translator import is_translator
 
 
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
@@ -49,7 +49,7 @@ def nobody():
         yield
 
 
-@pytest.mark.parametrize("read", [convert.read, convert.detect, is_translator])
+@pytest.mark.parametrize("read", [convert.read, convert.detect, task_of_workdir])
 def test_a_folder_without_permission_is_named_as_that(tmp_path, request, read):
     folder = tmp_path / "run"
     folder.mkdir()

@@ -9,9 +9,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_attn import load
 from keras_attn.errors import UserError
-from keras_attn.export.saved_model import Exported, export
-from keras_attn.inference.loading import load_predictor
+from keras_attn.export.saved_model import export
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
+from keras_attn.tasks.classification.export import Exported
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CLASSIFIER = str(GOLDEN / "hugging_face" / "classifier")
@@ -46,7 +46,7 @@ def test_nothing_of_an_export_is_compiled_for_this_processor(tmp_path, monkeypat
 
 def test_an_empty_request_has_an_empty_answer():
     for pairs in (False, True):
-        serve = Exported(load_predictor(CLASSIFIER), pairs).serve
+        serve = Exported(load(CLASSIFIER), pairs).serve
         found = serve(*[tf.constant([], tf.string)] * (1 + pairs))
         assert found["probabilities"].shape[0] == 0 and found["label"].shape == (0,)
 

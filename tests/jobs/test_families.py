@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attn import finetune, load, pretrain
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.defaults import (
     finetuning_defaults,
     language_modeling_defaults,
@@ -18,8 +19,7 @@ from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
-from keras_attn.tasks.classification.examples import ClassificationExamples
-from keras_attn.tasks.classification.metrics import metrics_among
+from keras_attn.tasks.seed_statistics import metrics_among
 
 DEFAULTS = {"gpt2": language_modeling_defaults, "xlnet": permutation_modeling_defaults}
 FAMILIES = list(DEFAULTS)
@@ -111,7 +111,7 @@ def test_a_prediction_is_that_of_the_row_by_hand(folder, name, run):
 def test_rows_are_cut_before_their_marks(folder, name):
     tokenizer = load(str(folder / f"{name}-class")).tokenizer
     text = "good bad fair film " * 9
-    batch = ClassificationExamples([text], [text], None, tokenizer, length=21, batch_size=1,
+    batch = TextExamples([text], [text], None, tokenizer, length=21, batch_size=1,
                                    shuffle=False).batch(0)
     after = tokenizer.row_layout.after
     assert batch["padding_mask"].all() and batch["token_ids"].shape == (1, 21)

@@ -9,7 +9,7 @@ import pytest
 from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
-from keras_attn.families import BERT, GPT_2
+from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.tasks.classification.baseline import compute_baselines
 from keras_attn.tasks.finetuning_defaults import (
     PRETRAINED,
@@ -28,13 +28,13 @@ def _run(pretrained=None, **fields):
     return SmallRun(config, pretrained=pretrained)
 
 
-def _pretrained(kind="pretraining", released=False, pooler=True, **heads):
+def _pretrained(task="masked_lm", released=False, pooler=True, **heads):
     def match_heads(wanted, new):
         if wanted and not pooler and not new:
             raise UserError("no pooler")
         return [], []
 
-    return types.SimpleNamespace(kind=kind, heads=heads, released=released,
+    return types.SimpleNamespace(task=task, heads=heads, released=released,
                                  match_heads=match_heads)
 
 
@@ -70,7 +70,7 @@ def test_given_values_win_and_any_end_of_the_run_counts():
     run = _run(_pretrained(), **{"train.learning_rate": 0.5, "train.steps": 7,
                                  "data.length": 16, "model.pooling": "cls"})
     defaults = _trained(run)
-    defaults.choose_pooling(BERT)
+    defaults.choose_pooling("cls")
     defaults.choose_length(np.array([3, 8]), 512, paired=False)
     defaults.report()
     train = run.config.train
@@ -105,18 +105,19 @@ def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_doe
 
 
 @pytest.mark.parametrize(("family", "pretrained", "pooling"), [
-    (BERT, None, "mean"),
-    (BERT, _pretrained(), "mean"),
-    (BERT, _pretrained(released=True), "cls"),
-    (BERT, _pretrained(released=True, pooler=False), "mean"),
-    (GPT_2, _pretrained(released=True, pooler=False), "cls"),  # needs no pooler
-    (BERT, _pretrained("finetuning"), "cls"),  # of another library: it does not name its pooling
-    (BERT, _pretrained("finetuning", pooling="mean"), "mean"),
-    (GPT_2, _pretrained("finetuning", pooling="last"), "cls"),
+    ("bert", None, "mean"),
+    ("bert", _pretrained(), "mean"),
+    ("bert", _pretrained(released=True), "cls"),
+    ("bert", _pretrained(released=True, pooler=False), "mean"),
+    ("gpt2", _pretrained(released=True, pooler=False), "cls"),  # needs no pooler
+    ("bert", _pretrained("classification"), "cls"),  # of another library, without its pooling
+    ("bert", _pretrained("classification", pooling="mean"), "mean"),
+    ("gpt2", _pretrained("classification", pooling="last"), "cls"),
 ])
 def test_classifiers_and_released_models_keep_their_pooling(family, pretrained, pooling):
     run = _run(pretrained)
-    FinetuningDefaults(run).choose_pooling(family)
+    run.task, run.family = TASKS["classification"], FAMILIES[family]
+    FinetuningDefaults(run).choose_pooling(run.family.task_models["classification"].OWN)
     assert run.config.model.pooling == pooling
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from keras_attn import load
 from keras_attn.errors import UserError
+from keras_attn.inference.generate_files import BETWEEN, generate_texts
 from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.tasks.causal_lm import generator as generating
-from keras_attn.tasks.causal_lm.generator import BETWEEN, Generator, generate_texts
+from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.text.byte_pairs import BytePairTokenizer, name_of_row
 from tests.support.small_language_models import log_probabilities
 

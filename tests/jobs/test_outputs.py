@@ -14,10 +14,10 @@ from keras_attn.convert import convert
 from keras_attn.data.shards.preparing import prepare_folder
 from keras_attn.errors import UserError
 from keras_attn.inference.embed_files import embed_file
+from keras_attn.inference.generate_files import generate_texts
 from keras_attn.inference.outputs import opened
 from keras_attn.inference.predict_files import predict_file
 from keras_attn.io.locks import lock_file
-from keras_attn.tasks.causal_lm.generator import generate_texts
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CLASSIFIER = str(GOLDEN / "hugging_face/classifier")

@@ -13,11 +13,11 @@ from keras_attn.data.sources import streams
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.inference.embed_files import embed_file, embed_texts
 from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.generate_files import generate_texts
 from keras_attn.inference.loading import load
 from keras_attn.inference.predict_files import predict_file, predict_texts
 from keras_attn.inference.translate_files import translate_file
 from keras_attn.models import Transformer
-from keras_attn.tasks.causal_lm.generator import generate_texts
 from keras_attn.text.subwords import Subwords, train_subwords
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.training.variables import variables_by_path
@@ -36,7 +36,7 @@ def translator(tmp_path_factory):
     workdir = Workdir(tmp_path_factory.mktemp("translator"))
     with open(workdir / "subwords.model", "wb") as file:
         file.write(train_subwords(TEXT.splitlines() * 20, 40))
-    size = Subwords.from_file(workdir / "subwords.model").vocabulary_size
+    size = Subwords.read(workdir / "subwords.model").vocabulary_size
     model = Transformer(vocabulary_size=size, num_layers=1, hidden_dim=8, num_heads=1,
                         intermediate_dim=8)
     model.build()

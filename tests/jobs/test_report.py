@@ -9,10 +9,10 @@ from sklearn import metrics
 
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
+from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.tasks.classification import baseline
 from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
 from keras_attn.tasks.classification.labels import LabelSet
-from keras_attn.tasks.classification.report import write_runs_report
 from keras_attn.tasks.classification.report_numbers import mean_scores
 from keras_attn.workdir import Workdir
 from tests.support.small_reports import LABELS, TEXTS, Reader, config_of, finetuned

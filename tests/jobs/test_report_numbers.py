@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
+from keras_attn.reports.sections import thinned
 from keras_attn.tasks.classification.report_numbers import (
     calibration,
     class_scores,
@@ -15,7 +16,6 @@ from keras_attn.tasks.classification.report_numbers import (
     one_hot,
     share_interval,
     surest_errors,
-    thinned,
 )
 
 RANDOM = np.random.default_rng(0)

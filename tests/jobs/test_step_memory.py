@@ -14,6 +14,7 @@ from keras_attn.defaults import (
 )
 from keras_attn.errors import UserError
 from keras_attn.models import GPT2, BertEncoder, BertPretrainer, Transformer, XLNet
+from keras_attn.registry import FAMILIES, TASKS, family_and_task
 from keras_attn.runs import step_memory
 from keras_attn.runs.step_memory import choose_sizes, step_size
 from keras_attn.training import memory
@@ -38,7 +39,8 @@ def gpt2_small(**fields):
     config.update_from_flattened_dict({"data.length": 1024, "eval.batch_size": 4, **fields})
     said = []
     engine = make_engine(strategy="one_device")
-    accumulate, rows = choose_sizes("language_modeling", SMALL, config, engine, said.append)
+    accumulate, rows = choose_sizes(
+        TASKS["causal_lm"], FAMILIES["gpt2"], SMALL, config, engine, said.append)
     return (accumulate, said) if rows == 4 else (accumulate, rows, said)
 
 
@@ -101,14 +103,15 @@ def test_parameters_are_those_of_the_model(kind, defaults, model):
     max_length = {} if kind in ("permutation_modeling", "translation") else {"max_length": 512}
     config = defaults()
     config.data.length = config.data.length or 128  # which finetuning chooses first
-    size = step_size(kind, {**SHAPE, **max_length}, config)
+    family, task = family_and_task(kind)
+    size = step_size(TASKS[task], FAMILIES[family], {**SHAPE, **max_length}, config)
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
 
 
 def test_a_run_keeps_what_was_chosen_when_it_is_resumed(corpus, tmp_path, free, monkeypatch):
     monkeypatch.setattr(step_memory, "OVERHEAD", 0)
     config = config_of(corpus, **{"train.steps": 2})
-    size = step_size("language_modeling", {
+    size = step_size(TASKS["causal_lm"], FAMILIES["gpt2"], {
         "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "vocabulary_size": 320,
         "max_length": 48}, config)
     free(size.bytes(3, accumulate=4) / step_memory.RESERVE)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
-from keras_attn.inference.evaluate import evaluate_translations
+from keras_attn.inference.evaluate import evaluate
 from keras_attn.runs import dry_run
 from keras_attn.tasks.translation.metrics import translation_scores
 from keras_attn.tasks.translation.translator import read_sentences
@@ -34,7 +34,7 @@ def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
                        workdir=str(tmp_path / "run"))
     assert "case:lc|" in results["bleu_signature"] and "tok:none|" in results["bleu_signature"]
     assert "case:lc|" in results["chrf_signature"]
-    again = evaluate_translations(str(tmp_path / "run"), str(corpus / "valid.en"),
+    again = evaluate(str(tmp_path / "run"), str(corpus / "valid.en"),
                                   str(corpus / "valid.de"))
     assert again["bleu_signature"] == results["bleu_signature"]
 

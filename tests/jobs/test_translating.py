@@ -12,13 +12,13 @@ import pytest
 import tensorflow as tf
 
 from keras_attn import finetune, load
+from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
-from keras_attn.inference.evaluate import evaluate, evaluate_translations
+from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.translate_files import translate_file
 from keras_attn.tasks.translation.export import ExportedTranslator
 from keras_attn.tasks.translation.metrics import translation_scores
-from keras_attn.tasks.translation.translator import SavedTranslator
 from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords, train_subwords
 from tests.support.small_translators import WORDS, config_of, make_corpus
 
@@ -50,12 +50,12 @@ def test_it_learns_to_translate(translator, corpus):
     from sacrebleu import corpus_bleu
     told = load(str(workdir)).translate(sources, beam=2)
     assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
-    measured = evaluate_translations(str(workdir), str(corpus / "valid.en"),
+    measured = evaluate(str(workdir), str(corpus / "valid.en"),
                                      str(corpus / "valid.de"), batch_size=7)
     for name in ("bleu", "chrf", "bleu_signature", "chrf_signature"):
         assert measured[name] == results[name]
     assert measured["examples"] == len(sources) and measured["skipped"] == 0
-    short = evaluate_translations(str(workdir), str(corpus / "valid.en"),
+    short = evaluate(str(workdir), str(corpus / "valid.en"),
                                   str(corpus / "valid.de"), beam=1, length_penalty=0.0)
     greedy = load(str(workdir)).translate(sources, beam=1)
     assert short["bleu"] == pytest.approx(corpus_bleu(greedy, [targets]).score, abs=1e-6)
@@ -113,7 +113,7 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
     out = tmp_path / "out.txt"
     translate_file(str(workdir), str(corpus / "valid.en"), str(out), precision="bfloat16")
     assert out.read_text().splitlines() == [one["text"] for (one,) in found[1]]
-    measured = evaluate_translations(str(workdir), str(corpus / "valid.en"),
+    measured = evaluate(str(workdir), str(corpus / "valid.en"),
                                      str(corpus / "valid.de"), precision="bfloat16")
     targets = (corpus / "valid.de").read_text().splitlines()
     told = translation_scores([one["text"] for (one,) in found[1]], targets)
@@ -195,7 +195,7 @@ def test_a_call_can_be_ended_between_batches(translator):
 def test_tensorflow_text_and_sentencepiece_find_the_same_pieces(translator):
     import tensorflow_text as tf_text
 
-    subwords = SavedTranslator(str(translator[0])).subwords
+    subwords = read_ready(str(translator[0])).tokenizer
     texts = ["red cat", "", " Ω  big", "groß!\tKatze", "a" * 50]
     ids, ends = subwords.encode(texts)
     found = tf_text.SentencepieceTokenizer(subwords.model, tf.int32).tokenize(texts)
@@ -268,13 +268,13 @@ def test_wrong_wishes_are_named(translator, tmp_path):
     (tmp_path / "a.en").write_text("dog\ncat\n")
     (tmp_path / "a.de").write_text("Hund\n\n")
     with pytest.raises(UserError, match="no target at .*a.de, line 2"):
-        evaluate_translations(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.de"))
+        evaluate(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.de"))
     (tmp_path / "b.en").write_text("cat " * 40)
     (tmp_path / "a.en").write_text("dog\n" + "cat " * 40)
     with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
-        evaluate_translations(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.en"))
+        evaluate(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.en"))
     with pytest.raises(UserError, match="Sentences of at most 31 tokens"):
-        evaluate_translations(str(translator[0]), *2 * [str(tmp_path / "b.en")],
+        evaluate(str(translator[0]), *2 * [str(tmp_path / "b.en")],
                               on_bad_text="skip")
     for wrong in ("a\udcff", None):
         with pytest.raises(UserError, match="Texts are needed.*as text 2"):
@@ -289,7 +289,7 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     paths = [tmp_path / "x.en", tmp_path / "x.de"]
     for path, lines in zip(paths, (sources, targets), strict=True):
         path.write_text("\n".join(lines))
-    found = evaluate_translations(str(translator[0]), *map(str, paths), on_bad_text="skip")
+    found = evaluate(str(translator[0]), *map(str, paths), on_bad_text="skip")
     assert (found["examples"], found["skipped"]) == (4, 1), "whatever the references are"
     fields = {"data.vocab": str(translator[0] / "subwords.model"), "train.steps": 1,
               "data.validation.source": str(paths[0]), "data.validation.target": str(paths[1])}

@@ -8,8 +8,7 @@ from keras_attn import convert
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.defaults import translation_defaults
 from keras_attn.models import Transformer
-from keras_attn.tasks.translation.translator import KIND, SUBWORDS, SavedTranslator, is_translator
-from keras_attn.text.subwords import Subwords, train_subwords
+from keras_attn.text.subwords import FILE, Subwords, train_subwords
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.training.variables import digest, read_values, variables_by_path
 from keras_attn.workdir import Workdir
@@ -36,23 +35,17 @@ def write_workdir(kind, folder):
 
 def content(folder):
     """What a folder of any format holds: (weights and tokenizer, all that JSON files say)."""
-    if is_translator(str(folder)):
-        saved = SavedTranslator(str(folder))
-        ids, _ = saved.subwords.encode([TEXT])
-        return (saved.sha256, ids.tolist()), (saved.architecture, saved.config)
-    stored = convert.read(folder)
-    weights = digest({path: np.asarray(array) for path, array in stored.weights.items()})
-    if hasattr(stored, "vocabulary"):
-        return (weights, stored.vocabulary), (stored.architecture, stored.heads, stored.labels)
-    ids = stored.tokenizer and stored.tokenizer.encode([TEXT])[0].tolist()
-    return (weights, ids), (stored.architecture, stored.heads, stored.labels)
+    trained = convert.read(folder)
+    weights = digest({path: np.asarray(array) for path, array in trained.weights.items()})
+    ids = trained.tokenizer and trained.tokenizer.encode([TEXT])[0].tolist()
+    return (weights, ids), (trained.architecture, trained.heads, trained.labels)
 
 
 def _write_translator(folder):
     workdir = Workdir(folder)
     workdir.create()
     subwords = Subwords(train_subwords([TEXT] * 50, 60))
-    subwords.write(workdir / SUBWORDS)
+    subwords.write(workdir.path)
     architecture = {"vocabulary_size": subwords.vocabulary_size, "num_layers": 1, "hidden_dim": 8,
                     "num_heads": 2, "intermediate_dim": 16, "max_length": 32}
     model = Transformer(**architecture, seed=0)
@@ -62,4 +55,4 @@ def _write_translator(folder):
     config = translation_defaults().to_dict()
     config.pop("workdir")
     config["data"]["length"] = 32
-    workdir.start(KIND, config, architecture, {SUBWORDS: file_sha256(workdir / SUBWORDS)}, {})
+    workdir.start("translation", config, architecture, {FILE: file_sha256(workdir / FILE)}, {})

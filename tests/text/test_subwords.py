@@ -32,17 +32,17 @@ def test_marks_and_what_follows_the_end_are_left_out(subwords):
 
 def test_the_same_texts_give_the_same_model_and_a_file_keeps_it(subwords, tmp_path):
     assert train_subwords(iter(TEXTS), 60, "bpe") == train_subwords(TEXTS, 60, "bpe")
-    subwords.write(str(tmp_path / "x.model"))
-    again = Subwords.from_file(str(tmp_path / "x.model"))
+    subwords.write(tmp_path)
+    again = Subwords.read(str(tmp_path))
     np.testing.assert_array_equal(again.encode(TEXTS)[0], subwords.encode(TEXTS)[0])
 
 
 def test_what_is_no_model_is_said(tmp_path):
     with pytest.raises(UserError, match="x.model"):
         (tmp_path / "x.model").write_bytes(b"no model")
-        Subwords.from_file(str(tmp_path / "x.model"))
+        Subwords.read(str(tmp_path / "x.model"))
     with pytest.raises(UserError, match="Cannot read nowhere: No such file"):
-        Subwords.from_file("nowhere")
+        Subwords.read("nowhere")
     with pytest.raises(UserError, match="bpe, unigram"):
         train_subwords(TEXTS, 60, "words")
     with pytest.raises(UserError, match="vocab_size=5"):

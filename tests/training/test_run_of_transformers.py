@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attn.checkpoints.saved import Saved
+from keras_attn.convert import read_ready
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
 from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
@@ -21,7 +21,7 @@ def test_losses_are_those_of_transformers(tmp_path):
     theirs = np.load(tmp_path / "run.npz")
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(35))]
     (tmp_path / "start/vocab.txt").write_text("\n".join(names) + "\n")
-    model = Saved(tmp_path / "start", lowercase=True).make_model()
+    model = read_ready(tmp_path / "start", lowercase=True).make_model()
     step = make_engine(strategy="one_device").make_step(model, make_optimizer("adamw", model))
     batches = tf.data.Dataset.from_tensor_slices({
         "token_ids": theirs["ids"].astype(np.int32)[:, None],

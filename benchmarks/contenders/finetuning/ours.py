@@ -7,9 +7,9 @@ import numpy as np
 from benchmarks.contenders.finetuning import epoch
 from benchmarks.turns import serve
 from keras_attn.data.batches import TableBatches
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.models import BertClassifier, BertEncoder
-from keras_attn.tasks.classification.examples import ClassificationExamples
 from keras_attn.tasks.finetuning_choices import ROW_COUNTS, batch_lengths
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
@@ -25,7 +25,7 @@ def prepare(options):
 
     def examples(split, rows, shuffle):
         texts, labels = data[split]
-        return ClassificationExamples(
+        return TextExamples(
             texts, None, labels, tokenizer, length=epoch.LENGTH, batch_size=rows, shuffle=shuffle,
             buckets=buckets, by_length=not options["packed"])
 

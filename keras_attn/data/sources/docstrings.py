@@ -108,7 +108,7 @@ def fingerprint():
     """Returns a hash of which Python files there are, and of how they are read."""
     here = Path(__file__).parent
     code = [here / "docstrings.py", here / "docstring_files.py", here / "docstring_text.py"]
-    code.append(here.parent / "text" / "sentences.py")
+    code.append(here.parent.parent / "text" / "sentences.py")
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in code))
     for module, path in find_modules():
         stat = os.stat(path)

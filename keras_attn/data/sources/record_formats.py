@@ -287,3 +287,12 @@ def as_label(value):
 def _plain(value):
     """What JSON cannot say: bytes of a list, dates."""
     return as_text(value) if isinstance(value, bytes) else str(value)
+
+
+def number_of(label):
+    """A label as a finite number; None if it is none."""
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

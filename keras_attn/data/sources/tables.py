@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_attn.data.sources import tfds_text
 from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.record_formats import as_label, as_text, file_rows
+from keras_attn.data.sources.record_formats import as_label, as_text, file_rows, number_of
 from keras_attn.data.sources.table_formats import (
     EMPTY,
     FORMATS,
@@ -26,7 +26,6 @@ from keras_attn.data.sources.table_formats import (
     place,
 )
 from keras_attn.errors import UserError, check_choice
-from keras_attn.tasks.classification.labels import number_of
 
 MOST_WORDS_OF_A_NAME = 3  # of a column
 USUAL_NAMES = {"text", "sentence", "review", "content", "body", "document", "question", "label",

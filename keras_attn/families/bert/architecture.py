@@ -4,7 +4,7 @@ from keras_attn.errors import UserError, check_choice
 from keras_attn.models import BertEncoder
 from keras_attn.models.bert import BERT_SIZES
 
-NOT_OF_THE_BACKBONE = ("size", "pooling", "initial_bias", "initial_embeddings",
+NOT_OF_THE_BACKBONE = ("family", "size", "pooling", "initial_bias", "initial_embeddings",
                        "next_sentence", "new_heads")
 # May be others than those of `pretrained`: they change nothing that it learned.
 FREE = ("dropout", "initial_attention", "initializer_range")
@@ -56,7 +56,7 @@ def choose_architecture(run, use_pooler=True):
     try:
         BertEncoder(vocabulary_size=1, **architecture)
     except ValueError as error:
-        raise UserError(f"model.* must describe a BERT. {error}") from error
+        raise UserError(f"model.* must describe a model of BERT. {error}") from error
     if length is not None and length > architecture["max_length"]:
         raise UserError(
             f"data.length={length} exceeds the position table of the model, which has "

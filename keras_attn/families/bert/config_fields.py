@@ -9,7 +9,7 @@ from keras_attn.checkpoints.architectures import (
     written_activation,
 )
 from keras_attn.errors import UserError
-from keras_attn.models import BertEncoder
+from keras_attn.families.bert.family import FAMILY
 
 FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "num_hidden_layers",
@@ -36,7 +36,7 @@ def read_architecture(config, activations, path, most_layers):
     need_fields(config, (*FIELDS.values(), "hidden_act"), path)
     fields = {ours: config[theirs] for ours, theirs in FIELDS.items()}
     fields["activation"] = read_activation(config, "hidden_act", activations, path)
-    return check_architecture(BertEncoder, fields, path, most_layers)
+    return check_architecture(FAMILY, fields, path, most_layers)
 
 
 def write_architecture(architecture, activations, format):
@@ -49,13 +49,13 @@ def write_architecture(architecture, activations, format):
             "hidden_act": written_activation(architecture, activations, format)}
 
 
-def written_threshold(stored):
-    """What a config says of `StoredBert.threshold`; a field of our own, which others pass over."""
-    return {} if stored.threshold is None else {"no_answer_threshold": stored.threshold}
+def written_threshold(trained):
+    """What a config has of `TrainedModel.threshold`: a field of our own, which others pass over."""
+    return {} if trained.threshold is None else {"no_answer_threshold": trained.threshold}
 
 
 def read_threshold(config, path):
-    """`StoredBert.threshold` of a config; None if it does not say."""
+    """`TrainedModel.threshold` of a config; None if it does not say."""
     threshold = config.get("no_answer_threshold")
     if threshold is not None and (isinstance(threshold, bool)
                                   or not isinstance(threshold, (int, float))):

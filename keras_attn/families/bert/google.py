@@ -12,6 +12,7 @@ from keras_attn.checkpoints.tensorflow_files import (
     slots,
     write_tensors,
 )
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.bert.config_fields import (
     read_architecture,
@@ -19,7 +20,9 @@ from keras_attn.families.bert.config_fields import (
     write_architecture,
     written_threshold,
 )
-from keras_attn.families.bert.tensors import StoredBert, check_is_bert, parts
+from keras_attn.families.bert.family import FAMILY
+from keras_attn.families.bert.tensors import check_is_bert, parts
+from keras_attn.families.bert.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
@@ -43,7 +46,7 @@ def read(folder):
     """Reads a folder, or one of several checkpoints in it by its name without `.index`.
 
     Returns:
-        A `StoredBert`; `lowercase` is None unless we wrote the folder: theirs do not say.
+        A `TrainedModel`; `lowercase` is None unless we wrote the folder: theirs do not say.
 
     Raises:
         UserError: If a file is missing, damaged or not of a BERT.
@@ -54,19 +57,21 @@ def read(folder):
     tensors = read_tensors(folder, name)
     architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
     architecture["use_pooler"] = True
-    kind, heads, labels = _task(config, tensors.header, path)
-    if kind == "finetuning":
+    task, heads, labels = _task(config, tensors.header, path)
+    if task == "classification":
         heads["dropout"] = 0.1  # fixed in run_classifier.py
-    weights = tensors.take(_layout(architecture, kind, heads), slots(tensors.header))
+    weights = tensors.take(_layout(architecture, task, heads), slots(tensors.header))
     lowercase = config.get("do_lower_case")
     if lowercase not in (None, True, False):
         raise UserError("do_lower_case must be true or false. "
                         f"Received: {shorten(lowercase)} in {path}")
-    return StoredBert(kind, architecture, heads, read_vocabulary(os.path.join(folder, VOCABULARY)),
-                      lowercase, labels, weights, threshold=read_threshold(config, path))
+    tokenizer = fitted(read_vocabulary(os.path.join(folder, VOCABULARY)), lowercase,
+                       architecture["vocabulary_size"], folder)
+    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
+                        labels, threshold=read_threshold(config, path))
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a folder that google-research/bert reads.
 
     `do_lower_case`, `id2label` and `no_answer_threshold` in its bert_config.json are ours: BERT's
@@ -74,32 +79,32 @@ def write(folder, stored):
 
     Args:
         folder: An empty one.
-        stored: A `StoredBert`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that google-research/bert has.
     """
-    check_is_bert(stored, "google-research/bert", multilabel=False)
+    check_is_bert(trained, "google-research/bert", multilabel=False)
     needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
-    given = {**needed, **stored.architecture, **stored.heads}
+    given = {**needed, **trained.architecture, **trained.heads}
     for name, value in needed.items():
         if given[name] != value:
             raise UserError(f"google-research/bert needs {name}={value}. "
                             f"Received: {name}={given[name]}")
-    config = write_architecture(stored.architecture, _ACTIVATIONS, "google-research/bert")
+    config = write_architecture(trained.architecture, _ACTIVATIONS, "google-research/bert")
     config.pop("layer_norm_eps")
-    config["do_lower_case"] = stored.lowercase
-    if stored.labels:
-        config["id2label"] = numbered(stored.labels)
-    config |= written_threshold(stored)
-    layout = _layout(stored.architecture, stored.kind, stored.heads)
-    write_tensors(os.path.join(folder, PREFIX), split(layout, stored.weights))
-    write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
+    config["do_lower_case"] = trained.lowercase
+    if trained.labels:
+        config["id2label"] = numbered(trained.labels)
+    config |= written_threshold(trained)
+    layout = _layout(trained.architecture, trained.task, trained.heads)
+    write_tensors(os.path.join(folder, PREFIX), split(layout, trained.weights))
+    write_vocabulary(os.path.join(folder, VOCABULARY), trained.tokenizer.vocabulary)
     write_json(os.path.join(folder, CONFIG), config)
 
 
 def _task(config, header, path):
-    """(kind, heads, labels), as the names of the tensors tell."""
+    """(task, heads, labels), as the names of the tensors tell."""
     if "output_weights" in header:
         classes = header["output_weights"][0][0] if header["output_weights"][0] else 0
         labels = [str(number) for number in range(min(classes, 1_000_000))]
@@ -108,20 +113,20 @@ def _task(config, header, path):
         if len(labels) != classes:
             raise UserError(f"output_weights must have a row for each of {len(labels)} labels. "
                             f"Received: {classes} in {path}")
-        return "finetuning", {"num_classes": classes}, labels if classes > 1 else []
+        return "classification", {"num_classes": classes}, labels if classes > 1 else []
     if "cls/squad/output_weights" in header:
-        return "reading", {}, None
+        return "span_qa", {}, None
     if any(name.startswith("cls/predictions/") for name in header):
-        return "pretraining", {
+        return "masked_lm", {
             "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
             "tie_embeddings": True}, None
-    return "encoder", {}, None
+    return "embedding", {}, None
 
 
-def _layout(architecture, kind, heads):
+def _layout(architecture, task, heads):
     return {
         path: [_piece(name, own) for name in names]
-        for path, names, own in parts(architecture, kind, heads)
+        for path, names, own in parts(architecture, task, heads)
     }
 
 

@@ -7,6 +7,7 @@ from reprlib import repr as shorten
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.bert.config_fields import (
     read_architecture,
@@ -14,16 +15,17 @@ from keras_attn.families.bert.config_fields import (
     write_architecture,
     written_threshold,
 )
-from keras_attn.families.bert.tensors import StoredBert, check_is_bert, parts
+from keras_attn.families.bert.family import FAMILY
+from keras_attn.families.bert.tensors import check_is_bert, parts
 from keras_attn.families.bert.tokenizer_files import read_tokenizer, write_tokenizer
 from keras_attn.io.json_files import read_object, write_json
 
-_KINDS = {
-    "BertForPreTraining": "pretraining",
-    "BertForMaskedLM": "pretraining",
-    "BertForSequenceClassification": "finetuning",
-    "BertForQuestionAnswering": "reading",
-    "BertModel": "encoder",
+_TASKS = {
+    "BertForPreTraining": "masked_lm",
+    "BertForMaskedLM": "masked_lm",
+    "BertForSequenceClassification": "classification",
+    "BertForQuestionAnswering": "span_qa",
+    "BertModel": "embedding",
 }
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
                 "relu": "relu"}
@@ -44,24 +46,28 @@ _BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
 _NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
 
 
-def read(folder):
+def read(folder, config=None):
     """Reads a folder of `transformers`; its weights when they are used.
 
+    Args:
+        folder: The folder.
+        config: What its config.json holds, if it has been read already.
+
     Returns:
-        A `StoredBert`.
+        A `TrainedModel`.
 
     Raises:
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
     path = os.path.join(folder, "config.json")
-    config = {**_DEFAULTS, **read_object(path)}
+    config = {**_DEFAULTS, **(config or read_object(path))}
     for name, needed in _NEEDED.items():
         if config.get(name) != needed:
             raise UserError(f"{name} must be {needed}. "
                             f"Received: {name}={shorten(config.get(name))} in {path}")
     model = _model(config, path)
-    kind, tensors = _KINDS[model], read_tensors(folder)
+    task, tensors = _TASKS[model], read_tensors(folder)
     architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
     # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
     whole = model in ("BertForPreTraining", "BertForSequenceClassification")
@@ -69,15 +75,15 @@ def read(folder):
     architecture["use_pooler"] = whole or next_sentence or any(
         name.endswith("pooler.dense.weight") for name in tensors.header)
     labels, heads = None, {}
-    if kind == "pretraining":
+    if task == "masked_lm":
         heads = {"next_sentence": next_sentence,
                  "tie_embeddings": config["tie_word_embeddings"] is not False}
-    elif kind == "finetuning":
+    elif task == "classification":
         labels, heads = read_classifier(config, "classifier_dropout", path,
                                         architecture["dropout"])
     untied = not heads.get("tie_embeddings", True)
     names = functools.partial(_name_in, tensors.header, untied)
-    layout = _layout(architecture, kind, heads, names)
+    layout = _layout(architecture, task, heads, names)
     copies = _copies(tensors.header, layout, untied)
     unused = {name for name in tensors.header if name.endswith("embeddings.position_ids")}
     weights = tensors.take(layout, unused.union(copies))
@@ -85,77 +91,78 @@ def read(folder):
         if twin and not tensors.equal(name, twin):
             raise UserError(f"{name} must be the same as {twin}. "
                             f"Received: another in {tensors.source}")
-    vocabulary, lowercase = read_tokenizer(folder)
-    return StoredBert(kind, architecture, heads, vocabulary, lowercase, labels, weights,
-                      threshold=read_threshold(config, path))
+    tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"])
+    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
+                        labels, threshold=read_threshold(config, path))
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a folder that `transformers` loads.
 
     Args:
         folder: An empty one.
-        stored: A `StoredBert`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that `transformers` has.
     """
-    check_is_bert(stored, "transformers")
-    config = _config(stored)
-    tensors = dict(split(layout_of(stored), stored.weights))
-    if not stored.heads.get("tie_embeddings", True):
+    check_is_bert(trained, "transformers")
+    config = _config(trained)
+    tensors = dict(split(layout_of(trained), trained.weights))
+    if not trained.heads.get("tie_embeddings", True):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
-    if stored.kind == "encoder":
+    if trained.task == "embedding":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
     write_tensors(folder, tensors)
-    write_tokenizer(folder, stored.vocabulary, stored.lowercase, stored.architecture["max_length"])
+    write_tokenizer(folder, trained.tokenizer.vocabulary, trained.lowercase,
+                    trained.architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), config)
 
 
-def layout_of(stored):
-    """The tensors that make up each variable of a `StoredBert`, `{our path: [Piece, …]}`."""
-    return _layout(stored.architecture, stored.kind, stored.heads, lambda name: name)
+def layout_of(trained):
+    """The tensors that make up each variable of a `TrainedModel`, `{our path: [Piece, …]}`."""
+    return _layout(trained.architecture, trained.task, trained.heads, lambda name: name)
 
 
 def _model(config, path):
     models = config.get("architectures")
-    if models not in [[name] for name in _KINDS]:
-        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+    if models not in [[name] for name in _TASKS]:
+        raise UserError(f"architectures must name one of {', '.join(_TASKS)}. "
                         f"Received: {shorten(models)} in {path}")
     return models[0]
 
 
-def _config(stored):
+def _config(trained):
     """config.json of a model."""
     config = {
-        "model_type": "bert", "architectures": [_model_of(stored)],
-        **write_architecture(stored.architecture, _ACTIVATIONS, "transformers"),
+        "model_type": "bert", "architectures": [_model_of(trained)],
+        **write_architecture(trained.architecture, _ACTIVATIONS, "transformers"),
         "position_embedding_type": "absolute",
-        "tie_word_embeddings": stored.heads.get("tie_embeddings", True),
-        "pad_token_id": stored.vocabulary.index("[PAD]"), "dtype": "float32",
+        "tie_word_embeddings": trained.heads.get("tie_embeddings", True),
+        "pad_token_id": trained.tokenizer.vocabulary.index("[PAD]"), "dtype": "float32",
     }
-    if stored.kind == "finetuning":
-        config |= written_classifier(stored, "classifier_dropout")
-    return config | written_threshold(stored)
+    if trained.task == "classification":
+        config |= written_classifier(trained, "classifier_dropout")
+    return config | written_threshold(trained)
 
 
-def _model_of(stored):
-    if stored.kind != "pretraining":
-        return next(name for name, kind in _KINDS.items() if kind == stored.kind)
-    if stored.heads["next_sentence"]:
+def _model_of(trained):
+    if trained.task != "masked_lm":
+        return next(name for name, task in _TASKS.items() if task == trained.task)
+    if trained.heads["next_sentence"]:
         return "BertForPreTraining"
-    if stored.architecture["use_pooler"]:
+    if trained.architecture["use_pooler"]:
         raise UserError("transformers has no masked-LM with a pooler and without next sentences. "
                         "Received: next_sentence=False, use_pooler=True")
     return "BertForMaskedLM"
 
 
-def _layout(architecture, kind, heads, name_in):
+def _layout(architecture, task, heads, name_in):
     return {
         path: [Piece(name_in(name), own[::-1] if path.endswith("kernel") else own,
                      transposed=path.endswith("kernel")) for name in names]
-        for path, names, own in parts(architecture, kind, heads)
+        for path, names, own in parts(architecture, task, heads)
     }
 
 

@@ -14,10 +14,12 @@ from keras_attn.checkpoints.kerashub_files import (
     write_tensors,
 )
 from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
-from keras_attn.families.bert.tensors import StoredBert, check_is_bert, parts
+from keras_attn.families.bert.family import FAMILY
+from keras_attn.families.bert.tensors import check_is_bert, parts
+from keras_attn.families.bert.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
-from keras_attn.models import BertEncoder
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 VOCABULARY = "assets/tokenizer/vocabulary.txt"
@@ -47,11 +49,15 @@ _REST = {
 }
 
 
-def read(folder):
+def read(folder, config=None):
     """Reads a preset.
 
+    Args:
+        folder: The folder.
+        config: What its config.json holds, if it has been read already.
+
     Returns:
-        A `StoredBert` of kind "encoder"; `lowercase` and `vocabulary` are None if the preset has
+        A `TrainedModel` without a head; `lowercase` and `tokenizer` are None if the preset has
         no tokenizer. With `lowercase` accents are stripped, as BERT's were in training, also where
         the preset says `strip_accents=False`, its default.
 
@@ -59,7 +65,7 @@ def read(folder):
         UserError: For another model than `BertBackbone`, and damaged files.
     """
     path = os.path.join(folder, CONFIG)
-    found = read_object(path)
+    found = config or read_object(path)
     if class_of(found) != "keras_hub>BertBackbone":
         raise UserError("A BertBackbone is needed. "
                         f"Received: {class_of(found)} in {path}")
@@ -68,55 +74,56 @@ def read(folder):
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = {ours: config[theirs] for ours, theirs in _FIELDS.items()}
     architecture = check_architecture(
-        BertEncoder,
+        FAMILY,
         {**architecture, "attention_dropout": architecture["dropout"], "initializer_range": 0.02,
          "layer_norm_epsilon": _FIXED["layer_norm_epsilon"], "activation": _FIXED["activation"]},
         path, len(tensors.header))
     architecture["use_pooler"] = True
     weights = tensors.take(_layout(architecture))
-    vocabulary, lowercase = _tokenizer(folder)
-    return StoredBert("encoder", architecture, {}, vocabulary, lowercase, None, weights)
+    tokenizer, lowercase = _tokenizer(folder, architecture["vocabulary_size"])
+    return TrainedModel(folder, FAMILY, "embedding", architecture, {}, weights, tokenizer,
+                        lowercase)
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a preset that `keras_hub.models.BertBackbone.from_preset` loads.
 
     Args:
         folder: An empty one.
-        stored: A `StoredBert` of kind "encoder".
+        trained: `TrainedModel` without a head.
 
     Raises:
         UserError: If the model is none that KerasHub has.
     """
-    check_is_bert(stored, "KerasHub", multilabel=False)
-    one_rate = {"attention_dropout": stored.architecture["dropout"]}
+    check_is_bert(trained, "KerasHub", multilabel=False)
+    one_rate = {"attention_dropout": trained.architecture["dropout"]}
     for name, value in {**_FIXED, **one_rate}.items():
-        if stored.architecture[name] != value:
+        if trained.architecture[name] != value:
             raise UserError(f"KerasHub's BertBackbone has {name}={value}. "
-                            f"Received: {name}={stored.architecture[name]}")
-    if stored.kind != "encoder":
+                            f"Received: {name}={trained.architecture[name]}")
+    if trained.task != "embedding":
         raise UserError("KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
-                        f"Received: a model of {stored.kind}")
+                        f"Received: a model of {trained.task}")
     os.makedirs(os.path.join(folder, os.path.dirname(VOCABULARY)), exist_ok=True)
     write_tensors(os.path.join(folder, WEIGHTS),
-                  split(_layout(stored.architecture), stored.weights))
-    write_vocabulary(os.path.join(folder, VOCABULARY), stored.vocabulary)
+                  split(_layout(trained.architecture), trained.weights))
+    write_vocabulary(os.path.join(folder, VOCABULARY), trained.tokenizer.vocabulary)
     write_json(os.path.join(folder, TOKENIZER), object_of(
         "models.bert.bert_tokenizer", "BertTokenizer",
         {"name": "bert_tokenizer", "trainable": True, "dtype": "int32",
          "config_file": TOKENIZER, "vocabulary": None, "sequence_length": None,
-         "lowercase": stored.lowercase, "strip_accents": stored.lowercase, "split": True,
+         "lowercase": trained.lowercase, "strip_accents": trained.lowercase, "split": True,
          "suffix_indicator": "##", "oov_token": "[UNK]"}))
     write_metadata(folder)
     write_json(os.path.join(folder, CONFIG), object_of(
         "models.bert.bert_backbone", "BertBackbone",
         {"name": "bert_backbone", "trainable": True, "dtype": "float32",
-         **{theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()}}))
+         **{theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()}}))
 
 
 def _layout(architecture):
     return {path: [_piece(name, own, architecture) for name in names]
-            for path, names, own in parts(architecture, "encoder", {})}
+            for path, names, own in parts(architecture, "embedding", {})}
 
 
 def _piece(name, own, architecture):
@@ -137,7 +144,7 @@ def _piece(name, own, architecture):
     return Piece(f"layers/{place}/vars/{variable}", shape, own_shape=own)
 
 
-def _tokenizer(folder):
+def _tokenizer(folder, rows):
     path = os.path.join(folder, TOKENIZER)
     if not os.path.isfile(path):
         return None, None
@@ -149,4 +156,5 @@ def _tokenizer(folder):
             config.get("oov_token", "[UNK]") != "[UNK]":
         raise UserError("A BertTokenizer with lowercase, ## and [UNK] is needed. "
                         f"Received: another in {path}")
-    return read_vocabulary(os.path.join(folder, VOCABULARY)), config["lowercase"]
+    vocabulary, lowercase = read_vocabulary(os.path.join(folder, VOCABULARY)), config["lowercase"]
+    return fitted(vocabulary, lowercase, rows, folder), lowercase

@@ -1,69 +1,6 @@
-"""A BERT in a folder of any format, and the names of its parts."""
-
-import dataclasses
-from collections.abc import Mapping
+"""The variables of a BERT and the tensors that make them up elsewhere."""
 
 from keras_attn.errors import UserError
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredBert:
-    """What a folder holds, whatever its format.
-
-    Attributes:
-        kind: "pretraining", "finetuning", "reading", or "encoder": no task.
-        architecture: Arguments of `BertEncoder`.
-        heads: Arguments of the task model besides: `next_sentence`, `tie_embeddings`;
-            `num_classes`, `dropout`.
-        vocabulary: List of str; None if the folder has none.
-        lowercase: Whether text is lower-cased; None if the folder does not say.
-        labels: Names of the classes; [] for regression, None without a classifier.
-        weights: Our paths below the task model, such as `bert_encoder/token_embedding`, and
-            arrays, which may be read only when they are used.
-        pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
-        config: Of the run, if there was one.
-        threshold: Of a model that reads: above which `Answer.no_answer` there is no answer; None
-            if there always is one.
-        released: Whether the weights are, or began as, those of a released model.
-    """
-
-    kind: str
-    architecture: dict
-    heads: dict
-    vocabulary: list | None
-    lowercase: bool | None
-    labels: list | None
-    weights: Mapping
-    pairs: bool | None = None
-    config: dict | None = None
-    threshold: float | None = None
-    released: bool = True
-
-
-def with_text(stored, lowercase, source, name="lowercase"):
-    """A `StoredBert` that says how text is treated: what it said itself, or what the user says.
-
-    Args:
-        stored: A `StoredBert`.
-        lowercase: What the user says; None for nothing.
-        source, name: What messages call the folder and the user's argument.
-
-    Raises:
-        UserError: If it has no vocabulary, neither says, or they contradict each other.
-    """
-    if stored.vocabulary is None:
-        raise UserError(f"A folder with a vocabulary is needed. Received: {source}")
-    if lowercase not in (None, stored.lowercase) and stored.lowercase is not None:
-        raise UserError(f"{name} must be that of the model, or be left out. "
-                        f"Received: {name}={lowercase}, {source} has {stored.lowercase}")
-    if lowercase is None and stored.lowercase is None:
-        raise UserError(f"Whether text is lower-cased must be said, by {name}=True or False: the "
-                        "folder does not. Commands without --lowercase take the folder that "
-                        f"python -m keras_attn.convert --lowercase writes. Received: {source}")
-    if stored.lowercase is not None:
-        return stored
-    return dataclasses.replace(stored, lowercase=lowercase)
-
 
 # Below a layer; ours, and Hugging Face's without .weight or .bias.
 _LAYER_DENSE = {
@@ -77,18 +14,18 @@ _LAYER_NORMS = {
 }
 
 
-def shapes(architecture, kind, heads):
-    """Shapes of all variables by path, as those of `StoredBert.weights`."""
+def shapes(architecture, task, heads):
+    """Shapes of all variables by path, as those of `TrainedModel.weights`."""
     return {path: (*own[:-1], len(names) * own[-1])
-            for path, names, own in parts(architecture, kind, heads)}
+            for path, names, own in parts(architecture, task, heads)}
 
 
-def parts(architecture, kind, heads):
+def parts(architecture, task, heads):
     """Yields every variable of a BERT with the tensors of Hugging Face that it is made of.
 
     Args:
         architecture: Arguments of `BertEncoder`.
-        kind, heads: As those of `StoredBert`.
+        task, heads: As those of `TrainedModel`.
 
     Yields:
         (our path, names, shape of our part that each name fills).
@@ -121,7 +58,7 @@ def parts(architecture, kind, heads):
         yield from _norm("bert_encoder/final_norm", "bert.encoder.LayerNorm", width)
     if architecture.get("use_pooler", True):
         yield from _dense("bert_encoder/pooler/", "bert.pooler.dense", (width, width))
-    if kind == "pretraining":
+    if task == "masked_lm":
         yield from _dense("mlm_dense/", "cls.predictions.transform.dense", (width, width))
         yield from _norm("mlm_norm", "cls.predictions.transform.LayerNorm", width)
         yield "mlm_bias", ["cls.predictions.bias"], (rows["word"],)
@@ -129,9 +66,9 @@ def parts(architecture, kind, heads):
             yield "mlm_embedding", ["cls.predictions.decoder.weight"], (rows["word"], width)
         if heads["next_sentence"]:
             yield from _dense("nsp_dense/", "cls.seq_relationship", (width, 2))
-    elif kind == "finetuning":
+    elif task == "classification":
         yield from _dense("logits_dense/", "classifier", (width, heads["num_classes"]))
-    elif kind == "reading":
+    elif task == "span_qa":
         yield from _dense("span_dense/", "qa_outputs", (width, 2))
 
 
@@ -145,15 +82,10 @@ def _norm(path, name, width):
     yield f"{path}/beta", [f"{name}.bias"], (width,)
 
 
-def head_of(path):
-    """The part of the model that a path names: a head, or `pooler`."""
-    return path.removeprefix("bert_encoder/").split("/")[0]
-
-
-def check_is_bert(stored, format, **needed):
+def check_is_bert(trained, format, **needed):
     """Raises UserError for what the BERT of other libraries does not have."""
     needed = {"norm_first": False, "pooling": "cls", **needed}
-    given = {**needed, **stored.architecture, **stored.heads}
+    given = {**needed, **trained.architecture, **trained.heads}
     for name, value in needed.items():
         if given[name] != value:
             raise UserError(f"A model for {format} must be trained with {name}={value}, as BERT. "

@@ -3,6 +3,7 @@
 import os
 from reprlib import repr as shorten
 
+from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import (
@@ -11,20 +12,25 @@ from keras_attn.text.vocabulary import (
     read_vocabulary,
     write_vocabulary,
 )
+from keras_attn.text.wordpiece import WordPieceTokenizer
 
 VOCABULARY, TOKENIZER, CONFIG = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
 _SPECIAL, _ADDED = "special_tokens_map.json", "added_tokens.json"
 _NAMES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS, strict=True))
 
 
-def read_tokenizer(folder):
-    """Reads the vocabulary, and whether text is lower-cased.
+def read_tokenizer(folder, rows):
+    """Reads the tokenizer, and whether text is lower-cased.
 
     A word of 101 to 200 characters, one [UNK] there, is cut into pieces here, as BERT's was in
     training.
 
+    Args:
+        folder: Of a model.
+        rows: Of its embedding matrix; the vocabulary gets a name for each.
+
     Returns:
-        (vocabulary, lowercase): None for what the folder does not say.
+        (`WordPieceTokenizer`, lowercase): None for what the folder does not say.
 
     Raises:
         UserError: For a tokenizer that is not BERT's, or files that contradict each other.
@@ -58,7 +64,27 @@ def read_tokenizer(folder):
         vocabulary = listed
     if vocabulary is not None:
         _check_added(folder, config, tokenizer, vocabulary)
-    return vocabulary, lowercase
+        return fitted(vocabulary, lowercase, rows, folder), lowercase
+    return None, lowercase
+
+
+def fitted(vocabulary, lowercase, rows, folder):
+    """A tokenizer with a name for each row of the embedding matrix, which may have more.
+
+    Args:
+        vocabulary: List of str.
+        lowercase: Whether text is lower-cased; None: not known yet.
+        rows: Of the embedding matrix.
+        folder: Name of the folder in messages.
+
+    Raises:
+        UserError: If the vocabulary is larger.
+    """
+    if len(vocabulary) > rows:
+        raise UserError("The vocabulary must not be larger than the embedding matrix. Received: "
+                        f"{counted(len(vocabulary), 'token')}, {counted(rows, 'row')} in {folder}")
+    names = [f"[row {n}]" for n in range(len(vocabulary), rows)]
+    return WordPieceTokenizer([*vocabulary, *names], bool(lowercase))
 
 
 def write_tokenizer(folder, vocabulary, lowercase, length):

@@ -13,17 +13,16 @@ from keras_attn.checkpoints.architectures import (
 )
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
-from keras_attn.checkpoints.stored_model import StoredModel
 from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
-from keras_attn.families import GPT_2
+from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import parts
 from keras_attn.families.gpt2.tokenizer_files import read_tokenizer, write_tokenizer
 from keras_attn.io.json_files import read_object, write_json
-from keras_attn.models import GPT2
 
-_KINDS = {"GPT2LMHeadModel": GPT_2.pretraining, "GPT2Model": GPT_2.pretraining,
-          "GPT2ForSequenceClassification": GPT_2.kind}
+_TASKS = {"GPT2LMHeadModel": "causal_lm", "GPT2Model": "causal_lm",
+          "GPT2ForSequenceClassification": "classification"}
 _FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "n_embd",
     "num_heads": "n_head", "intermediate_dim": "n_inner", "max_length": "n_positions",
@@ -48,11 +47,15 @@ _HEAD, _SCORE, _BIAS = "lm_head.weight", "score.weight", "logits_dense/bias"
 _MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # no weights
 
 
-def read(folder):
+def read(folder, config=None):
     """Reads a folder of `transformers`; its weights when they are used.
 
+    Args:
+        folder: The folder.
+        config: What its config.json holds, if it has been read already.
+
     Returns:
-        A `StoredModel`; that of a classifier, which has no bias there and whose tokenizer sets no
+        A `TrainedModel`; that of a classifier, which has no bias there and whose tokenizer sets no
         mark, has a bias of 0 and `end_mark=False`.
 
     Raises:
@@ -60,19 +63,19 @@ def read(folder):
             tensors that are not those of the model.
     """
     path = os.path.join(folder, "config.json")
-    config = {**_DEFAULTS, **read_object(path)}
+    config = {**_DEFAULTS, **(config or read_object(path))}
     models = config.get("architectures")
-    if models not in [[name] for name in _KINDS]:
-        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+    if models not in [[name] for name in _TASKS]:
+        raise UserError(f"architectures must name one of {', '.join(_TASKS)}. "
                         f"Received: {shorten(models)} in {path}")
-    kind, labels, heads = _KINDS[models[0]], None, {}
-    if kind == GPT_2.kind:
+    task, labels, heads = _TASKS[models[0]], None, {}
+    if task == "classification":
         labels, heads = read_classifier(config, None, path)
         heads["pooling"] = "last"
     activation = read_activation(config, "activation_function", _ACTIVATIONS, path)
     tensors = read_tensors(folder)
     architecture = check_architecture(
-        GPT2, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
+        FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
                "activation": activation}, path, len(tensors.header))
     # Now that resid_pdrop is a number: NaN is not the same as itself.
     for name, needed in {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}.items():
@@ -91,33 +94,34 @@ def read(folder):
     tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], not heads)
     if heads and tokenizer:
         _check_padding(config["pad_token_id"], tokenizer, path)
-    return StoredModel(GPT_2, kind, architecture, heads, tokenizer, weights, labels=labels)
+    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, False,
+                        labels)
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a folder that `transformers` loads.
 
     Args:
         folder: An empty one.
-        stored: A `StoredModel`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that `transformers` has.
     """
-    architecture, end = stored.architecture, stored.tokenizer.end_id
+    architecture, end = trained.architecture, trained.tokenizer.end_id
     activation = written_activation(architecture, _ACTIVATIONS, "transformers")
-    heads, weights, classifier = {}, stored.weights, {}
-    if stored.is_classifier:
-        _check_classifier(stored)
-        heads = stored.heads
+    heads, weights, classifier = {}, trained.weights, {}
+    if trained.task == "classification":
+        _check_classifier(trained)
+        heads = trained.heads
         weights = {path: weight for path, weight in weights.items() if path != _BIAS}
-        classifier = {**written_classifier(stored, None), "pad_token_id": end}
+        classifier = {**written_classifier(trained, None), "pad_token_id": end}
     write_tensors(folder, dict(split(_layout(architecture, heads, "transformer."), weights)))
-    write_tokenizer(folder, stored.tokenizer, architecture["max_length"])
+    write_tokenizer(folder, trained.tokenizer, architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), {
         "model_type": "gpt2",
-        "architectures": [next(name for name, kind in _KINDS.items() if kind == stored.kind)],
+        "architectures": [next(name for name, task in _TASKS.items() if task == trained.task)],
         **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
         "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
         "activation_function": activation, "bos_token_id": end, "eos_token_id": end,
@@ -140,12 +144,12 @@ def _check_padding(pad, tokenizer, path):
                         f"Received: {shorten(pad)} in {path}")
 
 
-def _check_classifier(stored):
+def _check_classifier(trained):
     """Raises UserError for a classifier that `transformers` does not have."""
-    heads = stored.heads
+    heads = trained.heads
     for fault, there in (
-        ("texts that end in a mark", stored.tokenizer.end_mark),
-        ("a bias", np.any(np.asarray(stored.weights[_BIAS]))),
+        ("texts that end in a mark", trained.tokenizer.end_mark),
+        ("a bias", np.any(np.asarray(trained.weights[_BIAS]))),
         (f"dropout={heads['dropout']}", heads["dropout"]),
         (f"pooling={heads.get('pooling')}", heads.get("pooling") not in (None, "last")),
     ):

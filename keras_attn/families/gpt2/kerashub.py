@@ -13,14 +13,13 @@ from keras_attn.checkpoints.kerashub_files import (
     write_metadata,
     write_tensors,
 )
-from keras_attn.checkpoints.stored_model import StoredModel
 from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
-from keras_attn.families import GPT_2
+from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import check_writable, parts
 from keras_attn.families.gpt2.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
-from keras_attn.models import GPT2
 from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 
 _FILES = "assets/tokenizer/vocabulary.json", "assets/tokenizer/merges.txt"
@@ -41,44 +40,48 @@ _LAYER = {
 _REST = {"wte": "reversible_embedding", "wpe": "position_embedding", "ln_f": "layer_normalization"}
 
 
-def read(folder):
+def read(folder, config=None):
     """Reads a preset.
 
+    Args:
+        folder: The folder.
+        config: What its config.json holds, if it has been read already.
+
     Returns:
-        A `StoredModel`; `tokenizer` is None if the preset has none.
+        A `TrainedModel`; `tokenizer` is None if the preset has none.
 
     Raises:
         UserError: For damaged files, and another tokenizer.
     """
     path = os.path.join(folder, CONFIG)
-    config = read_object(path).get("config")
+    config = (config or read_object(path)).get("config")
     need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(os.path.join(folder, WEIGHTS))
     architecture = check_architecture(
-        GPT2, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
+        FAMILY, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
         len(tensors.header))
     # First: the table tells whether there are as many rows as the config says.
     weights = tensors.take(_layout(architecture))
-    return StoredModel(GPT_2, GPT_2.pretraining, architecture, {},
-                       _tokenizer(folder, architecture["vocabulary_size"]), weights)
+    return TrainedModel(folder, FAMILY, "causal_lm", architecture, {}, weights,
+                        _tokenizer(folder, architecture["vocabulary_size"]), False)
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a preset that `keras_hub.models.GPT2Backbone.from_preset` loads.
 
     Args:
         folder: An empty one.
-        stored: A `StoredModel`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that KerasHub has.
     """
-    check_writable(stored, "KerasHub", **_FIXED,
-                   attention_dropout=stored.architecture["dropout"])  # it has one rate
+    check_writable(trained, "KerasHub", **_FIXED,
+                   attention_dropout=trained.architecture["dropout"])  # it has one rate
     os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
     write_tensors(os.path.join(folder, WEIGHTS),
-                  split(_layout(stored.architecture), stored.weights))
-    stored.tokenizer.without_unnamed().write(folder, _FILES, title="")
+                  split(_layout(trained.architecture), trained.weights))
+    trained.tokenizer.without_unnamed().write(folder, _FILES, title="")
     write_json(os.path.join(folder, TOKENIZER), object_of(
         "models.gpt2.gpt2_tokenizer", "GPT2Tokenizer",
         {"name": "gpt2_tokenizer", "trainable": True, "dtype": "int32", "config_file": TOKENIZER,
@@ -88,7 +91,7 @@ def write(folder, stored):
     write_json(os.path.join(folder, CONFIG), object_of(
         "models.gpt2.gpt2_backbone", "GPT2Backbone",
         {"name": "gpt2_backbone", "trainable": True, "dtype": "float32",
-         **{theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()}}))
+         **{theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()}}))
 
 
 def _tokenizer(folder, rows):

@@ -4,7 +4,6 @@ import os
 import re
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
-from keras_attn.checkpoints.stored_model import StoredModel
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
@@ -12,12 +11,12 @@ from keras_attn.checkpoints.tensorflow_files import (
     slots,
     write_tensors,
 )
-from keras_attn.families import GPT_2
+from keras_attn.checkpoints.trained_model import TrainedModel
+from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import check_writable, parts
 from keras_attn.families.gpt2.tokenizer_files import fitted
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.json_files import read_object, write_json
-from keras_attn.models import GPT2
 from keras_attn.text.byte_pairs import FILES, read_files
 
 CONFIG, PREFIX = "hparams.json", "model.ckpt"
@@ -33,7 +32,7 @@ def read(folder):
     """Reads a folder, or one of several checkpoints in it by its name without `.index`.
 
     Returns:
-        A `StoredModel`.
+        A `TrainedModel`.
 
     Raises:
         UserError: If a file is missing, damaged or not of a GPT-2.
@@ -44,32 +43,32 @@ def read(folder):
     need_fields(config, _FIELDS.values(), path)
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
-        GPT2, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
+        FAMILY, {ours: config[theirs] for ours, theirs in _FIELDS.items()} | _FIXED, path,
         len(tensors.header))
     weights = tensors.take(_layout(architecture), slots(tensors.header))
     tokenizer = fitted(*read_files(folder), architecture["vocabulary_size"], folder)
-    return StoredModel(GPT_2, GPT_2.pretraining, architecture, {}, tokenizer, weights)
+    return TrainedModel(folder, FAMILY, "causal_lm", architecture, {}, weights, tokenizer, False)
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a folder that openai/gpt-2 reads.
 
     Args:
         folder: An empty one.
-        stored: A `StoredModel`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that openai/gpt-2 has.
     """
-    check_writable(stored, "openai/gpt-2", **_FIXED, **{"intermediate_dim / hidden_dim": 4.0})
-    write_tensors(os.path.join(folder, PREFIX), split(_layout(stored.architecture),
-                                                      stored.weights))
+    check_writable(trained, "openai/gpt-2", **_FIXED, **{"intermediate_dim / hidden_dim": 4.0})
+    write_tensors(os.path.join(folder, PREFIX), split(_layout(trained.architecture),
+                                                      trained.weights))
     # By this file its code finds the newest of several.
     atomic_write(os.path.join(folder, "checkpoint"),
                 f'model_checkpoint_path: "{PREFIX}"\n'.encode())
-    stored.tokenizer.without_unnamed().write(folder, FILES[1])
+    trained.tokenizer.without_unnamed().write(folder, FILES[1])
     write_json(os.path.join(folder, CONFIG), {
-        theirs: stored.architecture[ours] for ours, theirs in _FIELDS.items()})
+        theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
 
 
 def _layout(architecture):

@@ -35,12 +35,12 @@ def _norm(path, name, width):
     yield f"{path}/beta", f"{name}.bias", (width,)
 
 
-def check_writable(stored, format, **needed):
+def check_writable(trained, format, **needed):
     """Raises UserError for a GPT-2 that another library does not have."""
-    if stored.is_classifier:
+    if trained.task == "classification":
         raise UserError(f"{format} has no GPT-2 that classifies; only language models are "
                         "written. Received: a classifier")
-    architecture = stored.architecture
+    architecture = trained.architecture
     given = {**architecture, "intermediate_dim / hidden_dim":
              architecture["intermediate_dim"] / architecture["hidden_dim"]}
     for name, value in needed.items():

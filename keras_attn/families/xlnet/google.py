@@ -10,7 +10,6 @@ from keras_attn.checkpoints.architectures import (
     read_activation,
     written_activation,
 )
-from keras_attn.checkpoints.stored_model import StoredModel
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
@@ -18,12 +17,12 @@ from keras_attn.checkpoints.tensorflow_files import (
     slots,
     write_tensors,
 )
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
-from keras_attn.families import XL_NET
+from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_output, parts
 from keras_attn.families.xlnet.tokenizer_files import read_tokenizer
 from keras_attn.io.json_files import read_object, write_json
-from keras_attn.models import XLNet
 
 CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"
 _FIELDS = {"vocabulary_size": "n_token", "num_layers": "n_layer", "hidden_dim": "d_model",
@@ -46,7 +45,7 @@ def read(folder):
     """Reads a folder, or one of several checkpoints in it by its name without `.index`.
 
     Returns:
-        A `StoredModel`; `lowercase` is None unless we wrote the folder: theirs do not say.
+        A `TrainedModel`; `lowercase` is None unless we wrote the folder: theirs do not say.
 
     Raises:
         UserError: If a file is missing, damaged or not of a pretrained XLNet.
@@ -65,15 +64,16 @@ def read(folder):
                         f"Received: {shorten(lowercase)} in {path}")
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
-        XLNet, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
+        FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
                 "activation": activation, "layer_norm_epsilon": _EPSILON},
         path, len(tensors.header))
     weights = tensors.take(_layout(architecture), slots(tensors.header))
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
-    return StoredModel(XL_NET, XL_NET.pretraining, architecture, {}, tokenizer, weights, lowercase)
+    return TrainedModel(folder, FAMILY, "permutation_lm", architecture, {}, weights, tokenizer,
+                        lowercase)
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a folder that zihangdai/xlnet reads.
 
     `do_lower_case` in its xlnet_config.json is ours: its scripts, which take it as a flag, pass
@@ -81,31 +81,31 @@ def write(folder, stored):
 
     Args:
         folder: An empty one.
-        stored: A `StoredModel`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that zihangdai/xlnet has.
     """
     # Distances are clamped by a flag there, which its folders do not hold.
-    check_writable(stored, "zihangdai/xlnet", layer_norm_epsilon=_EPSILON, max_distance=None)
-    if stored.is_classifier:
+    check_writable(trained, "zihangdai/xlnet", layer_norm_epsilon=_EPSILON, max_distance=None)
+    if trained.task == "classification":
         raise UserError("For zihangdai/xlnet only pretrained models are written. "
                         "Received: a classifier")
-    architecture = stored.architecture
+    architecture = trained.architecture
     activation = written_activation(architecture, _ACTIVATIONS, "zihangdai/xlnet")
-    write_tensors(os.path.join(folder, PREFIX), split(_layout(architecture), stored.weights))
-    stored.tokenizer.write(folder)
+    write_tensors(os.path.join(folder, PREFIX), split(_layout(architecture), trained.weights))
+    trained.tokenizer.write(folder)
     write_json(os.path.join(folder, CONFIG), {
         **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
         "d_head": architecture["hidden_dim"] // architecture["num_heads"],
-        "ff_activation": activation, "untie_r": True, "do_lower_case": stored.lowercase})
+        "ff_activation": activation, "untie_r": True, "do_lower_case": trained.lowercase})
 
 
 def _layout(architecture):
     layers = architecture["num_layers"]
     return {
         path: [_piece(name, own, theirs or own, layers) for name in names]
-        for path, names, own, theirs in parts(architecture, XL_NET.pretraining, {})
+        for path, names, own, theirs in parts(architecture, "permutation_lm", {})
     }
 
 

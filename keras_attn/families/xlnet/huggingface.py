@@ -13,18 +13,17 @@ from keras_attn.checkpoints.architectures import (
 )
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
-from keras_attn.checkpoints.stored_model import StoredModel
 from keras_attn.checkpoints.tensor_map import Piece, split
+from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
-from keras_attn.families import XL_NET
+from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, parts
 from keras_attn.families.xlnet.tokenizer_files import CONFIG, read_tokenizer
 from keras_attn.io.json_files import read_object, write_json
-from keras_attn.models import XLNet
 
 _BARE = "XLNetModel"
-_KINDS = {"XLNetLMHeadModel": XL_NET.pretraining, "XLNetForSequenceClassification": XL_NET.kind,
-          _BARE: XL_NET.pretraining}
+_TASKS = {"XLNetLMHeadModel": "permutation_lm", _BARE: "permutation_lm",
+          "XLNetForSequenceClassification": "classification"}
 _FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "d_model",
     "num_heads": "n_head", "intermediate_dim": "d_inner", "dropout": "dropout",
@@ -49,24 +48,28 @@ _SUMMARY = {"summary_type": "last", "summary_use_proj": True, "summary_activatio
 _PREFIX, _TABLE, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
 
 
-def read(folder):
+def read(folder, config=None):
     """Reads a folder of `transformers`; its weights when they are used.
 
+    Args:
+        folder: The folder.
+        config: What its config.json holds, if it has been read already.
+
     Returns:
-        A `StoredModel`; that of an XLNetModel, which has no head, has an output bias of 0.
+        A `TrainedModel`; that of an XLNetModel, which has no head, has an output bias of 0.
 
     Raises:
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
     path = os.path.join(folder, "config.json")
-    config = {**_DEFAULTS, **read_object(path)}
+    config = {**_DEFAULTS, **(config or read_object(path))}
     models = config.get("architectures")
-    if models not in [[name] for name in _KINDS]:
-        raise UserError(f"architectures must name one of {', '.join(_KINDS)}. "
+    if models not in [[name] for name in _TASKS]:
+        raise UserError(f"architectures must name one of {', '.join(_TASKS)}. "
                         f"Received: {shorten(models)} in {path}")
-    kind = _KINDS[models[0]]
-    classifies, bare = kind == XL_NET.kind, models == [_BARE]
+    task = _TASKS[models[0]]
+    classifies, bare = task == "classification", models == [_BARE]
     tied = not (classifies or bare)
     for name, needed in {**_NEEDED, **(_SUMMARY if classifies else {})}.items():
         if config[name] != needed:
@@ -80,7 +83,7 @@ def read(folder):
         heads["pooling"] = "last"
     both = tied and _HEAD in tensors.header and _TABLE in tensors.header
     table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
-    layout = _layout(architecture, kind, heads, table)
+    layout = _layout(architecture, task, heads, table)
     weights = _without_head(tensors, layout) if bare else tensors.take(
         layout, {_HEAD} if both else ())
     if both and not tensors.equal(_HEAD, _TABLE):
@@ -93,25 +96,26 @@ def read(folder):
         raise UserError("A tokenizer must treat text as XLNet's does: keep_accents=False, "
                         f"remove_space=True. Received: another in {folder}")
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
-    return StoredModel(XL_NET, kind, architecture, heads, tokenizer, weights, lowercase, labels)
+    return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
+                        labels)
 
 
-def write(folder, stored):
+def write(folder, trained):
     """Writes a folder that `transformers` loads.
 
     Args:
         folder: An empty one.
-        stored: A `StoredModel`.
+        trained: `TrainedModel`.
 
     Raises:
         UserError: If the model is none that `transformers` has.
     """
-    architecture, tokenizer = stored.architecture, stored.tokenizer
+    architecture, tokenizer = trained.architecture, trained.tokenizer
     # It has one rate.
-    check_writable(stored, "transformers", attention_dropout=architecture["dropout"])
+    check_writable(trained, "transformers", attention_dropout=architecture["dropout"])
     config = {
         "model_type": "xlnet",
-        "architectures": [next(name for name, kind in _KINDS.items() if kind == stored.kind)],
+        "architectures": [next(name for name, task in _TASKS.items() if task == trained.task)],
         **{theirs: architecture[ours] for ours, theirs in reversed(_FIELDS.items())},
         "mem_len": architecture["memory_length"] or None,
         "clamp_len": architecture["max_distance"] or -1,
@@ -120,10 +124,10 @@ def write(folder, stored):
         **_NEEDED, **_SUMMARY, "bos_token_id": 1, "eos_token_id": 2,
         "pad_token_id": tokenizer.pad_id, "dtype": "float32",
     }
-    if stored.is_classifier:
-        config |= written_classifier(stored, "summary_last_dropout")
-    layout = _layout(architecture, stored.kind, stored.heads, _TABLE)
-    write_tensors(folder, dict(split(layout, stored.weights)))
+    if trained.task == "classification":
+        config |= written_classifier(trained, "summary_last_dropout")
+    layout = _layout(architecture, trained.task, trained.heads, _TABLE)
+    write_tensors(folder, dict(split(layout, trained.weights)))
     tokenizer.write(folder)
     write_json(os.path.join(folder, CONFIG), {
         "tokenizer_class": "XLNetTokenizer", "do_lower_case": tokenizer.lowercase,
@@ -152,7 +156,7 @@ def _architecture(config, path, most_layers):
     given.update(activation=activation, memory_length=given["memory_length"] or 0,
                  reuse_length=given["reuse_length"] or None,
                  max_distance=farthest if farthest > 0 else None)
-    return check_architecture(XLNet, given, path, most_layers)
+    return check_architecture(FAMILY, given, path, most_layers)
 
 
 def _settings(folder):
@@ -160,10 +164,10 @@ def _settings(folder):
     return read_object(path) if os.path.isfile(path) else {}
 
 
-def _layout(architecture, kind, heads, table):
+def _layout(architecture, task, heads, table):
     return {
         path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
-        for path, names, own, theirs in parts(architecture, kind, heads)
+        for path, names, own, theirs in parts(architecture, task, heads)
     }
 
 

@@ -1,15 +1,14 @@
 """The variables of an XLNet and the tensors that make them up elsewhere."""
 
 from keras_attn.errors import UserError
-from keras_attn.families import XL_NET
 
 
-def parts(architecture, kind, heads):
+def parts(architecture, task, heads):
     """Yields every variable of an XLNet with the tensors of Hugging Face that it is made of.
 
     Args:
         architecture: Arguments of `XLNet`.
-        kind: Of a run of `XL_NET`.
+        task: Name of the task.
         heads: Arguments of the classifier.
 
     Yields:
@@ -41,7 +40,7 @@ def parts(architecture, kind, heads):
         yield from _norm(f"{ours}/feed_forward_norm", f"{theirs}.ff.layer_norm", width)
     if architecture["use_pooler"]:
         yield from _dense("xlnet/pooler", "sequence_summary.summary", (width, width))
-    if kind == XL_NET.kind:
+    if task == "classification":
         yield from _dense("logits_dense", "logits_proj", (width, heads["num_classes"]))
     else:
         yield "output_bias", ["lm_loss.bias"], (architecture["vocabulary_size"],), None
@@ -68,12 +67,12 @@ def is_output(name):
     return name.endswith(".rel_attn.o")
 
 
-def check_writable(stored, format, **needed):
+def check_writable(trained, format, **needed):
     """Raises UserError for an XLNet that other libraries do not have."""
-    if stored.is_classifier and not stored.architecture["use_pooler"]:
+    if trained.task == "classification" and not trained.architecture["use_pooler"]:
         raise UserError(f"A classifier for {format} must be trained with model.pooling=cls. "
-                        f"Received: pooling={stored.heads.get('pooling')}")
+                        f"Received: pooling={trained.heads.get('pooling')}")
     for name, value in needed.items():
-        if stored.architecture[name] != value:
+        if trained.architecture[name] != value:
             raise UserError(f"An XLNet for {format} must have {name}={value}. "
-                            f"Received: {name}={stored.architecture[name]}")
+                            f"Received: {name}={trained.architecture[name]}")

@@ -150,7 +150,7 @@ class BertPretrainer(Task, keras.Model):
     @property
     def metric_names(self):
         tasks = ("mlm", "nsp") if self.next_sentence else ("mlm",)
-        return [f"{task}_{kind}" for kind in ("loss", "accuracy") for task in tasks]
+        return [f"{task}_{name}" for name in ("loss", "accuracy") for task in tasks]
 
     def loss_weights(self, batch):
         weights = {"mlm": ops.sum(mask_weights(batch))}

@@ -287,11 +287,12 @@ def rematerialize(function, inputs, weights, states, options):
 def has_short_kernel():
     """Whether the kernel of `jax_gpu` can run: on one GPU whose multiprocessors hold enough."""
     devices = jax.devices()
-    kind = str(getattr(devices[0], "compute_capability", "0"))
+    capability = str(getattr(devices[0], "compute_capability", "0"))
     # Over several devices the compiler could not divide a kernel. `keras.device("cpu")` asks for
     # none; other kinds than those of an A100, H100 and B200 have less memory in a multiprocessor.
     chosen = jax.config.jax_default_device
-    return (jax.default_backend() == "gpu" and len(devices) == 1 and kind in ("8.0", "9.0", "10.0")
+    return (jax.default_backend() == "gpu" and len(devices) == 1
+            and capability in ("8.0", "9.0", "10.0")
             and getattr(chosen, "platform", chosen) != "cpu" and _triton())
 
 

@@ -1,7 +1,7 @@
 """Trained language models: the beginning of a text in, what may follow out."""
 
+import collections
 import inspect
-import json
 import math
 import numbers
 import secrets
@@ -10,65 +10,16 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.checkpoints.saved_backbones import SavedBackbone
-from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.streams import shown
-from keras_attn.data.sources.table_formats import BadRow, Lines, is_text, without_end
-from keras_attn.errors import UserError, check_counts, check_precision
-from keras_attn.families import GPT_2
+from keras_attn.data.sources.table_formats import is_text
+from keras_attn.errors import UserError, check_counts
 from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.generation.sampling import COLDEST
-from keras_attn.inference.outputs import opened
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 
 ADDED = 64  # tokens at most, where nothing is said
-CHUNK = 256  # prompts worked through before what was found is written
 STEP = 16  # prompts worked on together are padded to a multiple of it
-BETWEEN = "-" * 20  # texts that are printed
-
-
-def generate_texts(workdir, prompts, output="-", precision="float32", **options):
-    """Writes what may follow each prompt: plain, or a line of JSON each to a .jsonl.
-
-    Args:
-        workdir: Of a language model.
-        prompts: List of strings, or a text file of one a line, or `-` for standard input.
-        output: File that ends in .jsonl; `-` for standard output.
-        precision: See `keras_attn.load`.
-        **options: Of `Generator.generate`.
-    """
-    if options.get("nbest") is None:
-        options["nbest"] = 1
-    check_options(**options)
-    saved = SavedBackbone(workdir, GPT_2, pretrained=True)  # before the output is opened
-    source = prompts if isinstance(prompts, str) else None
-    prompts = list(prompts) if source is None else [
-        prompt for path in find_files(source) for prompt in _read_prompts(path)]
-    with opened(output, (".jsonl",), inputs=(source,), workdir=workdir) as file:
-        generator = Generator.load(saved, precision)
-        del saved  # its weights are in the model now
-        chunks = [(prompts[start:start + CHUNK], start) for start in range(0, len(prompts), CHUNK)]
-        for chunk, number in chunks:  # the last one, too, before the work on the first
-            generator.encode(chunk, options.get("max_tokens"), options.get("min_tokens", 0), number)
-        for chunk, number in chunks:
-            for found in generator.generate(chunk, number=number, **options):
-                if output == "-":
-                    file.write("".join(f"{one['text']}\n{BETWEEN}\n" for one in found))
-                else:
-                    file.write(json.dumps(found, ensure_ascii=False) + "\n")
-            file.flush()
-
-
-def _read_prompts(path):
-    prompts = []
-    for number, line in enumerate(Lines(path, "utf-8"), 1):
-        if isinstance(line, BadRow):
-            raise UserError(f"Line {number:,} of {shown(path)} is too long for a prompt; "
-                            "shorten it to what the model can read")
-        prompts.append(without_end(line))
-    return prompts
 
 
 class Generator:
@@ -77,27 +28,22 @@ class Generator:
     Args:
         model: `GPT2LanguageModel`.
         tokenizer: `BytePairTokenizer`.
+        path: Folder that it comes from, for messages.
 
     Attributes:
         max_length: Tokens of a prompt and of what follows together.
         found: `search`, as a graph.
     """
 
-    def __init__(self, model, tokenizer):
-        self.model, self.tokenizer = model, tokenizer
+    task = "causal_lm"
+
+    def __init__(self, model, tokenizer, path=None):
+        self.model, self.tokenizer, self.path = model, tokenizer, path
+        self.cut = collections.Counter()  # longer prompts are errors
         self.max_length = model.backbone.max_length
         # Of rows of the token table that stand for nothing no text is made.
         self._named = tokenizer.vocabulary_size - tokenizer.unnamed
         self.found = traced(self.search, jit=False)
-
-    @classmethod
-    def load(cls, folder, precision="float32"):
-        """That of a folder, or of a `SavedBackbone`; see `keras_attn.load`."""
-        check_precision(precision)
-        saved = folder
-        if not isinstance(folder, SavedBackbone):
-            saved = SavedBackbone(folder, GPT_2, pretrained=True)
-        return cls(saved.make_model(precision), saved.tokenizer)
 
     def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
                  beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,

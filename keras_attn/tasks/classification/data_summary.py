@@ -6,10 +6,11 @@ import numpy as np
 
 from keras_attn.counts import counted
 from keras_attn.data.shards.prepare import unknown_warning
+from keras_attn.data.sources.record_formats import number_of
 from keras_attn.data.sources.table_formats import told_format
 from keras_attn.data.sources.tables import told_counts
 from keras_attn.data.splits import differing_labels, shared_rows
-from keras_attn.tasks.classification.labels import MISSING, number_of
+from keras_attn.tasks.classification.labels import MISSING
 from keras_attn.tasks.finetuning_choices import tell_few_rows, told_lengths
 
 MOST_CLASSES = 30  # whose rows are told
@@ -25,7 +26,7 @@ def tell_rows(run, tables, targets, examples, validation_examples):
         run: `Run`.
         tables: `Table` of each split, `train` and `validation`, the latter None without.
         targets: Of both: `names` of the classes, `metrics`, and `encoded` labels by split.
-        examples, validation_examples: `ClassificationExamples` of the splits.
+        examples, validation_examples: `TextExamples` of the splits.
     """
     train, validation = tables["train"], tables["validation"]
     run.say(counted(len(train), "training row") + _class_counts(targets, "train") + _skipped(train))

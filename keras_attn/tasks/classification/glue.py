@@ -10,8 +10,8 @@ import os
 import tensorflow as tf
 
 from keras_attn.errors import UserError, nearest
+from keras_attn.registry import TASKS as ALL_TASKS
 from keras_attn.tasks.classification.labels import LabelSet
-from keras_attn.tasks.span_qa.examples import TASK as READING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +120,9 @@ def task_of(name):
     if name is None or name in KINDS:
         return None
     if name not in TASKS:
-        known = (*KINDS, READING, *TASKS)
+        names = (name for task in ALL_TASKS for name in ALL_TASKS.fields(task).NAMES
+                 if ALL_TASKS.fields(task).COMMAND == "finetune")
+        known = (*names, *TASKS)
         raise UserError(f"data.task must be one of {', '.join(known)}. "
                         f"Received: data.task={name!r}{nearest(name, known)}")
     return TASKS[name]

@@ -181,15 +181,6 @@ def _folded(name):
     return str(float(text)).removesuffix(".0") if "." in text else text
 
 
-def number_of(label):
-    """A label as a finite number; None if it is none."""
-    try:
-        number = float(label)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def encode_scores(labels, where=None):
     """Turns labels of a regression into float32 `(N,)`.
 

@@ -27,23 +27,6 @@ def probabilities(logits, kind):
     return odds / odds.sum(axis=-1, keepdims=True)
 
 
-def mean_by_text(values, owners, count):
-    """Means of the windows of each text.
-
-    Args:
-        values: `(W, C)`.
-        owners: Number of the text of each window, `(W,)`, ascending.
-        count: Number of texts N, each with a window.
-
-    Returns:
-        `(N, C)`.
-    """
-    if count == len(values):
-        return values
-    starts = np.searchsorted(owners, np.arange(count))
-    return np.add.reduceat(values, starts) / np.bincount(owners, minlength=count)[:, None]
-
-
 def mean_loss(labels, shares, kind, deviation=1.0):
     """Mean cross-entropy, or squared error of a regression, as the loss of training is.
 

@@ -196,23 +196,3 @@ def most_confused(counts, most):
     """The classes with the most errors in a confusion matrix `(C, C)`, in ascending order."""
     errors = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
     return np.sort(np.argsort(-errors, kind="stable")[:most])
-
-
-def thinned(steps, values, most=60):
-    """A curve as means of at most so many windows of steps, of the values that are finite.
-
-    Args:
-        steps, values: `(N,)`.
-
-    Returns:
-        `(last step of each window, mean of each, steps in a window)`.
-    """
-    steps, values = np.asarray(steps), np.asarray(values, np.float64)
-    finite = np.isfinite(values)
-    steps, values = steps[finite], values[finite]
-    window = max(1, math.ceil(len(steps) / most))
-    starts = np.arange(0, len(steps), window)
-    ends = np.minimum(starts + window, len(steps))
-    if not len(steps):
-        return steps, values, window
-    return steps[ends - 1], np.add.reduceat(values, starts) / (ends - starts), window

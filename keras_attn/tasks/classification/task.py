@@ -1,4 +1,4 @@
-"""Finetuning a classifier: labelled texts in, a workdir that classifies out."""
+"""Classification: labeled texts in, a model that classifies out."""
 
 import dataclasses
 import hashlib
@@ -11,63 +11,67 @@ from keras_attn.data.sources.docstrings import labelled_docstrings
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.table_formats import told_format
 from keras_attn.data.sources.tables import Table, read_table
+from keras_attn.data.text_examples import (
+    TextExamples,
+    check_windows,
+    mean_by_text,
+    tokenize_texts,
+)
 from keras_attn.errors import UserError
-from keras_attn.runs.families import choose_architecture, family_of
-from keras_attn.runs.run import Run
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.classification.baseline import compute_baselines
 from keras_attn.tasks.classification.data_summary import tell_rows, warn_of_rare_labels
-from keras_attn.tasks.classification.examples import (
-    ClassificationExamples,
-    check_windows,
-    tokenize_texts,
-)
+from keras_attn.tasks.classification.evaluate import evaluate
+from keras_attn.tasks.classification.export import Exported
 from keras_attn.tasks.classification.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.tasks.classification.metrics import choosable_metrics, metric_names, task_metrics
-from keras_attn.tasks.classification.probabilities import mean_by_text, probabilities
+from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
+from keras_attn.tasks.classification.predictor import Predictor
+from keras_attn.tasks.classification.probabilities import probabilities
 from keras_attn.tasks.classification.report import write_report
 from keras_attn.tasks.classification.report_numbers import details
+from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning_choices import (
     ROW_COUNTS,
-    build_model,
     check_training,
     choose_best,
     choose_buckets,
     choose_rows,
 )
 from keras_attn.tasks.finetuning_defaults import FinetuningDefaults
+from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 
-def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
-                        compared=False):
-    """Finetunes a model that classifies texts or tells a number of them.
+class Classification(Task):
+    """Classification, multilabel classification and regression.
 
-    Args:
-        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
-        compared: Whether the run is one of several.
-
-    Returns:
-        Dict, as `finetune`.
+    What differs between them is in the modules of this package, by the kind of labels:
+    "single_label", "multilabel" or "regression".
     """
-    family = family_of(workdir or config.workdir, pretrained or config.pretrained)
-    run = Run(family.kind, config, {"workdir": workdir, "pretrained": pretrained},
-              {}, dry_run, strategy, virtual_devices, tpu)
-    with run.locked():
-        config, task, defaults = run.config, _task(run.config.data), FinetuningDefaults(run)
-        defaults.choose_pooling(family)
-        architecture = choose_architecture(run, family)
-        new = run.match_heads(["pooler"] if config.model.pooling in family.poolers else [])
-        check_training(run, architecture["num_layers"], task.kind)
-        tables, targets = _read_splits(run, task)
-        best = choose_best(config.eval, targets.metrics, tables["validation"], compared,
-                           choosable_metrics(task.kind, len(targets.names), task.metrics))
+
+    name = "classification"
+    command = "python -m finetune.predict"
+    evaluation_flags = ("label",)
+
+    def plan(self, run):
+        config, family = run.config, run.family
+        labeled, defaults = _labeled_task(config.data), FinetuningDefaults(run)
+        model = family.model_class(self.name)
+        defaults.choose_pooling(model.OWN)
+        pooled = config.model.pooling in family.poolers
+        architecture = family.choose_architecture(run, use_pooler=pooled)
+        new = run.match_heads(["pooler"] if pooled else [])
+        check_training(run, architecture.get("num_layers", 0), labeled.kind)
+        tables, targets = _read_splits(run, labeled)
+        best = choose_best(config.eval, targets.metrics, tables["validation"], run.compared,
+                           choosable_metrics(labeled.kind, len(targets.names), labeled.metrics))
         tokenizer = choose_tokenizer(
-            run, family, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
+            run, lambda: tables["train"].texts + (tables["train"].text_pairs or []))
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
-        paired = tables["train"].text_pairs is not None
         tokens = tokenize_texts(tables["train"].texts, tables["train"].text_pairs, tokenizer)
-        defaults.choose_length(tokens.row_lengths, architecture.get("max_length"), paired)
+        defaults.choose_length(tokens.row_lengths, architecture.get("max_length"),
+                               tables["train"].text_pairs is not None)
         if config.data.windows is not None:
             check_windows(config.data.windows, config.data.length, tables["train"].text_pairs)
         run.fit_memory(architecture)
@@ -80,49 +84,88 @@ def finetune_classifier(config, workdir, pretrained, dry_run, *, strategy, virtu
         # First: `start` makes the folder that of a run, which predicts by its labels.
         _write_labels(run, targets, tables["train"])
         heads = {"num_classes": len(targets.names) or 1, "dropout": config.model.dropout,
-                 "pooling": family.classifier.OWN if config.model.pooling == "cls" else "mean",
-                 "multilabel": task.kind == "multilabel"}
+                 "pooling": model.OWN if config.model.pooling == "cls" else "mean",
+                 "multilabel": labeled.kind == "multilabel"}
         other = _other_classes(run, targets, heads)
         if other:  # that head would start with their meaning
             new = [*new, "logits_dense"]
-        if task.kind == "regression":
+        if labeled.kind == "regression":
             heads.update(_scale(run, targets.encoded["train"], other))
-        run.start(architecture, heads, _hashes(run, family, tables))
         newest = {}
 
-        def metrics(results, logits, _):
-            shares = probabilities(logits[:validation.num_examples], task.kind)
+        def metrics(model, results, logits, stop):
+            shares = probabilities(logits[:validation.num_examples], labeled.kind)
             shares = mean_by_text(shares, validation.owners, validation.num_texts)
             newest["shares"] = shares
-            return task_metrics(targets.encoded["validation"], shares, task.kind, targets.metrics,
-                                heads.get("label_deviation", 1.0))
+            return task_metrics(targets.encoded["validation"], shares, labeled.kind,
+                                targets.metrics, heads.get("label_deviation", 1.0))
 
-        def of_classes():
+        def notes():
             return details(targets.names, targets.encoded["validation"], newest["shares"],
-                           task.kind) if newest else {}
+                           labeled.kind) if newest else {}
 
-        results = run.train(
-            lambda: build_model(run, family, family.classifier, architecture, **heads),
-            lambda model: run.assign_pretrained(model, new),
+        def finish(results):
+            if newest:  # not without validation rows
+                _report(run, results, defaults, tables, targets, newest["shares"], labeled.kind)
+
+        return Plan(
+            architecture, heads, _hashes(run, tables),
             TableBatches(train, config.data.pack, config.train.accumulate,
                          counts=ROW_COUNTS if config.train.jit else None),
-            validation and TableBatches(validation), "logits", metrics, best, of_classes,
-        )
-        if newest:  # not of a dry run, nor without validation rows
-            found = targets.names, targets.encoded, newest["shares"], task.kind
-            baselines = run.chief and compute_baselines(tables, *found)
-            if baselines:
-                results["to_beat"] = baselines.to_beat
-                run.write_results(results)
-            if config.eval.report:
-                write_report(run, results, baselines, tables, *found)
-            if baselines:
-                defaults.report_baselines(baselines)
-        return results
+            validation and TableBatches(validation), new, outputs="logits", metrics=metrics,
+            best=best, notes=notes, finish=finish)
+
+    def complete_heads(self, heads, family, config, files):
+        known = {"num_classes": len(files["labels"]) or 1, "dropout": config["model"]["dropout"],
+                 "pooling": config["model"].get("pooling") or "cls", "multilabel": False,
+                 "label_mean": 0.0, "label_deviation": 1.0}
+        return with_defaults(heads, known)
+
+    def read_files(self, workdir, heads):
+        found = workdir.read_labels(heads.get("num_classes"))
+        return {"labels": found["names"], "pairs": found["pairs"]}
+
+    def write_files(self, workdir, trained):
+        workdir.write_json("labels.json", {"names": trained.labels, "pairs": trained.pairs})
+
+    def complete_config(self, config, trained):
+        config["data"]["text"] = "text"
+
+    def load(self, trained, precision):
+        require_float32(trained, precision)
+        return Predictor(trained)
+
+    def predict_texts(self, model, texts, text_pairs, file, output):
+        predict_texts(model, texts, text_pairs, file, output)
+
+    def predict_file(self, model, source, file, output, batch_size, reading):
+        predict_file(model, source, file, output, batch_size, reading)
+
+    def evaluate(self, model, data, batch_size, reading, options):
+        return evaluate(model, data, batch_size, {**reading, "label": options.get("label")})
+
+    def exported(self, model, pairs=None, beam=None, length_penalty=None):
+        if (beam, length_penalty) != (None, None):
+            raise UserError("beam and length_penalty are of a translator. "
+                            f"Received: {model.path}, which is none")
+        return Exported(model, pairs)
+
+
+def _report(run, results, defaults, tables, targets, shares, kind):
+    """Baselines, report.html and a warning where the model is not better."""
+    found = targets.names, targets.encoded, shares, kind
+    baselines = run.chief and compute_baselines(tables, *found)
+    if baselines:
+        results["to_beat"] = baselines.to_beat
+        run.write_results(results)
+    if run.config.eval.report:
+        write_report(run, results, baselines, tables, *found)
+    if baselines:
+        defaults.report_baselines(baselines)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Task:
+class _LabeledTask:
     """Columns, kind and metrics of the data, from a GLUE name or the fields."""
 
     glue: object
@@ -139,12 +182,13 @@ class _Targets:
     encoded: dict
 
 
-def _task(data):
+def _labeled_task(data):
     if data.windows is not None:
         check_windows(data.windows, data.length, data.text_pair)
     known = glue.task_of(data.task)
     if known:
-        return _Task(known, "regression" if known.regression else "single_label", known.metrics)
+        kind = "regression" if known.regression else "single_label"
+        return _LabeledTask(known, kind, known.metrics)
     if data.regression and data.task not in (None, "regression"):
         raise UserError("data.regression=True is for data.task=regression. "
                         f"Received: data.task={data.task}")
@@ -152,7 +196,7 @@ def _task(data):
     if not data.label_separator or any(mark in data.label_separator for mark in '\t\r\n"'):
         raise UserError("data.label_separator must be something, without tabs, quotes and line "
                         f"breaks. Received: data.label_separator={data.label_separator!r}")
-    return _Task(None, kind, None)
+    return _LabeledTask(None, kind, None)
 
 
 def _read(data, task, split):
@@ -261,9 +305,9 @@ def _targets(tables, task, labels, separator, chosen):
 
 
 def _examples(run, table, labels, tokenizer, tokens=None):
-    """`ClassificationExamples` of training rows, with their `tokens`, or of validation rows."""
+    """`TextExamples` of training rows, with their `tokens`, or of validation rows."""
     config, by_length, shuffle = run.config, run.config.data.by_length, tokens is not None
-    return ClassificationExamples(
+    return TextExamples(
         table.texts, table.text_pairs, labels, tokenizer, length=config.data.length,
         batch_size=config.train.batch_size if shuffle else config.eval.batch_size,
         buckets=choose_buckets(run), seed=config.train.seed, shuffle=shuffle,
@@ -278,7 +322,7 @@ def _other_classes(run, targets, heads):
     if run.resumed or not run.pretrained:
         return True
     start = run.pretrained
-    return (start.kind != "finetuning" or list(start.labels) != list(targets.names)
+    return (start.task != "classification" or list(start.labels) != list(targets.names)
             or bool(start.heads.get("multilabel")) != heads["multilabel"])
 
 
@@ -298,9 +342,9 @@ def _write_labels(run, targets, table):
         run.workdir.write_json("labels.json", {"names": list(targets.names), "pairs": pairs})
 
 
-def _hashes(run, family, tables):
+def _hashes(run, tables):
     """SHA-256 of the vocabulary, of files, and of each split's rows, wherever they come from."""
-    hashes = {name: file_sha256(run.workdir / name) for name in family.tokenizers.files}
+    hashes = run.tokenizer_hashes()
     for split, table in tables.items():
         if table:
             hashes.update({name: file_sha256(name) for _, name in table.files
@@ -312,3 +356,6 @@ def _hashes(run, family, tables):
                 sha.update(b"\1")
             hashes[f"{split} rows"] = sha.hexdigest()
     return hashes
+
+
+TASK = Classification()

@@ -3,8 +3,6 @@
 import contextlib
 import hashlib
 import json
-import threading
-from collections import OrderedDict
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +15,19 @@ from keras_attn.io.json_files import read_if_complete, write_json
 from keras_attn.tasks.masked_lm.full_sentences import make_full_rows
 from keras_attn.tasks.masked_lm.pairs import make_pairs
 from keras_attn.tasks.masked_lm.sentence_order import make_ordered_pairs
+from keras_attn.tasks.pretraining_rows import (
+    Recent,
+    check_vocabulary,
+    epoch_pieces,
+    epoch_seed,
+    join,
+    permutation,
+)
 
 # Part of the name of the cached counts: raise it when make_pairs gives other pairs, or
 # choose_rows other rows.
 _PAIRS_VERSION = 1
-_ORDER, _PAIRS, _MASKS = 0, 1, 2
+_PAIRS, _MASKS = 1, 2  # streams of random numbers; ORDER is another
 SEGMENTS = ("next_sentence", "sentence_order", "full_sentences")
 
 
@@ -155,7 +161,7 @@ class PretrainingExamples:
     def _ordered_rows(self, epoch, shard):
         ids, rows, rng = self._shard_rows(epoch, shard)
         if not self.exact:
-            rows = rows[_permutation(len(rows), self._counts[shard], rng)]
+            rows = rows[permutation(len(rows), self._counts[shard], rng)]
         return ids, rows
 
     def _count_rows(self, folder, index):
@@ -198,67 +204,6 @@ def check_options(length, max_predictions, masked_fraction, short_fraction, seed
                         f"Received: data.short_fraction={short_fraction}")
     if seed < 0:
         raise UserError(f"train.seed must be at least 0. Received: train.seed={seed}")
-
-
-class Recent:
-    """Remembers the last two results of a function: the shard being read and its neighbour."""
-
-    def __init__(self, function):
-        self._function = function
-        self._results = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, *key):
-        with self._lock:
-            if key not in self._results:
-                while len(self._results) > 1:
-                    self._results.popitem(last=False)
-                self._results[key] = self._function(*key)
-            self._results.move_to_end(key)
-            return self._results[key]
-
-
-def epoch_pieces(counts, start, stop, seed, exact):
-    """Where rows `[start, stop)` of a stream of epochs lie.
-
-    Args:
-        counts: `(S,)` rows that each shard gives per epoch.
-        start, stop: Rows of the stream.
-        seed: The order of the shards in each epoch is drawn from it.
-        exact: Keep their order, and let each epoch be epoch 0.
-
-    Yields:
-        `(epoch, shard, start, stop)`, the latter two inside that shard's rows.
-    """
-    if not 0 <= start <= stop:
-        raise ValueError(f"Rows need 0 <= start <= stop. Received: start={start}, stop={stop}")
-    total = int(counts.sum())
-    if start == stop:
-        yield 0, int(np.argmax(counts > 0)), 0, 0
-        return
-    for epoch in range(start // total, -(-stop // total)):
-        first, last = max(start - epoch * total, 0), min(stop - epoch * total, total)
-        order = np.arange(len(counts))
-        if exact:
-            epoch = 0
-        else:
-            order = np.random.default_rng(epoch_seed(seed, epoch, _ORDER)).permutation(order)
-        ends = np.cumsum(counts[order])
-        for place in range(np.searchsorted(ends, first, "right"), len(order)):
-            begin = ends[place] - counts[order[place]]
-            if begin >= last:
-                break
-            if counts[order[place]]:
-                low, high = max(first - begin, 0), min(last, ends[place]) - begin
-                yield epoch, int(order[place]), int(low), int(high)
-
-
-def join(batches):
-    """Concatenates dictionaries of arrays."""
-    batches = list(batches)
-    if len(batches) == 1:
-        return batches[0]
-    return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
 
 def lay_out_pairs(ids, pairs, tokenizer, length):
@@ -316,28 +261,3 @@ def lay_out_rows(ids, rows, tokenizer, length):
         "segment_ids": np.zeros_like(token_ids),
         "padding_mask": (column <= end).astype(np.int32),
     }
-
-
-def epoch_seed(seed, epoch, *path):
-    """The independent seed of one thing that is drawn anew each epoch."""
-    return np.random.SeedSequence(seed, spawn_key=(epoch, *path))
-
-
-def _permutation(count, size, rng):
-    """`size` of `count` rows in random order; each once before any comes again."""
-    rounds = [rng.permutation(count) for _ in range(-(-int(size) // max(count, 1)))]
-    return np.concatenate([np.zeros(0, np.int64), *rounds])[:size]
-
-
-def check_vocabulary(folder, index, tokenizer):
-    """Raises UserError unless the shards of an index were made with the tokenizer."""
-    if index["vocabulary_sha256"] != tokenizer.sha256:
-        raise UserError(
-            "The shards must be made with the vocabulary in use; prepare the text again in "
-            f"another folder. Received: folder={folder}"
-        )
-    if index["lowercase"] != tokenizer.lowercase:
-        raise UserError(
-            f"The shards must be made with lowercase={tokenizer.lowercase}; prepare the text "
-            f"again in another folder. Received: folder={folder}, lowercase={index['lowercase']}"
-        )

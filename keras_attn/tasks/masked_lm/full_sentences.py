@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_attn.tasks.pretraining_rows import in_order
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -59,28 +61,3 @@ def make_full_rows(shard, *, length, separator, rng):
         lengths.append(stop - at)
         at = stop + (stop < len(ids) and borders[stop])
     return ids, Rows(np.array(starts, np.int64), np.array(lengths, np.int32))
-
-
-def in_order(shard, order, separator):
-    """The documents in another order, each but the last with a separator after it.
-
-    Returns:
-        (ids, where sentences end, which ids are separators).
-    """
-    document_ends = np.asarray(shard.document_ends, np.int64)
-    sentence_ends = np.asarray(shard.sentence_ends, np.int64)
-    token_ends = sentence_ends[document_ends - 1]
-    token_starts = np.concatenate([[0], token_ends[:-1]])[: len(token_ends)]
-    sizes = (token_ends - token_starts)[order]
-    new_starts = np.cumsum(sizes + 1) - (sizes + 1)
-    ids = np.full(int(sizes.sum()) + max(len(order) - 1, 0), separator, np.int32)
-    borders = np.ones(len(ids), bool)
-    moved = np.repeat(new_starts - token_starts[order], sizes)
-    places = np.arange(len(moved)) + np.repeat(token_starts[order] - (np.cumsum(sizes) - sizes),
-                                               sizes)
-    ids[places + moved] = shard.ids[places]
-    borders[places + moved] = False
-    shift = np.empty(len(order), np.int64)
-    shift[order] = new_starts - token_starts[order]
-    counts = np.diff(document_ends, prepend=0)
-    return ids, np.sort(sentence_ends + np.repeat(shift, counts)), borders

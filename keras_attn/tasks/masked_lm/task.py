@@ -1,4 +1,4 @@
-"""Pretraining a BERT: text in, a workdir that guesses hidden words out."""
+"""Masked language modeling: text in, a model that fills masks out."""
 
 import functools
 import math
@@ -7,23 +7,22 @@ import time
 
 import numpy as np
 
-from keras_attn.data.batches import StreamBatches
 from keras_attn.data.sources.files import file_sha256, find_files
-from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
-from keras_attn.families import BERT
-from keras_attn.families.bert.architecture import choose_architecture
-from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.runs.run import Run
+from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.masked_lm.cooccurrences import cooccurrence_vectors
 from keras_attn.tasks.masked_lm.examples import PretrainingExamples, check_options
+from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
 from keras_attn.tasks.masked_lm.segments import choose_segments
 from keras_attn.tasks.masked_lm.tfrecords import TFRecordExamples
+from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.tasks.unlabelled_text import (
+    PRETRAINING_MINUTES,
     check_targets,
     hashes_of_shards,
     prepared_folder,
+    read_splits,
     validation_of,
 )
 
@@ -31,69 +30,63 @@ ROWS_COUNTED = 16_384
 TOKENS_COUNTED = 2**24  # for the first embeddings
 
 
-def pretrain_bert(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
-    """Pretrains a BERT with masked-LM and next-sentence prediction.
+class MaskedLM(Task):
+    """Masked language modeling, with next-sentence or sentence-order prediction.
 
-    Args:
-        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `pretrain`.
-
-    Returns:
-        Dict, as `pretrain`; the metrics are `mlm_accuracy`, `mlm_loss`, `nsp_accuracy`, …,
-        and `mlm_loss_per_character`, of hidden pieces, which have no blanks.
+    The metrics are `mlm_accuracy`, `mlm_loss`, `nsp_accuracy`, … and `mlm_loss_per_character`, of
+    the characters of masked tokens, by which vocabularies compare.
     """
-    run = Run("pretraining", config, {"workdir": workdir, "pretrained": pretrained},
-              {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
-    with run.locked():
+
+    name = "masked_lm"
+    pretrains = True
+    default_end = {"minutes": PRETRAINING_MINUTES}
+    command = "python -m pretrain.fill_mask"
+
+    def plan(self, run):
         config, data = run.config, run.config.data
         check_options(data.length, _max_predictions(data), data.masked_fraction,
                       data.short_fraction, config.train.seed)
         heads = _heads(run)
-        architecture = choose_architecture(run, use_pooler=heads["next_sentence"])
+        architecture = run.family.choose_architecture(run, use_pooler=heads["next_sentence"])
         new = run.match_heads(_names(heads), anew=_other_question(run))
         if _is_tfrecord(data, data.train) and not (run.resumed or run.pretrained or data.vocab):
             raise UserError("data.vocab is needed with TFRecords, which hold token ids. "
                             f"Received: data.vocab=None, data.train={data.train}")
-        tokenizer = choose_tokenizer(run, BERT)
+        tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         if choose_segments(run, _texts(data), tokenizer) and heads["next_sentence"]:
             heads = _heads(run)
             architecture["use_pooler"] = heads["next_sentence"]
             new = [name for name in new if name in _names(heads)]
         run.fit_memory(architecture)
-        # The smaller first: a mistake in it shows before the larger is worked through.
-        validation = _examples(run, "validation", validation_of(data), tokenizer)
-        train = _examples(run, "train", data.train, tokenizer)
-        if not validation:
-            run.say("no data.validation: the results will hold no metrics")
-        batches = StreamBatches(train, config.train.batch_size)
-        validation = validation and StreamBatches(
-            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
-        check_targets(data, batches, validation)
-        run.start(architecture, heads, _hashes(run))
+        train, validation = read_splits(
+            run, lambda split, source: _examples(run, split, source, tokenizer))
+        check_targets(data, train, validation)
+        pretrained = not run.resumed and bool(run.pretrained)
 
-        def make_model():
-            backbone = BertEncoder(**architecture, dtype=config.train.precision,
-                                   seed=config.train.seed, name="bert_encoder")
-            model = BertPretrainer(backbone, **heads, dtype=config.train.precision,
-                                   name="bert_pretrainer")
-            model.build()
-            return model
-
-        def first_weights(model):
-            if run.pretrained:
-                run.assign_pretrained(model, new)
-            elif config.model.initial_embeddings == "cooccurrences":
-                _place_tokens(run, model.backbone, train, tokenizer)
+        def initialize(model):
+            if not pretrained and config.model.initial_embeddings == "cooccurrences":
+                _place_tokens(run, model.backbone, train.source, tokenizer)
             if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
-                model.mlm_bias.assign(_log_frequencies(train, tokenizer))
+                model.mlm_bias.assign(_log_frequencies(train.source, tokenizer))
 
         length = functools.cache(lambda: _characters_of_a_mask(validation, tokenizer))
 
-        def metrics(results, rows, _):
-            # Vocabularies of different pieces compare by it.
+        def metrics(model, results, rows, stop):
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / length()}
 
-        return run.train(make_model, first_weights, batches, validation, metrics=metrics)
+        return Plan(architecture, heads, _hashes(run), train, validation, new_heads=new,
+                    initialize=initialize, metrics=metrics)
+
+    def targets(self, data):
+        return _max_predictions(data)
+
+    def complete_heads(self, heads, family, config, files):
+        return with_defaults(heads, {"next_sentence": True, "tie_embeddings": True})
+
+    def load(self, trained, precision):
+        require_float32(trained, precision)
+        return MaskFiller(trained)
 
 
 def _texts(data):
@@ -108,7 +101,7 @@ def _heads(run):
     if run.resumed:
         return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
     start, two = run.pretrained, run.config.data.segments != "full_sentences"
-    known = start.heads if start and start.kind == "pretraining" else {}
+    known = start.heads if start and start.task == "masked_lm" else {}
     next_sentence, ordered = run.config.model.next_sentence, _ordered(run.config)
     if next_sentence is None:
         next_sentence = two and (ordered or known.get("next_sentence", True))
@@ -143,10 +136,8 @@ def _is_tfrecord(data, source):
 
 
 def _examples(run, split, source, tokenizer):
-    """Examples of a split, made from whatever the source is; None without source."""
+    """Examples of a split, made from whatever the source is."""
     data = run.config.data
-    if not source:
-        return None
     exact = split == "validation"
     if _is_tfrecord(data, source):
         if data.spans or data.segments not in (None, "next_sentence"):
@@ -223,11 +214,13 @@ def _characters_of_a_mask(batches, tokenizer):
 
 def _hashes(run):
     """SHA-256 of the vocabulary, and of each split's TFRecords or of its text and its shards."""
-    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
-    data = run.config.data
+    hashes, data = run.tokenizer_hashes(), run.config.data
     for split, source in (("train", data.train), ("validation", validation_of(data))):
         if source and _is_tfrecord(data, source):
             hashes.update({name: file_sha256(name) for name in find_files(source)})
         elif source:
             hashes.update(hashes_of_shards(run, split, source))
     return hashes
+
+
+TASK = MaskedLM()

@@ -6,7 +6,12 @@ from google.protobuf.message import DecodeError
 
 from keras_attn.data.sources.files import find_files
 from keras_attn.errors import UserError
-from keras_attn.tasks.masked_lm.examples import Recent, epoch_pieces, epoch_seed, join
+from keras_attn.tasks.pretraining_rows import (
+    Recent,
+    epoch_pieces,
+    epoch_seed,
+    join,
+)
 
 # Names in google-research/bert, then those of Model Garden where they differ.
 _FEATURES = {

@@ -4,14 +4,14 @@ import numpy as np
 
 from keras_attn.data.masking import Masker, xlnet_lengths
 from keras_attn.data.shards.shard_files import read_index, shard_reader
-from keras_attn.tasks.masked_lm.examples import (
+from keras_attn.tasks.pretraining_rows import (
     Recent,
     check_vocabulary,
     epoch_pieces,
     epoch_seed,
+    in_order,
     join,
 )
-from keras_attn.tasks.masked_lm.full_sentences import in_order
 
 _ORDER_OF_DOCUMENTS, _TARGETS, _RANKS = 1, 2, 3
 

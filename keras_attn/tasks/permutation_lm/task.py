@@ -1,80 +1,71 @@
-"""Pretraining an XLNet: text in, a workdir to finetune from out."""
+"""Permutation language modeling: text in, a model to finetune out."""
 
 import functools
+import math
 
 import numpy as np
 
-from keras_attn.data.batches import StreamBatches
-from keras_attn.data.sources.files import file_sha256
-from keras_attn.defaults import PRETRAINING_MINUTES
 from keras_attn.errors import UserError
-from keras_attn.families import XL_NET
-from keras_attn.families.architecture_choice import choose_architecture, hashes_of_splits
-from keras_attn.models import XLNet
-from keras_attn.models.xlnet import XLNET_SIZES
-from keras_attn.runs.run import Run
+from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
-from keras_attn.tasks.unlabelled_text import check_targets, prepared_folder, validation_of
-from keras_attn.text.sentence_pieces import BLANK, FILE
+from keras_attn.tasks.unlabelled_text import (
+    PRETRAINING_MINUTES,
+    check_targets,
+    hashes_of_splits,
+    prepared_folder,
+    read_splits,
+)
+from keras_attn.text.sentence_pieces import BLANK
 
-_USUAL = {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
-_FREE = ("memory_length", "max_distance")  # no weight depends on them
 
+class PermutationLM(Task):
+    """Permutation language modeling.
 
-def pretrain_xlnet(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
-    """Trains an XLNet to tell tokens in any order.
-
-    Args:
-        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `pretrain`.
-
-    Returns:
-        Dict, as `pretrain`; the metrics are `plm_accuracy`, `plm_loss` of a token, and
-        `plm_loss_per_character`, by which vocabularies compare, and
-        `plm_loss_per_visible_character`, without blanks, by which BERT and GPT-2 do.
+    The metrics are `plm_accuracy`, `plm_loss` of a token, `plm_loss_per_character`, by which
+    vocabularies compare, and `plm_loss_per_visible_character`, without blanks, by which BERT and
+    GPT-2 do.
     """
-    run = Run(XL_NET.pretraining, config, {"workdir": workdir, "pretrained": pretrained},
-              {"minutes": PRETRAINING_MINUTES}, dry_run, strategy, virtual_devices, tpu)
-    with run.locked():
+
+    name = "permutation_lm"
+    pretrains = True
+    starts_from = ("permutation_lm",)
+    default_end = {"minutes": PRETRAINING_MINUTES}
+    command = "python -m finetune"
+
+    def plan(self, run):
         config, data = run.config, run.config.data
         _check(data)
-        architecture = choose_architecture(run, XLNet, XLNET_SIZES, _USUAL, _FREE)
-        tokenizer = choose_tokenizer(run, XL_NET)
+        architecture = run.family.choose_architecture(run)
+        tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         run.fit_memory(architecture)
 
         def examples(split, source):
-            if not source:
-                return None
             return PermutationExamples(
                 prepared_folder(run, split, source, tokenizer), tokenizer, length=data.length,
                 fraction=data.predicted_fraction, spans=data.spans,
                 bidirectional=data.bidirectional, memory=architecture["memory_length"],
                 seed=config.train.seed, exact=split == "validation")
 
-        # The smaller first: a mistake in it shows before the larger is worked through.
-        validation = examples("validation", validation_of(data))
-        train = examples("train", data.train)
-        if not validation:
-            run.say("no data.validation: the results will hold no metrics")
-        train = StreamBatches(train, config.train.batch_size)
-        validation = validation and StreamBatches(
-            validation, config.eval.batch_size, once=True, limit=config.eval.limit)
+        train, validation = read_splits(run, examples)
         check_targets(data, train, validation)
-        run.start(architecture, {},
-                  {FILE: file_sha256(run.workdir / FILE), **hashes_of_splits(run)})
-
         characters = functools.cache(lambda: _characters_of_a_target(validation, tokenizer))
 
-        def metrics(results, rows, _):
+        def metrics(model, results, rows, stop):
             loss, (every, visible) = results["plm_loss"], characters()
             return {**results, "plm_loss_per_character": loss / every,
                     "plm_loss_per_visible_character": loss / visible}
 
-        return run.train(
-            lambda: XL_NET.build_pretrainer(architecture, config.train.precision,
-                                            config.train.seed),
-            run.assign_pretrained, train, validation, metrics=metrics)
+        hashes = run.tokenizer_hashes() | hashes_of_splits(run)
+        return Plan(architecture, {}, hashes, train, validation, metrics=metrics)
+
+    def targets(self, data):
+        return math.ceil(data.predicted_fraction * data.length)
+
+    def load(self, trained, precision):
+        raise UserError("A finetuned model is needed; a pretrained XLNet is what --pretrained of "
+                        f"`python -m finetune` takes. Received: {trained.path}, of {trained.kind}")
 
 
 def _check(data):
@@ -96,3 +87,6 @@ def _characters_of_a_target(batches, tokenizer):
         tokens += told.sum()
         characters += np.sum([lengths[token] for token in batch["mask_ids"][told]], axis=0)
     return np.maximum(characters, 1) / tokens
+
+
+TASK = PermutationLM()

@@ -6,7 +6,6 @@ import sys
 
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.inference.cut_texts import warn_of_cut_texts
 from keras_attn.tasks.span_qa.examples import read_questions
 from keras_attn.tasks.span_qa.metrics import reading_metrics
 
@@ -43,7 +42,6 @@ def answer_file(answerer, source, file, output, batch_size, asked):
     found = answerer.answer(questions.questions, questions.texts, batch_size=batch_size)
     _write(file, questions.ids, found, output)
     print(f"{counted(len(found), 'question')} answered", file=sys.stderr)
-    warn_of_cut_texts(answerer)
 
 
 def evaluate_answers(answerer, source, batch_size, on_bad_text):
@@ -56,7 +54,6 @@ def evaluate_answers(answerer, source, batch_size, on_bad_text):
     on_bad_text = on_bad_text or answerer.config["data"]["on_bad_text"]
     questions = read_questions(source, on_bad_text=on_bad_text)
     answers = answerer.find(questions, batch_size=batch_size)
-    warn_of_cut_texts(answerer)
     return {**metrics_of(questions, answers, limit(answerer.threshold)), "examples": len(questions),
             "misplaced": questions.misplaced}
 

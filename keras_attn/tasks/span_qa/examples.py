@@ -7,11 +7,10 @@ import numpy as np
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.streams import shown
 from keras_attn.data.sources.table_formats import is_text
+from keras_attn.data.text_examples import TextExamples
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_object
-from keras_attn.tasks.classification.examples import ClassificationExamples
 
-TASK = "reading_comprehension"  # what data.task calls it
 MOST = 2_000_000_000  # bytes of a file
 
 
@@ -223,14 +222,14 @@ def window_bounds(tokens, room, stride):
 
 
 def window_examples(windows, tokenizer, **options):
-    """`ClassificationExamples` of the windows.
+    """`TextExamples` of the windows.
 
     Args:
         windows: `Windows`.
         tokenizer: The `WordPieceTokenizer` that they were cut with.
-        options: Of `ClassificationExamples`, but for `weights`.
+        options: Of `TextExamples`, but for `weights`.
     """
-    return ClassificationExamples(
+    return TextExamples(
         windows.questions, windows.passages, windows.labels, _OfIds(tokenizer),
         weights=windows.weights, **options)
 

@@ -12,7 +12,6 @@ import numpy as np
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
-METRICS = ("f1", "exact")  # of which models are chosen by, the first above all
 
 
 def normalized(answer):

@@ -4,9 +4,10 @@ import numpy as np
 
 from keras_attn.counts import counted
 from keras_attn.reports.page import cut, isolated, join, section, table, tag
-from keras_attn.tasks.classification import report_sections as sections
-from keras_attn.tasks.classification.report import NAME, about_the_run, write_page
-from keras_attn.tasks.span_qa.metrics import METRICS, normalized, question_scores
+from keras_attn.reports.run_report import NAME, about_the_run, write_page
+from keras_attn.reports.sections import MOST_ROWS, curves, figure, numbers
+from keras_attn.tasks.span_qa.fields import METRICS
+from keras_attn.tasks.span_qa.metrics import normalized, question_scores
 from keras_attn.text.sentences import split_sentences
 from keras_attn.training.records import read_records
 
@@ -81,10 +82,10 @@ def write_reading_report(run, results, baselines, questions, answers, threshold)
         write_page(
             run.workdir,
             f"{counted(len(rows), 'validation question')} · {rows.unanswerable:,} without answer",
-            section("Results", sections.numbers({name: results[name] for name in METRICS}),
+            section("Results", numbers({name: results[name] for name in METRICS}),
                     _lines_to_beat(scores, baselines), notes if chose else []),
             _kinds(rows, given, scores),
-            sections.curves(read_records(run.workdir.path), METRICS[0]),
+            curves(read_records(run.workdir.path), METRICS[0]),
             _errors(rows, answers, given, scores["exact"], sure),
             about_the_run(run, results, counts))
         run.say(run.workdir / NAME)
@@ -101,7 +102,7 @@ def nearest_sentence(question, passage):
 def _lines_to_beat(scores, baselines):
     lines = {"this model": {metric: np.mean(found) for metric, found in scores.items()},
              **baselines}
-    cells = [[name, *(sections.figure(found[metric]) for metric in METRICS)]
+    cells = [[name, *(figure(found[metric]) for metric in METRICS)]
              for name, found in lines.items()]
     return table("What it has to beat", ["model", *METRICS], cells)
 
@@ -110,7 +111,7 @@ def _kinds(rows, given, scores):
     """Scores by what is asked for, and of the questions with and without answer."""
     def line(name, chosen):
         return [name, f"{chosen.sum():,}", f"{answered[chosen].mean():.1%}",
-                *(sections.figure(scores[metric][chosen].mean()) for metric in METRICS)]
+                *(figure(scores[metric][chosen].mean()) for metric in METRICS)]
 
     answered = np.array([bool(answer) for answer in given])
     has = np.array([bool(own) for own in rows.answers])
@@ -128,7 +129,7 @@ def _kinds(rows, given, scores):
 def _errors(rows, answers, given, exact, sure):
     """The questions of which the model is most sure and wrong."""
     wrong = np.flatnonzero(exact == 0)
-    worst = wrong[np.argsort(-sure[wrong], kind="stable")][:sections.MOST_ROWS]
+    worst = wrong[np.argsort(-sure[wrong], kind="stable")][:MOST_ROWS]
     items = []
     for row in worst:
         span, right = answers[row].spans[0], list(dict.fromkeys(rows.answers[row]))

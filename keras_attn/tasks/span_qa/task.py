@@ -1,4 +1,4 @@
-"""Finetuning for reading comprehension: files of SQuAD in, a workdir that answers out."""
+"""Question answering: files of SQuAD in, a model that finds answers out."""
 
 import hashlib
 import json
@@ -7,12 +7,8 @@ from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.errors import UserError
-from keras_attn.families import BERT
-from keras_attn.families.bert.architecture import choose_architecture
-from keras_attn.models import BertQuestionAnswerer
-from keras_attn.runs.run import Run
+from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning_choices import (
-    build_model,
     check_training,
     choose_best,
     choose_buckets,
@@ -21,42 +17,53 @@ from keras_attn.tasks.finetuning_choices import (
     told_lengths,
 )
 from keras_attn.tasks.finetuning_defaults import FinetuningDefaults
-from keras_attn.tasks.span_qa.answer_files import limit, metrics_of
+from keras_attn.tasks.model_arguments import require_float32
+from keras_attn.tasks.span_qa.answer_files import (
+    answer_file,
+    answer_texts,
+    check_no_table,
+    evaluate_answers,
+    limit,
+    metrics_of,
+)
+from keras_attn.tasks.span_qa.answerer import Answerer
 from keras_attn.tasks.span_qa.answers import find_answers
-from keras_attn.tasks.span_qa.examples import TASK, cut_windows, read_questions, window_examples
-from keras_attn.tasks.span_qa.metrics import METRICS
+from keras_attn.tasks.span_qa.examples import (
+    cut_windows,
+    read_questions,
+    window_examples,
+)
+from keras_attn.tasks.span_qa.fields import METRICS, NAMES
 from keras_attn.tasks.span_qa.report import (
     reading_baselines,
     report_reading_baselines,
     write_reading_report,
 )
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
+from keras_attn.training.checkpoints import Checkpoints
 
+[TASK_NAME] = NAMES
 OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows",
              "max_line")
 
 
-def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
-                    compared=False):
-    """Finetunes a model that finds answers in passages.
+class SpanQA(Task):
+    """Question answering by spans of a passage.
 
-    Args:
-        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
-        compared: Whether the run is one of several.
-
-    Returns:
-        Dict, as `finetune`; the metrics are those of `reading_metrics`, with the best threshold.
+    The metrics are those of `reading_metrics`, with the best threshold.
     """
-    run = Run("reading", config, {"workdir": workdir, "pretrained": pretrained},
-              {}, dry_run, strategy, virtual_devices, tpu)
-    with run.locked():
+
+    name = "span_qa"
+    command = "python -m finetune.predict"
+
+    def plan(self, run):
         config, data = run.config, run.config.data
         _check(data)
-        architecture = choose_architecture(run, use_pooler=False)
-        check_training(run, architecture["num_layers"], TASK)
+        architecture = run.family.choose_architecture(run)
+        check_training(run, architecture.get("num_layers", 0), TASK_NAME)
         questions = _read_splits(run)
-        best = choose_best(config.eval, METRICS, questions["validation"], compared)
-        tokenizer = choose_tokenizer(run, BERT, lambda: [
+        best = choose_best(config.eval, METRICS, questions["validation"], run.compared)
+        tokenizer = choose_tokenizer(run, lambda: [
             *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         defaults = FinetuningDefaults(run)
@@ -76,11 +83,10 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
         threshold = 0.0 if questions["train"].unanswerable else None
         # First: `start` makes the folder that of a run, which answers by it.
         _write_threshold(run, threshold, new=True)
-        run.start(architecture, {}, _hashes(run, questions))
-
+        other = not run.resumed and run.pretrained and run.pretrained.task != self.name
         newest = {}
 
-        def metrics(results, logits, _):
+        def metrics(model, results, logits, stop):
             own = windows["validation"]
             answers = find_answers(own, logits[:len(own)], questions["validation"].texts,
                                    data.max_answer)
@@ -93,33 +99,64 @@ def finetune_reader(config, workdir, pretrained, dry_run, *, strategy, virtual_d
             return windows[split] and TableBatches(
                 _examples(run, windows[split], tokenizer, shuffle=split == "train"))
 
-        def first_weights(model):
-            other = run.pretrained and run.pretrained.kind != "reading"
-            run.assign_pretrained(model, ("span_dense",) if other else ())
+        def finish(results):
+            best_threshold = results.get("threshold", threshold)
+            _write_threshold(run, best_threshold)
+            if newest:  # not without validation questions
+                baselines = run.chief and reading_baselines(questions["validation"])
+                if config.eval.report:
+                    write_reading_report(run, results, baselines, questions, newest["answers"],
+                                         best_threshold)
+                if baselines:
+                    report_reading_baselines(run, results, baselines)
 
-        results = run.train(
-            lambda: build_model(run, BERT, BertQuestionAnswerer, architecture),
-            first_weights, batches("train"), batches("validation"), "span_logits", metrics, best)
-        threshold = results.get("threshold", threshold)
-        _write_threshold(run, threshold)
-        if newest:  # not of a dry run, nor without validation questions
-            baselines = run.chief and reading_baselines(questions["validation"])
-            if config.eval.report:
-                write_reading_report(run, results, baselines, questions, newest["answers"],
-                                     threshold)
-            if baselines:
-                report_reading_baselines(run, results, baselines)
-        return results
+        return Plan(architecture, {}, _hashes(run, questions), batches("train"),
+                    batches("validation"), ("span_dense",) if other else (),
+                    outputs="span_logits", metrics=metrics, best=best, finish=finish)
+
+    def read_files(self, workdir, heads):
+        return {"threshold": read_threshold(workdir)}
+
+    def write_files(self, workdir, trained):
+        workdir.write_json("reading.json", {"threshold": trained.threshold})
+
+    def complete_config(self, config, trained):
+        half = trained.architecture["max_length"] // 2
+        data = config["data"]
+        data.update(task=TASK_NAME, max_question=min(data["max_question"], max(1, half - 2)))
+
+    def load(self, trained, precision):
+        require_float32(trained, precision)
+        return Answerer(trained)
+
+    def predict_texts(self, model, texts, text_pairs, file, output):
+        answer_texts(model, texts, text_pairs, file, output)
+
+    def predict_file(self, model, source, file, output, batch_size, reading):
+        answer_file(model, source, file, output, batch_size, reading)
+
+    def evaluate(self, model, data, batch_size, reading, options):
+        check_no_table({**reading, "on_bad_text": None})
+        return evaluate_answers(model, data, batch_size, reading["on_bad_text"])
+
+
+def read_threshold(workdir):
+    """The threshold of the newest evaluation, or the best where a run goes by it; else of
+    reading.json."""
+    threshold = workdir.read_threshold()
+    state = Checkpoints(workdir / "checkpoints", log=lambda *_: None).read_state() or {}
+    found = (state.get("best") or {}).get("found") or state.get("validation") or {}
+    return found.get("threshold", threshold)
 
 
 def _check(data):
     for name in OF_TABLES:
         if data[name] is not None:
-            raise UserError(f"data.{name} must be left out in {TASK}: files of SQuAD have fields "
-                            f"of their own. Received: data.{name}={data[name]}")
+            raise UserError(f"data.{name} must be left out in {TASK_NAME}: files of SQuAD have "
+                            f"fields of their own. Received: data.{name}={data[name]}")
     if data.regression or data.pack > 1:
-        raise UserError(f"data.regression=False and data.pack=1 are needed in {TASK}. Received: "
-                        f"data.regression={data.regression}, data.pack={data.pack}")
+        raise UserError(f"data.regression=False and data.pack=1 are needed in {TASK_NAME}. "
+                        f"Received: data.regression={data.regression}, data.pack={data.pack}")
     if not data.train:
         raise UserError("data.train must name the training data: a JSON file of SQuAD, or a glob. "
                         "Received: data.train=None")
@@ -178,10 +215,13 @@ def _write_threshold(run, threshold, new=False):
 
 def _hashes(run, questions):
     """SHA-256 of the vocabulary, of files, and of the names of each split's questions."""
-    hashes = {"vocab.txt": file_sha256(run.workdir / "vocab.txt")}
+    hashes = run.tokenizer_hashes()
     for split, own in questions.items():
         if own:
             hashes.update({name: file_sha256(name) for name in own.files})
             hashes[f"{split} questions"] = hashlib.sha256(
                 json.dumps(own.ids).encode()).hexdigest()
     return hashes
+
+
+TASK = SpanQA()

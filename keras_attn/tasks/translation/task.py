@@ -1,82 +1,65 @@
-"""Training a translator: parallel text in, a workdir that translates out."""
+"""Translation: parallel text in, a model that translates out."""
 
 import collections
 import dataclasses
+import functools
 import hashlib
 import itertools
-import math
 
 import numpy as np
 
 from keras_attn.counts import counted
 from keras_attn.data.shards.prepare import unknown_warning
 from keras_attn.data.sources.files import file_sha256
-from keras_attn.defaults import translation_defaults
-from keras_attn.errors import UserError, check_choice
-from keras_attn.models.transformer import TRANSFORMER_SIZES, Transformer
-from keras_attn.runs.run import Run
+from keras_attn.errors import UserError, check_precision
+from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning_choices import choose_best, rows_drawn
 from keras_attn.tasks.translation.batches import TranslationBatches
+from keras_attn.tasks.translation.evaluate import evaluate_translator
+from keras_attn.tasks.translation.export import ExportedTranslator
+from keras_attn.tasks.translation.fields import METRICS
 from keras_attn.tasks.translation.metrics import translation_scores
-from keras_attn.tasks.translation.translator import SUBWORDS, Translator, read_sentences
+from keras_attn.tasks.translation.translator import Translator, read_sentences
 from keras_attn.text.subwords import UNKNOWN_ID, Subwords, train_subwords
 
 TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
-METRICS = ("bleu", "chrf")
 USED = 0.8  # of the subwords; with fewer in the training sentences a warning is due
-_SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
-def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu,
-                     compared=False):
-    """Trains a Transformer to translate.
+class Translation(Task):
+    """Translation by an encoder-decoder.
 
-    Args:
-        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
-        compared: Whether the run is one of several.
-
-    Returns:
-        Dict, as `finetune`; the metrics are BLEU and chrF of sacrebleu, with their signatures, on
-        the validation sentences.
+    The metrics are BLEU and chrF of sacrebleu, with their signatures, on the validation sentences.
     """
-    run = Run("translation", config, {"workdir": workdir, "pretrained": pretrained},
-              {"epochs": TRANSLATION_EPOCHS}, dry_run, strategy, virtual_devices, tpu)
-    with run.locked():
+
+    name = "translation"
+    starts_from = ("translation",)
+    default_end = {"epochs": TRANSLATION_EPOCHS}
+    decodes = True
+    command = "python -m finetune.translate"
+    evaluates = "source"
+    evaluation_flags = ("target", "beam", "length_penalty", "precision")
+
+    def plan(self, run):
         config, data = run.config, run.config.data
-        average = config.checkpoint.average
-        best = choose_best(config.eval, METRICS, data.validation.source, compared)
-        if average > 1 and config.eval.metric:
-            raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
-                            "eval.patience alone, by BLEU, goes with any. "
-                            f"Received: checkpoint.average={average}")
-        if average > 1 and not config.checkpoint.every:
-            raise UserError("checkpoint.average needs checkpoint.every, so that the mean does not "
-                            "depend on the clock. Received: checkpoint.every=None")
+        best = choose_best(config.eval, METRICS, data.validation.source, run.compared)
+        _check_average(config)
         signatures = data.validation.source and translation_scores(["a"], ["a"], **_scoring(config))
-        _architecture(run, vocabulary_size=1)  # before the work of reading
+        architecture = run.family.choose_architecture(run)  # before the work of reading
         texts = {split: _read(data, split) for split in ("train", "validation")}
         texts["train"] = texts["train"].take(
             rows_drawn(len(texts["train"]), data.limit, config.train.seed))
         subwords = _choose_subwords(run, texts["train"])
         ids, texts = _encode(run, texts, subwords)
-        architecture = _architecture(run, subwords.vocabulary_size)
+        architecture["vocabulary_size"] = subwords.vocabulary_size
         run.fit_memory(architecture)
-        run.start(architecture, {}, _hashes(run, texts))
         for name, (_, signature) in (signatures or {}).items():
             run.say(f"{name}: {signature}")
-        validation, translator = texts["validation"], None
-        del texts  # those of training are ids now
+        validation = texts["validation"]
+        translator = functools.cache(lambda model: Translator(model, subwords, data.length))
 
-        def make_model():
-            nonlocal translator
-            model = Transformer(**architecture, dtype=config.train.precision,
-                                seed=config.train.seed)
-            model.build()
-            translator = Translator(model, subwords, data.length)
-            return model
-
-        def metrics(results, _, stop):
-            found = translator.translate(
+        def metrics(model, results, rows, stop):
+            found = translator(model).translate(
                 validation.sources, config.eval.beam, batch_size=config.eval.batch_size,
                 length_penalty=config.eval.length_penalty, stop=stop)
             if found is None:
@@ -92,8 +75,42 @@ def train_translator(config, workdir, pretrained, dry_run, *, strategy, virtual_
 
         notes = {f"{name}_signature": signature
                  for name, (_, signature) in (signatures or {}).items()}
-        return run.train(make_model, run.assign_pretrained, batches("train", True),
-                         batches("validation", False), None, metrics, best, lambda: notes)
+        return Plan(architecture, {}, _hashes(run, texts), batches("train", True),
+                    batches("validation", False), metrics=metrics, best=best, notes=lambda: notes)
+
+    def targets(self, data):
+        return data.length
+
+    def load(self, trained, precision):
+        check_precision(precision)
+        usual = trained.config["eval"]
+        return Translator(trained.make_model(precision), trained.tokenizer,
+                          trained.config["data"]["length"], usual["beam"],
+                          usual["length_penalty"], trained.config, trained.path)
+
+    def evaluate(self, model, data, batch_size, reading, options):
+        reading = {"format": reading["format"], "source_column": reading["text"],
+                   "target_column": reading["text_pair"], "on_bad_text": reading["on_bad_text"],
+                   "encoding": reading["encoding"], "max_line": reading["max_line"]}
+        return evaluate_translator(model, data, options.get("target"), batch_size,
+                                   beam=options.get("beam"),
+                                   length_penalty=options.get("length_penalty"), reading=reading)
+
+    def exported(self, model, pairs=None, beam=None, length_penalty=None):
+        if pairs is not None:
+            raise UserError(f"A translator takes single texts. Received: pairs={pairs}")
+        return ExportedTranslator(model, beam, length_penalty)
+
+
+def _check_average(config):
+    average = config.checkpoint.average
+    if average > 1 and config.eval.metric:
+        raise UserError("eval.metric keeps one checkpoint, so checkpoint.average must be 1; "
+                        "eval.patience alone, by BLEU, goes with any. "
+                        f"Received: checkpoint.average={average}")
+    if average > 1 and not config.checkpoint.every:
+        raise UserError("checkpoint.average needs checkpoint.every, so that the mean does not "
+                        "depend on the clock. Received: checkpoint.every=None")
 
 
 def _scoring(config):
@@ -113,22 +130,22 @@ def _read(data, split):
 
 def _choose_subwords(run, texts):
     """Writes the subwords of a new run and returns them."""
-    path, data = run.workdir / SUBWORDS, run.config.data
+    data = run.config.data
     if not run.resumed:
-        chosen = Subwords.from_file(data.vocab) if data.vocab else None
+        chosen = Subwords.read(data.vocab) if data.vocab else None
         if run.pretrained:
-            if chosen and chosen.model != run.pretrained.subwords.model:
+            if chosen and chosen.model != run.pretrained.tokenizer.model:
                 raise UserError("data.vocab must be that of the pretrained model, or be left out. "
                                 f"Received: data.vocab={data.vocab}")
-            chosen = run.pretrained.subwords
+            chosen = run.pretrained.tokenizer
         if run.chief and not chosen:
             run.say(f"training {data.vocab_size:,} subwords ({data.subwords})")
             chosen = Subwords(train_subwords(itertools.chain(texts.sources, texts.targets),
                                              data.vocab_size, data.subwords))
         if run.chief:
-            chosen.write(path)
+            chosen.write(run.workdir.path)
     run.meet()
-    return Subwords.from_file(path)
+    return Subwords.read(run.workdir.path)
 
 
 def _encode(run, texts, subwords):
@@ -190,52 +207,9 @@ def _encode_pairs(texts, subwords, length, on_bad_text):
     return [[side[row] for row in rows] for side in sides], texts
 
 
-def _architecture(run, vocabulary_size):
-    """Arguments of the `Transformer`."""
-    fields = run.config.model.to_dict()
-    size = fields.pop("size")
-    shape = {name: fields.pop(name) for name in _SHAPE}
-    shape = {name: value for name, value in shape.items() if value is not None}
-    if run.resumed:
-        return dict(run.saved["architecture"])
-    if run.pretrained:
-        known = run.pretrained.architecture
-        given = dict(zip(_SHAPE, TRANSFORMER_SIZES[size], strict=True)) if size else {}
-        for name, value in {**given, **shape}.items():
-            if known[name] != value:
-                raise UserError("The architecture must be that of the pretrained model; leave its "
-                                "fields out; model.size=None unsets that of a config file. "
-                                f"Received: {name}={value}, it has {known[name]}")
-        free = ("dropout", "attention_dropout", "label_smoothing")
-        usual = translation_defaults().model
-        for name in set(fields).difference(free):
-            if fields[name] not in (known[name], usual[name]):
-                raise UserError(
-                    "The architecture must be that of the pretrained model; leave its fields out, "
-                    f"or give them its values. Received: {name}={fields[name]}, "
-                    f"it has {known[name]}")
-        if known["positions"] == "learned" and run.config.data.length > known["max_length"]:
-            raise UserError("data.length must be at most the positions of the pretrained model. "
-                            f"Received: data.length={run.config.data.length}, it has "
-                            f"{known['max_length']}")
-        return {**known, **{name: fields[name] for name in free}}
-    size = size or "tiny"
-    check_choice("model.size", size, TRANSFORMER_SIZES)
-    # Batches are filled up to some power of two at most.
-    longest = 2 ** math.ceil(math.log2(max(run.config.data.length, 8)))
-    architecture = {"vocabulary_size": vocabulary_size,
-                    **dict(zip(_SHAPE, TRANSFORMER_SIZES[size], strict=True)), **shape, **fields,
-                    "max_length": longest}
-    try:
-        Transformer(**architecture)
-    except ValueError as error:
-        raise UserError(f"model.* must describe a Transformer. {error}") from error
-    return architecture
-
-
 def _hashes(run, texts):
     """SHA-256 of the subwords, of files and of each split's sentences."""
-    hashes = {SUBWORDS: file_sha256(run.workdir / SUBWORDS)}
+    hashes = run.tokenizer_hashes()
     for split, own in texts.items():
         if own:
             hashes.update({name: file_sha256(name) for name in own.files
@@ -245,3 +219,6 @@ def _hashes(run, texts):
                 sha.update("\0".join(pair).encode("utf-8", "surrogatepass") + b"\1")
             hashes[f"{split} sentences"] = sha.hexdigest()
     return hashes
+
+
+TASK = Translation()

@@ -1,30 +1,21 @@
 """Trained translators: text in, translations out."""
 
+import collections
+
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_attn.checkpoints.architectures import MOST_LAYERS, check_architecture, check_size
-from keras_attn.checkpoints.saved_run import SavedRun
 from keras_attn.data.sources.table_formats import is_text
-from keras_attn.errors import UserError, check_counts, check_precision
+from keras_attn.errors import UserError, check_counts
 from keras_attn.generation import beam_search
 from keras_attn.io.finite import check_outputs
-from keras_attn.models import Transformer
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.tasks.translation.batches import pad_pairs
 from keras_attn.tasks.translation.parallel_text import read_parallel
-from keras_attn.text.subwords import BEGIN_ID, END_ID, Subwords
-from keras_attn.workdir import Workdir, kind_of
+from keras_attn.text.subwords import BEGIN_ID, END_ID
 
-KIND = "translation"
-SUBWORDS = "subwords.model"
 STEP = 8  # lengths of what is translated together are multiples of it
-
-
-def is_translator(folder):
-    """Whether a folder is the workdir of a translator."""
-    return kind_of(folder) == KIND
 
 
 def read_sentences(data, source, target, split):
@@ -53,30 +44,6 @@ def search_length(length, model):
     return min(steps, model.max_length) if model.positions == "learned" else steps
 
 
-class SavedTranslator(SavedRun):
-    """A translator to start from; see `SavedRun`.
-
-    Attributes:
-        subwords: Its `Subwords`.
-    """
-
-    def __init__(self, path):
-        super().__init__(path, (KIND,), "a translator")
-        config = Workdir(path) / "config.json"
-        self.architecture = check_architecture(
-            Transformer, self.architecture, config, MOST_LAYERS)
-        Workdir(path).check_tokenizer(self.saved, (SUBWORDS,))
-        self.subwords = Subwords.from_file(Workdir(path) / SUBWORDS)
-
-    def make_model(self, dtype="float32"):
-        """The trained model."""
-        check_size(self.architecture, self.weights, self.path)
-        model = Transformer(**self.architecture, dtype=dtype)
-        model.build()
-        self.assign(model)
-        return model
-
-
 class Translator:
     """Translates text.
 
@@ -85,21 +52,17 @@ class Translator:
         subwords: `Subwords`.
         length: Tokens of a source at most.
         beam, length_penalty: Of translations that ask for no other.
+        config, path: Config and folder of the run that made it, if it was loaded.
     """
 
-    def __init__(self, model, subwords, length, beam=4, length_penalty=0.6):
+    task = "translation"
+
+    def __init__(self, model, subwords, length, beam=4, length_penalty=0.6, config=None, path=None):
         self.model, self.subwords, self.length = model, subwords, length
+        self.config, self.path = config, path
+        self.cut = collections.Counter()  # longer sources are errors
         self.beam, self.length_penalty = beam, length_penalty
         self._search = traced(self.search, jit=False, reduce_retracing=True)
-
-    @classmethod
-    def load(cls, folder, precision="float32"):
-        """The translator of a workdir, or of a `SavedTranslator`; see `keras_attn.load`."""
-        check_precision(precision)
-        saved = folder if isinstance(folder, SavedTranslator) else SavedTranslator(folder)
-        usual = saved.config["eval"]
-        return cls(saved.make_model(precision), saved.subwords, saved.config["data"]["length"],
-                   usual["beam"], usual["length_penalty"])
 
     def translate(self, texts, beam=None, nbest=None, length_penalty=None, batch_size=32,
                   alignments=False, stop=None):

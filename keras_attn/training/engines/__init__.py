@@ -1,14 +1,12 @@
-"""Engines run training steps on devices; one is registered by a line in `ENGINES`."""
+"""Engines run training steps on devices; one is registered by a line in `keras_attn.registry`."""
 
 import importlib
 
 from keras_attn.errors import check_choice
+from keras_attn.registry import ENGINES
 from keras_attn.training.engines.contract import Engine, Evaluator, Step
 
 __all__ = ["ENGINES", "Engine", "Evaluator", "Step", "make_engine"]
-
-# Name: module with a function `make_engine(**options)`.
-ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
 
 
 def make_engine(name: str = "tensorflow", **options) -> Engine:

@@ -83,7 +83,7 @@ def _cluster_workers():
         return 0
     try:
         config = json.loads(text)
-        counts = {kind: len(config["cluster"].get(kind, ())) for kind in ("chief", "worker")}
+        counts = {role: len(config["cluster"].get(role, ())) for role in ("chief", "worker")}
         if any(counts.values()) and \
                 not 0 <= int(config["task"]["index"]) < counts[config["task"]["type"]]:
             raise KeyError

@@ -40,7 +40,7 @@ def tokenize_texts(texts, text_pairs, tokenizer):
     return TokenizedTexts(ids, starts, lengths, *pair, lengths + pair[2] + specials)
 
 
-class ClassificationExamples:
+class TextExamples:
     """Batches of rows of a text, or of two: of BERT `[CLS] text [SEP]` or `[CLS] text [SEP]
     text_pair [SEP]`.
 
@@ -294,3 +294,20 @@ def check_windows(windows, length, text_pairs):
     if not 0 <= windows < room:
         raise UserError(f"data.windows must be in [0, {room}), the tokens of a row. "
                         f"Received: data.windows={windows}")
+
+
+def mean_by_text(values, owners, count):
+    """Means of the windows of each text.
+
+    Args:
+        values: `(W, C)`.
+        owners: Number of the text of each window, `(W,)`, ascending.
+        count: Number of texts N, each with a window.
+
+    Returns:
+        `(N, C)`.
+    """
+    if count == len(values):
+        return values
+    starts = np.searchsorted(owners, np.arange(count))
+    return np.add.reduceat(values, starts) / np.bincount(owners, minlength=count)[:, None]

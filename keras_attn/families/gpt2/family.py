@@ -1,0 +1,49 @@
+"""The family of GPT-2."""
+
+from keras_attn.errors import UserError
+from keras_attn.families.architecture_choice import (
+    classifier_architecture,
+    pretraining_architecture,
+)
+from keras_attn.families.contract import Family
+from keras_attn.models import GPT2, GPT2Classifier, GPT2LanguageModel
+from keras_attn.models.gpt2 import GPT2_SIZES
+from keras_attn.text.recipes import KINDS
+
+
+class GPT2Family(Family):
+    """GPT-2 (Radford et al., 2019)."""
+
+    name, title = "gpt2", "GPT-2"
+    backbone, backbone_name = GPT2, "gpt2"
+    task_models = {"causal_lm": GPT2LanguageModel, "classification": GPT2Classifier}
+    tokenizers = KINDS["byte_pairs"]
+    sizes = GPT2_SIZES
+
+    def choose_architecture(self, run, use_pooler=False):
+        if not run.task.pretrains:
+            return classifier_architecture(run, self)
+        length = run.config.data.length
+        # More positions would stay as they are drawn, and texts that come to them go on at random.
+        architecture = pretraining_architecture(
+            run, self, {"max_length": length, "dropout": 0.0, "initializer_range": 0.02})
+        positions = architecture["max_length"]
+        if length > positions:
+            raise UserError("data.length must be at most the positions of the model, "
+                            f"model.max_length. Received: data.length={length}, it has {positions}")
+        if length < positions and not (run.resumed or run.pretrained):
+            run.say(f"positions {length + 1} to {positions} are not trained: data.length={length}")
+        return architecture
+
+    def read_tokenizer(self, folder, data):
+        tokenizer = super().read_tokenizer(folder, data)
+        if data.get("end_mark") is False:
+            tokenizer.end_mark = False
+        return tokenizer
+
+    def tokenizer_settings(self, tokenizer):
+        # Texts of transformers' classifiers of GPT-2 have no end-of-sequence token.
+        return {} if tokenizer.end_mark else {"end_mark": False}
+
+
+FAMILY = GPT2Family()

@@ -1,0 +1,119 @@
+"""The families, tasks and engines that runs are made of: one line for each.
+
+A family or task is a package. Its light module `fields` declares its config fields, and what
+commands need to know before TensorFlow is imported; its module `family` or `task` has the object
+that implements `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`.
+"""
+
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+
+from keras_attn.errors import UserError, nearest
+
+
+class Registry:
+    """Members by name, each imported when it is first used.
+
+    Args:
+        what: "family" or "task": the module and, in upper case, the name of a member's object.
+        packages: Dict from names to packages.
+    """
+
+    def __init__(self, what: str, packages: dict[str, str]):
+        self.what = what
+        self._packages = dict(packages)
+
+    def register(self, name: str, package: str) -> None:
+        """Adds a member.
+
+        Args:
+            name: Name in configs and in config.json.
+            package: Package with the modules `fields` and `family` or `task`.
+
+        Raises:
+            ValueError: If another package has the name.
+        """
+        if self._packages.setdefault(name, package) != package:
+            raise ValueError(f"The {self.what} {name!r} is registered already. "
+                             f"Received: {package}, there is {self._packages[name]}")
+
+    def fields(self, name: str) -> ModuleType:
+        """Returns the module `fields` of a member."""
+        return importlib.import_module(f"{self.package(name)}.fields")
+
+    def __getitem__(self, name: str):
+        module = importlib.import_module(f"{self.package(name)}.{self.what}")
+        return getattr(module, self.what.upper())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packages)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._packages
+
+    def package(self, name: str) -> str:
+        """Returns the package of a member; raises a `UserError` for an unknown name."""
+        if name not in self._packages:
+            raise UserError(f"Unknown {self.what} {name!r}{nearest(str(name), self._packages)} "
+                            f"Choose one of {', '.join(self._packages)}")
+        return self._packages[name]
+
+
+FAMILIES = Registry("family", {
+    "bert": "keras_attn.families.bert",
+    "gpt2": "keras_attn.families.gpt2",
+    "xlnet": "keras_attn.families.xlnet",
+    "transformer": "keras_attn.families.transformer",
+})
+TASKS = Registry("task", {
+    "masked_lm": "keras_attn.tasks.masked_lm",
+    "causal_lm": "keras_attn.tasks.causal_lm",
+    "permutation_lm": "keras_attn.tasks.permutation_lm",
+    "embedding": "keras_attn.tasks.embedding",
+    "classification": "keras_attn.tasks.classification",
+    "span_qa": "keras_attn.tasks.span_qa",
+    "translation": "keras_attn.tasks.translation",
+})
+
+# Engines run the steps of a run. Name: module with a function `make_engine(**options)`.
+ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
+
+# The names of version 0.1 for pairs of family and task, in `kind` of config.json.
+_KINDS = {
+    ("bert", "masked_lm"): "pretraining", ("bert", "embedding"): "encoder",
+    ("gpt2", "causal_lm"): "language_modeling", ("xlnet", "permutation_lm"): "permutation_modeling",
+    ("bert", "classification"): "finetuning", ("gpt2", "classification"): "gpt2_finetuning",
+    ("xlnet", "classification"): "xlnet_finetuning", ("bert", "span_qa"): "reading",
+    ("transformer", "translation"): "translation",
+}
+
+
+def kind_of(family: str, task: str) -> str:
+    """Returns the `kind` in the config.json of a run.
+
+    Args:
+        family, task: Names.
+    """
+    return _KINDS.get((family, task), f"{family}_{task}")
+
+
+def family_and_task(kind: str) -> tuple[str, str] | None:
+    """Returns the names of family and task of a `kind`; None if it is unknown."""
+    for family in FAMILIES:
+        for task in TASKS:
+            if kind_of(family, task) == kind:
+                return family, task
+    return None
+
+
+def task_of_config(config, default: str) -> str:
+    """Returns the name of the task that a config asks for.
+
+    Args:
+        config: ConfigDict, or a nested dict.
+        default: Name of the task whose config has no `data.task` that names one.
+    """
+    named = config.get("data", {}).get("task")
+    return next((name for name in TASKS
+                 if named is not None and named in (name, *TASKS.fields(name).NAMES)), default)

@@ -1,0 +1,48 @@
+"""The page that a run leaves in its workdir: report.html."""
+
+import posixpath
+
+from keras_attn.defaults import default_config
+from keras_attn.io.atomic_write import atomic_write
+from keras_attn.reports.page import page, tag
+from keras_attn.reports.sections import run_facts
+from keras_attn.workdir import flatten
+
+NAME = "report.html"
+
+
+def write_page(workdir, subtitle, *parts):
+    """Writes the report of a folder, of sections."""
+    title = posixpath.basename(workdir.path) or workdir.path
+    head = tag("header", tag("h1", title), tag("p", subtitle, class_="faint"))
+    # One run at a time writes here: what a killed one left unfinished is written over.
+    atomic_write(workdir / NAME, page(title, head, *parts), unfinished=workdir / f"{NAME}.tmp")
+
+
+def about_the_run(run, results, counts):
+    """The section of fields and facts.
+
+    Args:
+        run: `Run`.
+        results: As in results.json.
+        counts: Dict of names and strings: of its data.
+    """
+    # The first is none of the fields: a run takes it from the classifier that it starts from.
+    defaults = {"data.end_mark": True, **flatten(
+        default_config(run.task.name, run.family.name).to_dict())}
+    changed = [[name, str(value), str(defaults[name])]
+               for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
+    data = run.resolved["data"]
+    facts = {
+        **counts,
+        "train.seed": run.resolved["train"]["seed"],
+        "data.seed": "train.seed" if data["seed"] is None else data["seed"],
+        "steps": f"{results['steps']:,}",
+        **({"best step": f"{results['best_step']:,}"} if "best_step" in results else {}),
+        "seconds of training": f"{results['seconds']:,.1f}",
+        "examples a second": f"{results['examples_per_second']:,.1f}",
+        **results["versions"],
+        "SHA-256 of the weights": results["weights_sha256"],
+        **{f"SHA-256 of {name}": value for name, value in results["data_sha256"].items()},
+    }
+    return run_facts(changed, facts)

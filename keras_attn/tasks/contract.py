@@ -1,0 +1,213 @@
+"""What a task answers: examples, heads, metrics, predictions, export."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keras_attn.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a run trains and evaluates.
+
+    Attributes:
+        architecture: Arguments of the backbone.
+        heads: Further arguments of the task model.
+        hashes: Dict from the names of data files to their SHA-256.
+        train: Training batches.
+        validation: Validation batches; None without.
+        new_heads: Names of heads that keep their initial weights where the others are pretrained.
+        initialize: Function of the model, called when pretrained weights are assigned and before
+            the first step; None: nothing else is initialized.
+        outputs: Name of an output of the model that `metrics` needs row by row.
+        metrics: Function of the model, the mean losses and metrics, the rows of `outputs` and
+            `stop`, a function that is true once the run has to end. Returns a dict of metrics, or
+            None once `stop()` was true. None: the losses and metrics of the model.
+        best: `keras_attn.training.best.Best`, to end with the weights of the best evaluation; None:
+            with the last ones.
+        notes: Function that returns further entries of results.json at the end; None: there are
+            none.
+        finish: Function of the results, called at the end of a run that trained: reports and
+            baselines; None: nothing is left to do.
+    """
+
+    architecture: dict
+    heads: dict
+    hashes: dict
+    train: Any
+    validation: Any = None
+    new_heads: list | tuple = ()
+    initialize: Callable | None = None
+    outputs: str | None = None
+    metrics: Callable | None = None
+    best: Any = None
+    notes: Callable | None = None
+    finish: Callable | None = None
+
+
+class Task:
+    """What a model is trained for, or used for.
+
+    A new task is a package with a module `fields` (see `keras_attn.tasks.classification.fields`)
+    and a module `task` with an instance of a subclass named `TASK`, and one line in
+    `keras_attn.registry`. docs/adding_a_task.md goes through the steps.
+
+    Attributes:
+        name: Name in the registry.
+        model: Class that takes any backbone with a `sequence_output` and the arguments of the head;
+            None: only the families whose `task_models` have one can be trained for it.
+        pretrains: Whether its runs pretrain: on text without labels.
+        starts_from: Names of the tasks whose models its runs may start from; None: of all.
+        default_end: Field of `config.train` and its value that end a run whose config has none; {}:
+            `plan` chooses one.
+        decodes: Whether evaluation decodes a token at a time: then it needs no memory for a batch
+            of logits, and its batches need not divide over devices.
+        command: The command that uses its models, for messages.
+        evaluates: Flag of `finetune.evaluate` that names its data.
+        evaluation_flags: Further flags of `finetune.evaluate` that only it takes.
+    """
+
+    name: str
+    model: type | None = None
+    pretrains: bool = False
+    starts_from: tuple[str, ...] | None = None
+    default_end: Mapping[str, float] = {}
+    decodes: bool = False
+    command: str = "keras_attn.load"
+    evaluates: str = "data"
+    evaluation_flags: tuple[str, ...] = ()
+
+    # Training.
+
+    def plan(self, run: Any) -> Plan:
+        """Checks the config, reads the data and returns what to train.
+
+        Args:
+            run: `keras_attn.runs.run.Run`, whose workdir is locked.
+
+        Raises:
+            UserError: For what the user can mend.
+        """
+        raise UserError(f"Models for {self.name} are not trained, only loaded. "
+                        f"Received: kind={run.kind}")
+
+    def targets(self, data: Mapping) -> int:
+        """Returns how many tokens of a row are predicted over the vocabulary.
+
+        Args:
+            data: `config.data`.
+        """
+        return 0
+
+    # Workdirs.
+
+    def complete_heads(self, heads: Mapping, family: Any, config: Mapping, files: Mapping) -> dict:
+        """Returns the arguments of the head of a workdir, with those that its version lacked.
+
+        Args:
+            heads: Those in its config.json.
+            family: `Family`.
+            config: Of the run.
+            files: What `read_files` returned.
+
+        Raises:
+            ValueError: If there are others than the head has.
+        """
+        if heads:
+            raise ValueError(heads)
+        return {}
+
+    def read_files(self, workdir: Any, heads: Mapping) -> dict:
+        """Returns what a workdir holds besides weights, as arguments of `TrainedModel`.
+
+        Args:
+            workdir: `keras_attn.workdir.Workdir`.
+            heads: Arguments of the head in config.json.
+        """
+        return {}
+
+    def write_files(self, workdir: Any, trained: Any) -> None:
+        """Writes what `read_files` reads.
+
+        Args:
+            workdir: `keras_attn.workdir.Workdir`.
+            trained: `TrainedModel`.
+        """
+
+    def complete_config(self, config: dict, trained: Any) -> None:
+        """Sets the fields that describe a model of another library in a default config.
+
+        Args:
+            config: Nested dict.
+            trained: `TrainedModel`.
+        """
+
+    # Use.
+
+    def load(self, trained: Any, precision: str) -> Any:
+        """Returns the model ready for use.
+
+        Its attributes `task` and `path` are the name of this task and the folder, `cut` is a
+        `Counter` of the texts that were cut, by length.
+
+        Args:
+            trained: `TrainedModel` with tokenizer and config.
+            precision: Dtype policy.
+
+        Raises:
+            UserError: If such models, or models in this precision, have no use.
+        """
+        raise NotImplementedError
+
+    def predict_texts(self, model: Any, texts: list, text_pairs: list | None, file: Any,
+                      output: str) -> None:
+        """Writes a prediction for each text.
+
+        Args:
+            model: What `load` returned.
+            texts, text_pairs: Lists of strings; None if there are no pairs.
+            file, output: The open output and its name.
+        """
+        raise self._unsuited("finetune.predict", model)
+
+    def predict_file(self, model: Any, source: str, file: Any, output: str, batch_size: int,
+                     reading: Mapping) -> None:
+        """Writes a prediction for each row of a file.
+
+        Args:
+            model: What `load` returned.
+            source: A file, a glob or `-`.
+            file, output: The open output and its name.
+            batch_size: Rows worked on together.
+            reading: How to read the file: `format`, `text`, `text_pair`, `on_bad_text`, `encoding`,
+                `max_line`; None: as in training.
+        """
+        raise self._unsuited("finetune.predict", model)
+
+    def evaluate(self, model: Any, data: str, batch_size: int, reading: Mapping,
+                 options: Mapping) -> dict:
+        """Returns metrics on labeled data.
+
+        Args:
+            model: What `load` returned.
+            data: Value of the flag `evaluates`.
+            batch_size, reading: See `predict_file`; `reading` has `label`, too.
+            options: Values of the flags `evaluation_flags`.
+        """
+        raise self._unsuited("finetune.evaluate", model)
+
+    def exported(self, model: Any, pairs: bool | None = None, beam: int | None = None,
+                 length_penalty: float | None = None) -> Any:
+        """Returns a `tf.Module` with a function `serve`, strings in, and `labels` or None.
+
+        Args:
+            model: What `load` returned.
+            pairs: Whether it takes pairs of texts; None: as in training.
+            beam, length_penalty: Of a beam search; None: those of the run.
+        """
+        raise self._unsuited("finetune.export", model)
+
+    def _unsuited(self, command, model):
+        return UserError(f"`python -m {command}` does not support models for {self.name}. Use "
+                         f"`{self.command}`. Received: {model.path}")

@@ -1,0 +1,124 @@
+"""Models that turn texts into vectors."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.text_examples import TextExamples, mean_by_text
+from keras_attn.errors import UserError
+from keras_attn.io.finite import check_outputs
+
+MAX_LENGTH = 512  # tokens of a text for a model without position table
+
+
+class Embedder:
+    """A model that turns texts into vectors.
+
+    Args:
+        trained: `TrainedModel` with tokenizer and config.
+
+    Attributes:
+        task: Name of its task.
+        model: The Keras model.
+        tokenizer: That of the model.
+        config: Of the run that made it.
+        cut: `Counter` of the texts that were cut so far, by the length in tokens.
+    """
+
+    def __init__(self, trained):
+        self.cut = collections.Counter()
+        self.task, self.path = trained.task, trained.path
+        self.tokenizer, self.config = trained.tokenizer, trained.config
+        self.model = trained.make_model()
+        self._run = tf.function(
+            lambda batch: self.model(batch, training=False), reduce_retracing=True
+        )
+
+    @property
+    def max_length(self):
+        """Tokens of the longest text, with special tokens."""
+        backbone = getattr(self.model, "backbone", self.model)
+        return (getattr(backbone, "max_length", None) or self.config["data"].get("length")
+                or MAX_LENGTH)
+
+    @property
+    def length(self):
+        """Tokens of a row: as in training, else as many as the model takes."""
+        return min(self.config["data"].get("length") or self.max_length, self.max_length)
+
+    def embed(self, texts, pooling="mean", batch_size=64):
+        """Turns texts into vectors.
+
+        Args:
+            texts: List of strings; what is longer than `max_length` is cut.
+            pooling: "mean" of the vectors of all tokens, or "cls", that of the first.
+            batch_size: Rows worked on together; the results do not depend on it.
+
+        Returns:
+            float32 `(N, D)`.
+        """
+        if pooling not in ("mean", "cls"):
+            raise UserError(f"pooling must be mean or cls. Received: pooling={pooling}")
+        if pooling == "cls" and not self.tokenizer.row_layout.before:
+            raise UserError("pooling=mean is needed by a model whose rows begin without a mark. "
+                            "Received: pooling=cls")
+        texts = listed(texts)
+
+        def vectors(batch):
+            hidden = self._run(batch)["sequence_output"]
+            if pooling == "cls":
+                return hidden[:, 0]
+            real = tf.cast(batch["padding_mask"], hidden.dtype)[:, :, None]
+            return tf.reduce_sum(hidden * real, 1) / tf.reduce_sum(real, 1)
+
+        width = getattr(self.model, "backbone", self.model).hidden_dim
+        rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
+        return np.concatenate([np.zeros((0, width), np.float32), *rows])
+
+    def encode(self, texts, text_pairs=None):
+        """Turns texts into a batch of the model, cut and padded like one another.
+
+        Args:
+            texts: List of strings.
+            text_pairs: List of strings, or None.
+
+        Returns:
+            Dictionary of int32 arrays `(N, T)`: `token_ids`, `segment_ids`, `padding_mask`.
+        """
+        length = self.length
+        examples = TextExamples(
+            listed(texts), text_pairs, None, self.tokenizer, length=length,
+            batch_size=len(texts), shuffle=False)
+        self.cut[length] += examples.num_cut
+        batch = TableBatches(examples).batch(0, 0, len(texts))
+        return {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+
+    def _by_batch(self, function, texts, text_pairs, batch_size, length, windows=None):
+        """Results of a function of batches, a row for each text; the mean of its windows'."""
+        if not texts:
+            return []
+        examples = TextExamples(
+            texts, text_pairs, None, self.tokenizer, length=length, batch_size=batch_size,
+            shuffle=False, windows=windows,
+        )
+        self.cut[length] += examples.num_cut
+        batches = TableBatches(examples)
+        rows = [np.asarray(function(batches.batch(i, 0, batch_size)))
+                for i in range(batches.num_batches)]
+        rows = np.concatenate(rows)[:examples.num_examples]
+        check_outputs(rows, f"the model in {self.path}")
+        return [mean_by_text(rows, examples.owners, examples.num_texts)]
+
+
+def listed(texts):
+    """Returns texts, or pairs of texts, as a list; raises a `UserError` if they are none."""
+    if isinstance(texts, str):
+        raise UserError(f"A list of texts is needed. Received: {texts!r}")
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        parts = text if isinstance(text, (tuple, list)) else [text]
+        if not all(isinstance(part, str) for part in parts):
+            raise UserError(f"Texts are needed. Received: {text!r:.50} as text {number + 1}")
+    return texts

@@ -1,0 +1,1 @@
+"""Backbones without a head, whose outputs are vectors of texts."""

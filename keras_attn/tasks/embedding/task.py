@@ -1,0 +1,19 @@
+"""Models without a head, which turn texts into vectors."""
+
+from keras_attn.tasks.contract import Task
+from keras_attn.tasks.embedder import Embedder
+from keras_attn.tasks.model_arguments import require_float32
+
+
+class Embedding(Task):
+    """A backbone without a head."""
+
+    name = "embedding"
+    command = "python -m finetune.embed"
+
+    def load(self, trained, precision):
+        require_float32(trained, precision)
+        return Embedder(trained)
+
+
+TASK = Embedding()
