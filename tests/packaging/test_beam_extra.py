@@ -10,6 +10,6 @@ pytestmark = pytest.mark.slow
 def test_text_is_prepared_on_runners_of_beam():
     extra = PROJECT["optional-dependencies"]["beam"]
     python = environment("beam", [*PROJECT["dependencies"], *extra, "pytest>=8"])
-    out = run([python, "-m", "pytest", "tests/data/test_beam.py"], ROOT, timeout=600)
+    out = run([python, "-m", "pytest", "tests/data/shards/test_beam.py"], ROOT, timeout=600)
     assert "passed" in out and "skipped" not in out
     print(out)

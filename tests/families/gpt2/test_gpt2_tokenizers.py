@@ -11,7 +11,7 @@ from tokenizers import normalizers, pre_tokenizers, processors
 from keras_attn import convert
 from keras_attn.errors import UserError
 
-MODEL = pathlib.Path(__file__).parents[1] / "golden" / "language_models" / "gpt2"
+MODEL = pathlib.Path(__file__).parents[2] / "golden" / "language_models" / "gpt2"
 TEXTS = ["The quick  brown fox", " it's THE\n cat", "Naïve <|endoftext|> 🙂"]
 END = "<|endoftext|>"
 

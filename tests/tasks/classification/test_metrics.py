@@ -129,22 +129,3 @@ def test_logits_are_turned_into_predictions():
 def test_what_does_not_fit_is_refused(args):
     with pytest.raises(ValueError, match="Received"):
         metrics.classification_metrics(*args)
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 9, 30, 101])
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
-def test_student_t_quantiles_equal_scipy(degrees, confidence):
-    expected = scipy.stats.t.ppf((1 + confidence) / 2, degrees)
-    # SciPy 1.11 inverts the distribution to 1e-8.
-    assert metrics.student_t_quantile(confidence, degrees) == pytest.approx(expected, rel=1e-7)
-
-
-def test_mean_interval_equals_scipy():
-    values = [0.81, 0.83, 0.79, 0.85, 0.82]
-    low, high = scipy.stats.t.interval(0.95, 4, np.mean(values), scipy.stats.sem(values))
-    mean, half = metrics.mean_interval(values)
-    assert (mean - half, mean + half) == pytest.approx((low, high))
-    mean, half = metrics.mean_interval([0.5])
-    assert mean == 0.5 and np.isnan(half)
-    with pytest.raises(ValueError):
-        metrics.mean_interval([])

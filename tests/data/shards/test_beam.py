@@ -100,7 +100,7 @@ def test_after_a_kill_a_runner_goes_on_with_what_is_missing(tmp_path, options):
     folder = tmp_path / "killed"
     code = (
         "import sys\n"
-        "from tests.data.test_beam import run_beam\n"
+        "from tests.data.shards.test_beam import run_beam\n"
         "run_beam(*sys.argv[1:], tokens_per_shard=10_000)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, source, str(folder), options])

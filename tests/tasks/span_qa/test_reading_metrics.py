@@ -7,7 +7,7 @@ import pytest
 
 from keras_attn.tasks.span_qa.metrics import f1, normalized, reading_metrics
 
-GOLDEN = json.loads((pathlib.Path(__file__).parents[1] / "golden/squad_metrics.json").read_text())
+GOLDEN = json.loads((pathlib.Path(__file__).parents[2] / "golden/squad_metrics.json").read_text())
 NAMES = {
     "exact": "exact", "f1": "f1", "HasAns_exact": "has_answer_exact", "HasAns_f1": "has_answer_f1",
     "NoAns_exact": "no_answer_exact", "NoAns_f1": "no_answer_f1", "best_exact": "best_exact",

@@ -11,7 +11,7 @@ from keras_attn import convert
 from keras_attn.errors import UserError
 from keras_attn.text.sentence_pieces import SentencePieceTokenizer
 
-MODELS = pathlib.Path(__file__).parents[1] / "golden" / "language_models"
+MODELS = pathlib.Path(__file__).parents[2] / "golden" / "language_models"
 # Both have the same pieces: the one in tokenizer.json, the other in spiece.model.
 MADE, PIECES = MODELS / "xlnet", MODELS / "xlnet_classifier" / "spiece.model"
 TEXTS = ["The quick brown fox jumps over the lazy dog, 1,234 times.",

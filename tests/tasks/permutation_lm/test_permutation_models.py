@@ -22,7 +22,7 @@ pytestmark = pytest.mark.runs
 SENTENCES = ["the cat sees a dog", "a dog hears the bird", "the bird sees the cat",
              "one, two and 3,000 cats"]
 
-FOREIGN = pathlib.Path(__file__).parents[1] / "golden" / "language_models" / "xlnet_memory"
+FOREIGN = pathlib.Path(__file__).parents[2] / "golden" / "language_models" / "xlnet_memory"
 
 
 def _config(folder, **fields):
