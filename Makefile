@@ -28,7 +28,7 @@ help:
 	@echo 'make test-slow     the long tests: kills, workers, examples; two hours'
 	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
 	@echo 'make test-oldest   the tests on the oldest TensorFlow and Keras; half an hour'
-	@echo 'make lint          ruff and import-linter'
+	@echo 'make lint          ruff, import-linter and mypy'
 	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
 	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
 
@@ -61,6 +61,8 @@ test-oldest: $(VENV)/installed-test
 lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python -m pytest tests/test_annotations.py
 
 bench-env: install $(foreach name,transformers keras-hub model-garden,$(BENCH)/$(name)/installed)
 
@@ -71,7 +73,7 @@ $(BENCH)/%/installed: $(VENV)/made
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist keras_attn.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist keras_attn.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made:

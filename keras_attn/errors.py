@@ -7,7 +7,7 @@ import sys
 
 PRECISIONS = "float32", "bfloat16"  # of models that make text
 LONGEST_MESSAGE = 1000  # characters
-_warned = set()
+_warned: set[str] = set()
 
 
 class UserError(ValueError):

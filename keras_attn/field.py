@@ -27,7 +27,7 @@ class Field:
     above: float | None = None
     below: float | None = None
 
-    def violated_bound(self, value) -> str | None:
+    def violated_bound(self, value: float) -> str | None:
         """Returns the bound that a number violates, such as `above 0`, or None."""
         bounded = self.low is not None or self.above is not None
         if self.low is not None and not self.low <= value:
@@ -38,7 +38,7 @@ class Field:
             return f"below {self.below}"
         return "finite" if bounded and not math.isfinite(value) else None
 
-    def check(self, name: str, value) -> None:
+    def check(self, name: str, value: Any) -> None:
         """Raises a `UserError` for a value that the field cannot have; None is unset.
 
         Args:

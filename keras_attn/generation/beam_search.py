@@ -1,5 +1,6 @@
 """Beam search."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import keras
@@ -9,12 +10,17 @@ from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
 from keras_attn.generation.likeliest import likeliest
 from keras_attn.generation.loop import decode_while, in_few_passes
 from keras_attn.ops.arguments import require_not_negative, require_numbers, require_sizes
+from keras_attn.types import Nest, Tensor
 
 
-def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_penalty=0.6,
-                coverage_penalty=0.0, early_stopping=False, source_length=None,
-                source_mask=None, return_attention=False, max_lengths=None, min_length=0,
-                no_repeat=0, prefix=None, prompt=None, pad_id=0, reorder=None):
+def beam_search(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest,
+                begin_ids: Tensor, beams: int, max_length: int, end_id: int, *,
+                length_penalty: float = 0.6, coverage_penalty: float = 0.0,
+                early_stopping: bool = False, source_length: Tensor | int | None = None,
+                source_mask: Tensor | None = None, return_attention: bool = False,
+                max_lengths: Tensor | None = None, min_length: int = 0, no_repeat: int = 0,
+                prefix: Tensor | None = None, prompt: Tensor | None = None, pad_id: int = 0,
+                reorder: Callable[[Nest, Tensor], Nest] | None = None) -> dict[str, Tensor]:
     """Finds the likeliest sequences of each row.
 
     A hypothesis has the score `log P / ((5 + length) / 6)^length_penalty`, its length with the end
@@ -66,7 +72,8 @@ def beam_search(step, cache, begin_ids, beams, max_length, end_id, *, length_pen
     limits = ops.full((rows,), max_length, "int32")
     if max_lengths is not None:
         limits = ops.clip(ops.cast(max_lengths, "int32"), 1, max_length)
-    limited = {"end_id": end_id, "min_length": min_length, "no_repeat": no_repeat}
+    limited: dict[str, Tensor] = {
+        "end_id": end_id, "min_length": min_length, "no_repeat": no_repeat}
     for name, tokens in (("prefix", prefix), ("prompt", prompt)):
         tokens = read_tokens(name, tokens, rows)
         limited[name] = None if tokens is None else ops.repeat(tokens, beams, axis=0)

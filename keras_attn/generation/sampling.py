@@ -1,5 +1,7 @@
 """Greedy decoding and sampling."""
 
+from collections.abc import Callable
+
 import numpy as np
 from keras import ops
 
@@ -11,15 +13,19 @@ from keras_attn.ops.arguments import (
     require_probabilities,
     require_sizes,
 )
+from keras_attn.types import Nest, Tensor
 
 COLDEST = 1e-6  # temperatures below it are none
 _BLOCK = 128  # tokens
 _ONE = 0x3F800000  # the bits of 1.0
 
 
-def sample(step, cache, begin_ids, max_length, end_id, *, temperature=1.0, top_k=None, top_p=None,
-           seed=0, numbers=None, min_length=0, no_repeat=0, prefix=None, prompt=None, pad_id=0,
-           return_attention=False, source_length=None):
+def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest, begin_ids: Tensor,
+           max_length: int, end_id: int, *, temperature: float = 1.0, top_k: int | None = None,
+           top_p: float | None = None, seed: Tensor | int = 0, numbers: Tensor | None = None,
+           min_length: int = 0, no_repeat: int = 0, prefix: Tensor | None = None,
+           prompt: Tensor | None = None, pad_id: int = 0, return_attention: bool = False,
+           source_length: Tensor | int | None = None) -> dict[str, Tensor]:
     """Decodes one sequence a row, the likeliest token or a random one at a time.
 
     Rows end by themselves, at the end mark or where no token may follow; what comes after is

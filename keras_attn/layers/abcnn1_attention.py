@@ -1,5 +1,7 @@
 """Attention between two sequences before a convolution."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +11,7 @@ from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix
 from keras_attn.ops.products import linear
+from keras_attn.types import Initializer, Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -59,8 +62,9 @@ class ABCNN1Attention(CheckedLayer):
     AXES = {"first": "BTD", "second": "BSD"}
     SAME_BATCH = ("first", "second")
 
-    def __init__(self, max_length, share_weights=True, kernel_initializer="glorot_uniform",
-                 seed=None, **kwargs):
+    def __init__(self, max_length: int, share_weights: bool = True,
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
         self.max_length = max_length
@@ -69,7 +73,7 @@ class ABCNN1Attention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, first_shape, second_shape):
+    def build(self, first_shape: Shape, second_shape: Shape) -> None:
         self.require_axes(first=first_shape, second=second_shape)
         names = ["kernel"] if self.share_weights else ["first_kernel", "second_kernel"]
         kernels = [
@@ -79,8 +83,9 @@ class ABCNN1Attention(CheckedLayer):
         self.first_kernel, self.second_kernel = kernels[0], kernels[-1]
         self.built = True
 
-    def call(self, first, second, first_mask=None, second_mask=None,
-             return_attention_scores=False):
+    def call(self, first: Tensor, second: Tensor, first_mask: Tensor | None = None,
+             second_mask: Tensor | None = None, return_attention_scores: bool = False
+             ) -> tuple[Tensor, ...]:
         matches = match_matrix(first, second, first_mask, second_mask)
         found = (
             self._joined(first, first_mask, matches, self.first_kernel),
@@ -98,21 +103,24 @@ class ABCNN1Attention(CheckedLayer):
         mask = as_mask(mask)
         return joined if mask is None else ops.where(mask[..., None], joined, 0)
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None  # Keras tells that of the first sequence alone
 
-    def compute_output_shape(self, first_shape, second_shape):
-        return tuple((*shape[:-1], 2 * shape[-1]) for shape in (first_shape, second_shape))
+    def compute_output_shape(self, first_shape: Shape, second_shape: Shape) -> tuple[Shape, Shape]:
+        first, second = ((*shape[:-1], 2 * shape[-1]) for shape in (first_shape, second_shape))
+        return first, second
 
-    def compute_output_spec(self, first, second, first_mask=None, second_mask=None,
-                            return_attention_scores=False):
+    def compute_output_spec(self, first: keras.KerasTensor, second: keras.KerasTensor,
+                            first_mask: keras.KerasTensor | None = None,
+                            second_mask: keras.KerasTensor | None = None,
+                            return_attention_scores: bool = False) -> tuple[keras.KerasTensor, ...]:
         # Not by tracing: for an unknown length JAX and PyTorch trace one that may be too long.
         shapes = [*self.compute_output_shape(first.shape, second.shape)]
         if return_attention_scores:
             shapes.append((*first.shape[:-1], second.shape[1]))
         return tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "max_length": self.max_length,
             "share_weights": self.share_weights,

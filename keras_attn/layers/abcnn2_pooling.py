@@ -1,5 +1,7 @@
 """Attention between two sequences in the pooling after a convolution."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.matches import match_matrix, window_sums
+from keras_attn.types import Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -53,19 +56,20 @@ class ABCNN2Pooling(CheckedLayer):
 
     AXES = {"first": "BTD", "second": "BSD"}
 
-    def __init__(self, width, normalize=False, **kwargs):
+    def __init__(self, width: int, normalize: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(width=width)
         self.width = width
         self.normalize = normalize
         self.supports_masking = True
 
-    def build(self, first_shape, second_shape):
+    def build(self, first_shape: Shape, second_shape: Shape) -> None:
         self.require_axes(first=first_shape, second=second_shape)
         self.built = True
 
-    def call(self, first, second, first_mask=None, second_mask=None,
-             return_attention_scores=False):
+    def call(self, first: Tensor, second: Tensor, first_mask: Tensor | None = None,
+             second_mask: Tensor | None = None, return_attention_scores: bool = False
+             ) -> tuple[Tensor, ...]:
         matches = match_matrix(first, second, first_mask, second_mask)
         found = (self._pool(first, ops.sum(matches, axis=2), first_mask),
                  self._pool(second, ops.sum(matches, axis=1), second_mask))
@@ -85,15 +89,16 @@ class ABCNN2Pooling(CheckedLayer):
         whole = window_sums(ops.cast(mask, "int32"), self.width) == self.width
         return ops.where(whole[..., None], pooled, 0)
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None  # of another length
 
-    def compute_output_shape(self, first_shape, second_shape):
-        return tuple(
+    def compute_output_shape(self, first_shape: Shape, second_shape: Shape) -> tuple[Shape, Shape]:
+        first, second = (
             (batch, None if length is None else length - self.width + 1, depth)
             for batch, length, depth in (first_shape, second_shape))
+        return first, second
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "width": self.width, "normalize": self.normalize}

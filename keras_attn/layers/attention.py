@@ -1,5 +1,7 @@
 """Soft attention with any score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -15,6 +17,7 @@ from keras_attn.ops.arguments import require_lengths, require_rates
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import causal_mask, combine_masks
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
+from keras_attn.types import LayerLike, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -81,8 +84,9 @@ class Attention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, score="scaled_dot", units=None, dropout=0.0, causal_align="end", seed=None,
-                 **kwargs):
+    def __init__(self, score: str | LayerLike = "scaled_dot", units: int | None = None,
+                 dropout: float = 0.0, causal_align: str = "end", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
@@ -97,18 +101,21 @@ class Attention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.built = True
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **keep_value_mask(args, kwargs))
 
-    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
-             use_causal_mask=False, return_attention_scores=False, cache=None, cache_index=None,
-             training=None):
+    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
+             cache_index: Tensor | int | None = None, training: bool | None = None
+             ) -> Tensor | tuple[Tensor, ...]:
         check_cache(cache, cache_index)
         key = value if key is None else key
         visible = None
@@ -137,7 +144,8 @@ class Attention(CheckedLayer):
             seed=self.seed_generator, return_scores=return_scores)
         return [ops.cast(x, dtype) for x in (found if return_scores else [found])]
 
-    def make_cache(self, batch_size, length, key_dim, value_dim=None, dtype=None):
+    def make_cache(self, batch_size: int, length: int, key_dim: int, value_dim: int | None = None,
+                   dtype: str | None = None) -> tuple[Tensor, Tensor]:
         """Empty cache for decoding up to `length` positions.
 
         Returns:
@@ -148,12 +156,13 @@ class Attention(CheckedLayer):
         return tuple(ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
                      for depth in (key_dim, key_dim if value_dim is None else value_dim))
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
+                             key_shape: Shape | None = None) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "score": self._score_name or part_config(self.score, self),
                 "units": self.units, "dropout": self.dropout, "causal_align": self.causal_align,
                 "seed": self.seed}

@@ -1,5 +1,7 @@
 """Attention of one query over a sequence."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,6 +13,7 @@ from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import row_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.types import Activation, Initializer, Nest, Shape, Tensor
 
 SCORES = "context", "linear", "query"
 
@@ -67,8 +70,10 @@ class AttentionPooling(CheckedLayer):
 
     AXES = {"inputs": "BTD", "query": "B..."}
 
-    def __init__(self, units=None, activation="tanh", score="context", dropout=0.0,
-                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, units: int | None = None, activation: Activation = "tanh",
+                 score: str = "context", dropout: float = 0.0,
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         if score not in SCORES:
@@ -84,7 +89,7 @@ class AttentionPooling(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.require_axes(inputs=input_shape)
         depth = input_shape[-1]
         kernel_seed, context_seed, dropout_seed = split_seed(self.seed, 3)
@@ -102,8 +107,10 @@ class AttentionPooling(CheckedLayer):
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 
-    def call(self, inputs, mask=None, lengths=None, query=None, return_attention_scores=False,
-             training=None, inputs_mask=None):
+    def call(self, inputs: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None,
+             query: Tensor | None = None, return_attention_scores: bool = False,
+             training: bool | None = None, inputs_mask: Tensor | None = None
+             ) -> Tensor | tuple[Tensor, ...]:
         # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
         mask = row_mask(inputs_mask if mask is None else mask, lengths, ops.shape(inputs)[1])
         if (query is None) == (self.score == "query"):
@@ -130,15 +137,15 @@ class AttentionPooling(CheckedLayer):
         product, query = (linear, self.context) if query is None else (ops.matmul, query[..., None])
         return product(hidden, ops.cast(query, hidden.dtype))[..., 0]
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape[0], input_shape[-1]
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "units": self.units, "score": self.score,
             "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,

@@ -1,5 +1,7 @@
 """Attention over pairs of features."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -11,6 +13,7 @@ from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.types import Initializer, Nest, Regularizer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -59,8 +62,10 @@ class AttentionalInteraction(CheckedLayer):
 
     AXES = {"inputs": "BFD"}
 
-    def __init__(self, attention_units=8, dropout=0.0, kernel_initializer="glorot_uniform",
-                 kernel_regularizer=None, seed=None, **kwargs):
+    def __init__(self, attention_units: int = 8, dropout: float = 0.0,
+                 kernel_initializer: Initializer = "glorot_uniform",
+                 kernel_regularizer: Regularizer | None = None, seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(attention_units=attention_units)
         require_rates(dropout=dropout)
@@ -71,7 +76,7 @@ class AttentionalInteraction(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.require_axes(inputs=input_shape)
         _, features, depth = input_shape
         if features is None or features < 2:
@@ -92,7 +97,9 @@ class AttentionalInteraction(CheckedLayer):
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 
-    def call(self, inputs, mask=None, return_attention_scores=False, training=None):
+    def call(self, inputs: Tensor, mask: Tensor | None = None,
+             return_attention_scores: bool = False, training: bool | None = None
+             ) -> Tensor | tuple[Tensor, ...]:
         # (B, F, D) -> (B, P, D)
         features, = widened(inputs)
         products = ops.multiply(*(ops.take(features, side, axis=1) for side in self.pairs))
@@ -110,15 +117,15 @@ class AttentionalInteraction(CheckedLayer):
         output = ops.cast(output, inputs.dtype)
         return (output, ops.cast(weights, inputs.dtype)) if return_attention_scores else output
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape[0], input_shape[-1]
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "attention_units": self.attention_units,
             "dropout": self.dropout, "seed": self.seed,

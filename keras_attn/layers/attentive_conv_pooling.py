@@ -1,5 +1,7 @@
 """Attention over a convolution, asked by a recurrent layer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -10,6 +12,7 @@ from keras_attn.layers.padded_rnn import bidirectional, over_steps, padded_to_on
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
+from keras_attn.types import Activation, Initializer, Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -57,8 +60,10 @@ class AttentiveConvPooling(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, filters, kernel_size, lstm_units, activation="relu",
-                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, filters: int, kernel_size: int, lstm_units: int,
+                 activation: Activation = "relu",
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(filters=filters, kernel_size=kernel_size, lstm_units=lstm_units)
         self.filters = filters
@@ -69,7 +74,7 @@ class AttentiveConvPooling(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         conv_seed, lstm_seed, attention_seed = split_seed(self.seed, 3)
         self.conv = keras.layers.Conv1D(
             self.filters, self.kernel_size, padding="same", activation=self.activation,
@@ -85,7 +90,8 @@ class AttentiveConvPooling(CheckedLayer):
         self.attention.build((None, None, self.filters))
         self.built = True
 
-    def call(self, inputs, mask=None, return_attention_scores=False):
+    def call(self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+             ) -> Tensor | tuple[Tensor, ...]:
         mask = as_mask(mask)
         if mask is not None:
             inputs = ops.where(mask[..., None], inputs, 0)
@@ -99,15 +105,15 @@ class AttentiveConvPooling(CheckedLayer):
         output = ops.concatenate([pooled, query], axis=-1)
         return (output, weights) if return_attention_scores else output
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape[0], self.filters + 2 * self.lstm_units
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "filters": self.filters, "kernel_size": self.kernel_size,
             "lstm_units": self.lstm_units,

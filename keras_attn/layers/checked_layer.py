@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from typing import Any
 
 import keras
 
@@ -12,6 +13,7 @@ from keras_attn.layers.shapes import (
     shape_of,
     shape_text,
 )
+from keras_attn.types import Shape
 
 # Of which input each mask is: the first of these that is given. Others are checked by their layers.
 MASKED_INPUTS = {
@@ -32,12 +34,12 @@ class CheckedLayer(keras.layers.Layer):
     - `MASKED_INPUTS`: See above.
     """
 
-    AXES = dict.fromkeys(("query", "value", "key", "inputs", "encoded"), "B...")
-    SAME_BATCH = ()
-    MASKED_INPUTS = MASKED_INPUTS
+    AXES: dict[str, str] = dict.fromkeys(("query", "value", "key", "inputs", "encoded"), "B...")
+    SAME_BATCH: tuple[str, ...] = ()
+    MASKED_INPUTS: dict[str, tuple[str, ...]] = MASKED_INPUTS
 
-    def __call__(self, *args, **kwargs):
-        names = _names(type(self))
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = _names(type(self))  # type: ignore[arg-type]  # a class has a hash
         arguments = dict(zip(names, args, strict=False)) | kwargs
         arguments = {name: x for name, x in arguments.items() if x is not None}
         for name, x in arguments.items():
@@ -49,7 +51,7 @@ class CheckedLayer(keras.layers.Layer):
         _require_attention_mask(type(self).__name__, arguments)
         return super().__call__(*args, **kwargs)
 
-    def require_axes(self, **shapes):
+    def require_axes(self, **shapes: Shape | None) -> None:
         """Raises a ValueError for shapes, by the name of the input, that are not as in `AXES`."""
         require_axes(type(self).__name__, self.AXES, shapes, self.SAME_BATCH)
 

@@ -1,11 +1,14 @@
 """A distribution over words that can copy those of the source."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.arguments import require_sizes
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -53,30 +56,31 @@ class CopyDistribution(CheckedLayer):
     AXES = {"vocabulary_probabilities": "BTV", "attention": "BTS", "source_ids": "BS",
             "generation_probability": "B..."}
 
-    def __init__(self, num_oov=0, **kwargs):
+    def __init__(self, num_oov: int = 0, **kwargs: Any) -> None:
         super().__init__(**{"autocast": False, **kwargs})
         require_sizes(low=0, num_oov=num_oov)
         self.num_oov = num_oov
 
-    def build(self, vocabulary_probabilities_shape, attention_shape, source_ids_shape,
-              generation_probability_shape):
+    def build(self, vocabulary_probabilities_shape: Shape, attention_shape: Shape,
+              source_ids_shape: Shape, generation_probability_shape: Shape) -> None:
         self.built = True
 
-    def call(self, vocabulary_probabilities, attention, source_ids, generation_probability):
+    def call(self, vocabulary_probabilities: Tensor, attention: Tensor, source_ids: Tensor,
+             generation_probability: Tensor) -> Tensor:
         generate = ops.cast(generation_probability, "float32")
         generated = generate * ops.cast(vocabulary_probabilities, "float32")
         generated = ops.pad(generated, ((0, 0), (0, 0), (0, self.num_oov)))
         copied = (1.0 - generate) * ops.cast(attention, "float32")
         return generated + _add_up(copied, source_ids, ops.shape(generated))
 
-    def compute_output_shape(self, vocabulary_probabilities_shape, attention_shape,
-                             source_ids_shape, generation_probability_shape):
+    def compute_output_shape(self, vocabulary_probabilities_shape: Shape, attention_shape: Shape,
+                             source_ids_shape: Shape, generation_probability_shape: Shape) -> Shape:
         *outer, size = vocabulary_probabilities_shape
         return (*outer, size + self.num_oov)
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_oov": self.num_oov}
 
 

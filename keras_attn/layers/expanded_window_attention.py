@@ -1,5 +1,7 @@
 """Multi-head self-attention to a window that reaches out."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.layers.checked_layer import CheckedLayer
@@ -10,6 +12,7 @@ from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.layers.windows import attend_in_window
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.windows import check_window
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -72,10 +75,12 @@ class ExpandedWindowAttention(CheckedLayer):
 
     AXES = {"query": "BTD"}
 
-    def __init__(self, num_heads, key_dim, window, extension=0, dilation=1, global_tokens=0,
-                 random_blocks=0, separate_global_projections=False, dropout=0.0, use_bias=True,
-                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
-                 **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, window: int, extension: int = 0,
+                 dilation: int = 1, global_tokens: int = 0, random_blocks: int = 0,
+                 separate_global_projections: bool = False, dropout: float = 0.0,
+                 use_bias: bool = True, kernel_initializer: Initializer = "glorot_uniform",
+                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
         require_sizes(window=window, dilation=dilation)
         require_sizes(low=0, extension=extension, global_tokens=global_tokens,
@@ -101,7 +106,8 @@ class ExpandedWindowAttention(CheckedLayer):
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape | None = None,
+              key_shape: Shape | None = None) -> None:
         self.heads.build(self, query_shape)
         if self.global_heads is not None:
             self.global_heads.build(self, query_shape, with_output=False)
@@ -109,14 +115,18 @@ class ExpandedWindowAttention(CheckedLayer):
             self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
         self.built = True
 
-    def __call__(self, query, value=None, key=None, **kwargs):
+    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+                 **kwargs: Any) -> Any:
         # Keras would make other tensors of them.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
-             attention_mask=None, use_causal_mask=False, return_attention_scores=False, cache=None,
-             cache_index=None, training=None, mask=None):
+    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
+             cache_index: Tensor | int | None = None, training: bool | None = None,
+             mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         if cache is not None and self.random_blocks:
             raise ValueError("A cache does not go with random_blocks. "
@@ -139,16 +149,18 @@ class ExpandedWindowAttention(CheckedLayer):
             self.dropout if training else 0.0, self.seed_generator, first_heads)
         return (output, *others) if others else output
 
-    def make_cache(self, batch_size, length, dtype=None):
+    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
+                   ) -> tuple[Tensor, Tensor]:
         """Empty cache for decoding up to `length` positions: see `MultiHeadAttention`."""
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
+                             key_shape: Shape | None = None) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
         return {**super().get_config(), **config, "window": self.window,
                 "extension": self.extension, "dilation": self.dilation,

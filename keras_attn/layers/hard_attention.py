@@ -1,5 +1,7 @@
 """Attention to one key."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -13,6 +15,7 @@ from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_numbers, require_positive, require_probabilities
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
+from keras_attn.types import LayerLike, Shape, Tensor
 
 ESTIMATORS = "straight_through", "gumbel", "reinforce"
 
@@ -78,9 +81,10 @@ class HardAttention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, estimator="straight_through", score="scaled_dot", units=None,
-                 temperature=1.0, sample_probability=0.5, baseline_momentum=0.9,
-                 entropy_weight=0.002, seed=None, **kwargs):
+    def __init__(self, estimator: str = "straight_through", score: str | LayerLike = "scaled_dot",
+                 units: int | None = None, temperature: float = 1.0,
+                 sample_probability: float = 0.5, baseline_momentum: float = 0.9,
+                 entropy_weight: float = 0.002, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if estimator not in ESTIMATORS:
             raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}. "
@@ -107,7 +111,7 @@ class HardAttention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         self.seed_generator = None
@@ -118,9 +122,11 @@ class HardAttention(CheckedLayer):
                                             trainable=False, dtype="float32", autocast=False)
         self.built = True
 
-    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
-             use_causal_mask=False, return_attention_scores=False, return_draws=False,
-             training=None):
+    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, return_draws: bool = False,
+             training: bool | None = None) -> Tensor | tuple[Tensor, ...]:
         key = value if key is None else key
         mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
                           "end" if use_causal_mask else None)
@@ -160,7 +166,8 @@ class HardAttention(CheckedLayer):
     def _uniform(self, shape):
         return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
 
-    def reinforce_loss(self, log_likelihood, draws, update_baseline=True):
+    def reinforce_loss(self, log_likelihood: Tensor, draws: dict[str, Tensor],
+                       update_baseline: bool = True) -> Tensor:
         """Loss whose gradient is that of the expected log-likelihood, by its sign.
 
         `-mean_b [l_b + sg(l_b - baseline) sum_t log p(drawn)_t + entropy_weight sum_t H_t]`,
@@ -191,12 +198,13 @@ class HardAttention(CheckedLayer):
             self.baseline.assign(keep * self.baseline + (1.0 - keep) * mean)
         return loss
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
+                             key_shape: Shape | None = None) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "estimator": self.estimator,
             "score": self._score_name or part_config(self.score, self), "units": self.units,

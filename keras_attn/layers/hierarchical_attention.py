@@ -1,5 +1,7 @@
 """Attention over the words of sentences, then over the sentences."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -10,6 +12,7 @@ from keras_attn.layers.padded_rnn import bidirectional, over_steps
 from keras_attn.layers.seeds import split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
+from keras_attn.types import Initializer, Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -60,8 +63,9 @@ class HierarchicalAttention(CheckedLayer):
 
     AXES = {"inputs": "BSWD"}
 
-    def __init__(self, word_units=50, sentence_units=50, attention_units=100,
-                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, word_units: int = 50, sentence_units: int = 50, attention_units: int = 100,
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(word_units=word_units, sentence_units=sentence_units,
                       attention_units=attention_units)
@@ -72,7 +76,7 @@ class HierarchicalAttention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.require_axes(inputs=input_shape)
         seeds = split_seed(self.seed, 4)
         self.word_gru, self.sentence_gru = (
@@ -88,7 +92,8 @@ class HierarchicalAttention(CheckedLayer):
         self.sentence_attention.build((None, None, 2 * self.sentence_units))
         self.built = True
 
-    def call(self, inputs, mask=None, return_attention_scores=False):
+    def call(self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+             ) -> Tensor | tuple[Tensor, ...]:
         batch, sentences, words, depth = ops.shape(inputs)
         rows = batch * sentences  # not -1, which may be any number where words is 0
         mask, sentence_mask = as_mask(mask), None
@@ -105,15 +110,15 @@ class HierarchicalAttention(CheckedLayer):
             return vector
         return vector, ops.reshape(word_weights, (batch, sentences, words)), weights
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape[0], 2 * self.sentence_units
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "word_units": self.word_units,
             "sentence_units": self.sentence_units, "attention_units": self.attention_units,

@@ -1,6 +1,7 @@
 """Luong's local attention."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -20,6 +21,7 @@ from keras_attn.ops.arguments import (
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.products import linear
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
+from keras_attn.types import Initializer, LayerLike, Shape, Tensor
 
 ALIGNMENTS = "monotonic", "predictive"
 RENORMALIZE = "none", "weights", "scores"
@@ -82,9 +84,11 @@ class LocalAttention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, window=10, alignment="monotonic", score="bilinear", units=None, sigma=None,
-                 renormalize="none", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
-                 **kwargs):
+    def __init__(self, window: float = 10, alignment: str = "monotonic",
+                 score: str | LayerLike = "bilinear", units: int | None = None,
+                 sigma: float | None = None, renormalize: str = "none", dropout: float = 0.0,
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if window != math.inf:
             require_sizes(low=0, window=window)
@@ -116,7 +120,7 @@ class LocalAttention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         self.require_axes(query=query_shape, value=value_shape, key=key_shape)
         build_score(self.score, query_shape, value_shape if key_shape is None else key_shape)
         if self.alignment == "predictive":
@@ -132,9 +136,11 @@ class LocalAttention(CheckedLayer):
         self.seed_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.built = True
 
-    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
-             use_causal_mask=False, return_attention_scores=False, query_positions=None,
-             training=None):
+    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, query_positions: Tensor | None = None,
+             training: bool | None = None) -> Tensor | tuple[Tensor, ...]:
         key = value if key is None else key
         mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
                           "end" if use_causal_mask else None)
@@ -160,7 +166,7 @@ class LocalAttention(CheckedLayer):
                                   self.seed_generator)
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
 
-    def positions(self, query, value, value_mask=None):
+    def positions(self, query: Tensor, value: Tensor, value_mask: Tensor | None = None) -> Tensor:
         """The predicted p of each query, float32 `(B, T)`."""
         return self._predicted(query, _places(value, value_mask)[1])[..., 0]
 
@@ -179,12 +185,13 @@ class LocalAttention(CheckedLayer):
             return masked_softmax(logits * ops.exp(exponent), mask)
         return masked_softmax(logits, mask) * ops.exp(exponent)
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
+                             key_shape: Shape | None = None) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "window": self.window, "alignment": self.alignment,
             "score": self._score_name or part_config(self.score, self), "units": self.units,

@@ -1,5 +1,7 @@
 """Luong's global attention."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -12,6 +14,7 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.types import Activation, Initializer, LayerLike, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -64,9 +67,11 @@ class LuongAttention(CheckedLayer):
     AXES = SEQUENCES
     SAME_BATCH = ("query",)
 
-    def __init__(self, units, score="bilinear", attention_units=None, attention=None,
-                 activation="tanh", dropout=0.0, kernel_initializer="glorot_uniform", seed=None,
-                 **kwargs):
+    def __init__(self, units: int, score: str | LayerLike = "bilinear",
+                 attention_units: int | None = None, attention: LayerLike | None = None,
+                 activation: Activation | None = "tanh", dropout: float = 0.0,
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(units=units)
         require_sizes(optional=True, attention_units=attention_units)
@@ -92,7 +97,7 @@ class LuongAttention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         if not self.attention.built:
             self.attention.build(query_shape, value_shape, key_shape)
         self.kernel = self.add_weight(
@@ -100,12 +105,16 @@ class LuongAttention(CheckedLayer):
             initializer=seeded_initializer(self.kernel_initializer, self._kernel_seed))
         self.built = True
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **keep_value_mask(args, kwargs))
 
-    def call(self, query, value, key=None, query_mask=None, value_mask=None, attention_mask=None,
-             use_causal_mask=False, return_attention_scores=False, cache=None, cache_index=None,
-             query_positions=None, return_draws=None, training=None):
+    def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
+             cache_index: Tensor | int | None = None, query_positions: Tensor | None = None,
+             return_draws: bool | None = None, training: bool | None = None
+             ) -> Tensor | tuple[Tensor, ...]:
         # Not every attention takes these.
         given = {"cache": cache, "cache_index": cache_index, "query_positions": query_positions,
                  "return_draws": return_draws}
@@ -118,17 +127,18 @@ class LuongAttention(CheckedLayer):
         output = self.join(context, query)
         return (output, *others) if others else output
 
-    def join(self, context, query):
+    def join(self, context: Tensor, query: Tensor) -> Tensor:
         """The output from what attention found."""
         joined = ops.concatenate([context, ops.cast(query, context.dtype)], axis=-1)
         return self.activation(linear(joined, ops.cast(self.kernel, joined.dtype)))
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
+                             key_shape: Shape | None = None) -> Shape:
         return (*query_shape[:-1], self.units)
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = self._makes_attention
         return {
             **super().get_config(), "units": self.units,

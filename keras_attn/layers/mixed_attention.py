@@ -1,6 +1,8 @@
 """Multi-head self-attention to all positions and to those nearby."""
 
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -15,6 +17,7 @@ from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.ops.windows import window_mask
+from keras_attn.types import Initializer, Shape, Tensor
 
 MIXES = "gate", "heads", "cascade"
 GATES = "query", "head", "scalar"
@@ -73,9 +76,11 @@ class MixedAttention(CheckedLayer):
 
     AXES = {"query": "BTD"}
 
-    def __init__(self, num_heads, key_dim, window, mix="gate", gate="query", global_heads=None,
-                 dropout=0.0, use_bias=True, kernel_initializer="glorot_uniform",
-                 bias_initializer="zeros", seed=None, **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, window: int, mix: str = "gate",
+                 gate: str = "query", global_heads: int | None = None, dropout: float = 0.0,
+                 use_bias: bool = True, kernel_initializer: Initializer = "glorot_uniform",
+                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
         require_sizes(low=0, window=window)
         require_sizes(optional=True, low=0, global_heads=global_heads)
@@ -105,7 +110,8 @@ class MixedAttention(CheckedLayer):
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape | None = None,
+              key_shape: Shape | None = None) -> None:
         self.heads.build(self, query_shape)
         if self.mix == "gate":
             shapes = {"query": (query_shape[-1], self.heads.num_heads),
@@ -120,14 +126,17 @@ class MixedAttention(CheckedLayer):
             self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
         self.built = True
 
-    def __call__(self, query, value=None, key=None, **kwargs):
+    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+                 **kwargs: Any) -> Any:
         # Keras would make other tensors of them.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
-             attention_mask=None, use_causal_mask=False, return_attention_scores=False,
-             training=None, mask=None):
+    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, training: bool | None = None,
+             mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         length = ops.shape(query)[1]
         projected = self.heads.project(query=query, key=query, value=query)
@@ -166,12 +175,13 @@ class MixedAttention(CheckedLayer):
         gate = ops.sigmoid(gate)
         return gate * everywhere + (1.0 - gate) * masked_softmax(logits, combine_masks(mask, near))
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
+                             key_shape: Shape | None = None) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
         return {**super().get_config(), **config, "window": self.window, "mix": self.mix,
                 "gate": self.gate, "global_heads": self.global_heads, "dropout": self.dropout}

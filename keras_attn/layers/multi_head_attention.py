@@ -1,5 +1,8 @@
 """Multi-head attention."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -17,6 +20,7 @@ from keras_attn.ops.arguments import require_each, require_integers, require_rat
 from keras_attn.ops.attention import short_self_attention, suits_short
 from keras_attn.ops.masks import causal_offset
 from keras_attn.ops.products import linear
+from keras_attn.types import Constraint, Initializer, LayerLike, Regularizer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -120,27 +124,27 @@ class MultiHeadAttention(CheckedLayer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        output_dim=None,
-        dropout=0.0,
-        use_bias=True,
-        fused="qkv",
-        causal_align="end",
-        position=None,
-        initial_shifts=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        output_initializer=None,
-        seed=None,
-        attention_axes=None,
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        output_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        fused: str | None = "qkv",
+        causal_align: str = "end",
+        position: LayerLike | None = None,
+        initial_shifts: Sequence[int] | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        output_initializer: Initializer | None = None,
+        seed: int | None = None,
+        attention_axes: int | tuple[int, ...] | None = None,
+        kernel_regularizer: Regularizer | None = None,
+        bias_regularizer: Regularizer | None = None,
+        kernel_constraint: Constraint | None = None,
+        bias_constraint: Constraint | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
@@ -168,7 +172,7 @@ class MultiHeadAttention(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         axes = self._axes(query_shape, value_shape, key_shape)
         if axes is not None:
             query_shape, value_shape, key_shape = map(
@@ -181,24 +185,24 @@ class MultiHeadAttention(CheckedLayer):
             self.dropout, split_seed(self.seed, 5)[-1], "dropout")
         self.built = True
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **keep_value_mask(args, kwargs))
 
     def call(
         self,
-        query,
-        value,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        cache=None,
-        cache_index=None,
-        memory=None,
-        training=None,
-    ):
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        memory: tuple[Tensor, Tensor] | None = None,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         axes = self._axes(*(None if x is None else x.shape for x in (query, value, key)))
         options = {"use_causal_mask": use_causal_mask, "training": training,
                    "return_attention_scores": return_attention_scores}
@@ -294,21 +298,22 @@ class MultiHeadAttention(CheckedLayer):
         output = self.heads.output(heads)
         return (output, *results) if results else output
 
-    def enable_lora(self, rank, *args, **kwargs):
+    def enable_lora(self, rank: int, *args: Any, **kwargs: Any) -> None:
         """Not supported: see the class."""
         raise NotImplementedError(
             "MultiHeadAttention does not support LoRA: its projections are weights of one layer. "
             "keras.layers.MultiHeadAttention has a layer for each, with enable_lora. "
             f"Received: rank={rank}")
 
-    def quantize(self, mode=None, *args, **kwargs):
+    def quantize(self, mode: str | None = None, *args: Any, **kwargs: Any) -> None:
         """Not supported: see the class."""
         raise NotImplementedError(
             "MultiHeadAttention does not support quantization: its projections stay in the dtype "
             "policy of the layer. keras.layers.MultiHeadAttention has a layer for each, with "
             f"quantize. Received: mode={mode!r}")
 
-    def make_cache(self, batch_size, length, dtype=None):
+    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
+                   ) -> tuple[Tensor, Tensor]:
         """Empty cache for decoding up to `length` positions.
 
         Returns:
@@ -316,7 +321,7 @@ class MultiHeadAttention(CheckedLayer):
         """
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
-    def project_memory(self, value, key=None):
+    def project_memory(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values of all heads, to be attended to again and again.
 
         Args:
@@ -345,12 +350,13 @@ class MultiHeadAttention(CheckedLayer):
             return None
         return self.position(query, key, offset=start)
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape,
+                             key_shape: Shape | None = None) -> Shape:
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             **self.heads.get_config(),

@@ -1,5 +1,7 @@
 """Shapes and dtypes of what a layer returns for symbolic inputs."""
 
+from typing import Any
+
 import keras
 
 
@@ -14,7 +16,7 @@ class _Call(keras.Operation):
         return self.layer(*args, **kwargs)
 
 
-def traced_output_spec(layer, *args, **kwargs):
+def traced_output_spec(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
     """Traces a call of the layer; to be used as its `compute_output_spec`.
 
     Keras assumes that every output has the compute dtype, or traces `Layer.call` alone, outside

@@ -5,7 +5,7 @@ import weakref
 import keras
 
 # Of each part, its latest copy and the layers whose copies have it.
-_COPIES = weakref.WeakKeyDictionary()
+_COPIES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def part(layer):

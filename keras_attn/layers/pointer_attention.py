@@ -1,5 +1,7 @@
 """Attention whose weights are the output."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +11,7 @@ from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -55,31 +58,33 @@ class PointerAttention(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, units=None, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, units: int | None = None, kernel_initializer: Initializer = "glorot_uniform",
+                 seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.score = AdditiveScore(units, kernel_initializer=kernel_initializer, seed=seed,
                                    dtype=self.dtype_policy, name="score")
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape):
+    def build(self, query_shape: Shape, value_shape: Shape) -> None:
         self.require_axes(query=query_shape, value=value_shape)
         self.score.build(query_shape, value_shape)
         self.built = True
 
-    def call(self, query, value, query_mask=None, value_mask=None, attention_mask=None,
-             return_attention_scores=False):
+    def call(self, query: Tensor, value: Tensor, query_mask: Tensor | None = None,
+             value_mask: Tensor | None = None, attention_mask: Tensor | None = None,
+             return_attention_scores: bool = False) -> Tensor | tuple[Tensor, ...]:
         mask = joint_mask(query, value, query_mask, value_mask, attention_mask)
         logits = ops.cast(self.score(query, value), "float32")
         if mask is not None:
             logits = ops.where(mask, logits, MASKED)
         return (logits, masked_softmax(logits, mask)) if return_attention_scores else logits
 
-    def compute_output_shape(self, query_shape, value_shape):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape) -> Shape:
         return (*query_shape[:-1], value_shape[-2])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         score = self.score.get_config()
         return {**super().get_config(),
                 **{name: score[name] for name in ("units", "kernel_initializer", "seed")}}

@@ -1,5 +1,7 @@
 """Two dense layers applied to each position."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.layers.checked_layer import CheckedLayer
@@ -7,6 +9,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.products import by_rows, keep_products
+from keras_attn.types import Activation, Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -51,17 +54,17 @@ class PositionwiseFeedForward(CheckedLayer):
 
     def __init__(
         self,
-        intermediate_dim,
-        output_dim=None,
-        activation="relu",
-        dropout=0.0,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        output_initializer=None,
-        seed=None,
-        **kwargs,
-    ):
+        intermediate_dim: int,
+        output_dim: int | None = None,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        output_initializer: Initializer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(intermediate_dim=intermediate_dim)
         require_sizes(optional=True, output_dim=output_dim)
@@ -77,7 +80,7 @@ class PositionwiseFeedForward(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         seeds = split_seed(self.seed, 3)
         bias_seeds = split_seed(self.seed, 2, stream=1)
         self.intermediate = self._dense(
@@ -103,7 +106,7 @@ class PositionwiseFeedForward(CheckedLayer):
             name=name,
         )
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return by_rows(lambda x: self._rows(x, training), inputs)
 
     def _rows(self, x, training):
@@ -111,10 +114,10 @@ class PositionwiseFeedForward(CheckedLayer):
         x = keep_products(self.intermediate)(x)
         return self.output_dense(drop(x, self.dropout, self.seed_generator, training))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.output_dim or input_shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

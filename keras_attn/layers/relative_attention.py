@@ -1,5 +1,7 @@
 """Multi-head self-attention that knows distances."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -15,6 +17,7 @@ from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
 from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.types import Initializer, Shape, Tensor
 
 STYLES = "xl", "shaw"
 
@@ -77,9 +80,11 @@ class RelativeAttention(CheckedLayer):
 
     AXES = {"query": "BTD", "memory": "BMD"}
 
-    def __init__(self, num_heads, key_dim, style="xl", max_distance=16, dropout=0.0, use_bias=True,
-                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
-                 **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, style: str = "xl", max_distance: int = 16,
+                 dropout: float = 0.0, use_bias: bool = True,
+                 kernel_initializer: Initializer = "glorot_uniform",
+                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
         if style not in STYLES:
             raise ValueError(f"style must be one of {', '.join(STYLES)}. Received: style={style!r}")
@@ -95,7 +100,8 @@ class RelativeAttention(CheckedLayer):
         self.dropout = dropout
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape | None = None,
+              key_shape: Shape | None = None) -> None:
         self.heads.build(self, query_shape)
         heads, depth, width = self.heads.num_heads, self.heads.key_dim, query_shape[-1]
         seeds = split_seed(self.heads.seed, 2, stream=1)
@@ -117,14 +123,18 @@ class RelativeAttention(CheckedLayer):
             self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
         self.built = True
 
-    def __call__(self, query, value=None, key=None, **kwargs):
+    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+                 **kwargs: Any) -> Any:
         # Keras would make other tensors of them.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
-             attention_mask=None, use_causal_mask=False, memory=None,
-             return_attention_scores=False, training=None, mask=None):
+    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             memory: Tensor | None = None, return_attention_scores: bool = False,
+             training: bool | None = None, mask: Tensor | None = None
+             ) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         heads = self.heads.project_with_memory(query, memory)
         length, keys = ops.shape(query)[1], ops.shape(heads["key"])[2]
@@ -182,12 +192,13 @@ class RelativeAttention(CheckedLayer):
         nearest = ops.clip(distances_of_pairs(length, keys), -self.max_distance, self.max_distance)
         return ops.cast(ops.take(table, nearest + self.max_distance, axis=0), self.compute_dtype)
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
+                             key_shape: Shape | None = None) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
         return {**super().get_config(), **config, "style": self.style,
                 "max_distance": self.max_distance, "dropout": self.dropout}

@@ -7,6 +7,7 @@ from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
 from keras_attn.ops.products import by_rows
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -68,7 +69,7 @@ class TransformerDecoderLayer(TransformerLayer):
     0.0
     """
 
-    def build(self, inputs_shape, encoded_shape=None):
+    def build(self, inputs_shape: Shape, encoded_shape: Shape | None = None) -> None:
         seeds = split_seed(self.seed, 6)
         options = self.attention_options("inputs_shape", inputs_shape)
         self.self_attention, self.cross_attention = (
@@ -92,27 +93,28 @@ class TransformerDecoderLayer(TransformerLayer):
             layer.build(inputs_shape)
         self.built = True
 
-    def make_cache(self, batch_size, length, dtype=None):
+    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
+                   ) -> tuple[Tensor, Tensor]:
         """Empty cache of self-attention, as `MultiHeadAttention.make_cache`."""
         return self.self_attention.make_cache(batch_size, length, dtype)
 
-    def project_memory(self, encoded):
+    def project_memory(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the attention to the encoder: each `(B, H, S, key_dim)`."""
         return self.cross_attention.project_memory(encoded)
 
     def call(
         self,
-        inputs,
-        encoded=None,
-        padding_mask=None,
-        attention_mask=None,
-        encoded_mask=None,
-        return_attention_scores=False,
-        cache=None,
-        cache_index=None,
-        memory=None,
-        training=None,
-    ):
+        inputs: Tensor,
+        encoded: Tensor | None = None,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        encoded_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        memory: tuple[Tensor, Tensor] | None = None,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         if (encoded is None) == (memory is None):
             raise ValueError("One of encoded and memory is needed. "
                              f"Received: {'neither' if encoded is None else 'both'}")
@@ -148,5 +150,6 @@ class TransformerDecoderLayer(TransformerLayer):
                 x = by_rows(norm, x)
         return (x, *results) if results else x
 
-    def compute_output_shape(self, inputs_shape, encoded_shape=None):
+    def compute_output_shape(self, inputs_shape: Shape, encoded_shape: Shape | None = None
+                             ) -> Shape:
         return inputs_shape

@@ -1,5 +1,8 @@
 """One layer of a Transformer encoder."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
@@ -7,6 +10,7 @@ from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
 from keras_attn.ops.products import by_rows
+from keras_attn.types import Activation, Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -72,28 +76,28 @@ class TransformerEncoderLayer(TransformerLayer):
 
     def __init__(
         self,
-        num_heads,
-        intermediate_dim,
-        key_dim=None,
-        dropout=0.0,
-        attention_dropout=None,
-        activation="relu",
-        norm_first=False,
-        layer_norm_epsilon=1e-5,
-        initial_shifts=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        output_initializer=None,
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        intermediate_dim: int,
+        key_dim: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float | None = None,
+        activation: Activation = "relu",
+        norm_first: bool = False,
+        layer_norm_epsilon: float = 1e-5,
+        initial_shifts: Sequence[int] | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        output_initializer: Initializer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             num_heads, intermediate_dim, key_dim, dropout, attention_dropout, activation,
             norm_first, layer_norm_epsilon, kernel_initializer, bias_initializer, seed, **kwargs)
         self.initial_shifts = initial_shifts
         self.output_initializer = keras.initializers.get(output_initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         seeds = split_seed(self.seed, 4)
         self.attention = MultiHeadAttention(
             initial_shifts=self.initial_shifts,
@@ -123,15 +127,15 @@ class TransformerEncoderLayer(TransformerLayer):
 
     def call(
         self,
-        inputs,
-        padding_mask=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        cache=None,
-        cache_index=None,
-        training=None,
-    ):
+        inputs: Tensor,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: Tensor | int | None = None,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         # Not by rows, which would lose a mask of Keras that attention is to find.
         x = self.attention_norm(inputs) if self.norm_first else inputs
         attended = self.attention(
@@ -155,9 +159,9 @@ class TransformerEncoderLayer(TransformerLayer):
             x = by_rows(self.feed_forward_norm, x)
         return (x, *results) if results else x
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "initial_shifts": self.initial_shifts,
                 "output_initializer": keras.initializers.serialize(self.output_initializer)}

@@ -1,5 +1,7 @@
 """What the layers of a Transformer's encoder and decoder share."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.layers.checked_layer import CheckedLayer
@@ -7,6 +9,7 @@ from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
+from keras_attn.types import Activation, Initializer, Shape
 
 
 class TransformerLayer(CheckedLayer):
@@ -14,19 +17,19 @@ class TransformerLayer(CheckedLayer):
 
     def __init__(
         self,
-        num_heads,
-        intermediate_dim,
-        key_dim=None,
-        dropout=0.0,
-        attention_dropout=None,
-        activation="relu",
-        norm_first=False,
-        layer_norm_epsilon=1e-5,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        intermediate_dim: int,
+        key_dim: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float | None = None,
+        activation: Activation = "relu",
+        norm_first: bool = False,
+        layer_norm_epsilon: float = 1e-5,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require_sizes(num_heads=num_heads, intermediate_dim=intermediate_dim)
         require_sizes(optional=True, key_dim=key_dim)
@@ -46,7 +49,7 @@ class TransformerLayer(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def sublayer_options(self):
+    def sublayer_options(self) -> dict[str, Any]:
         """Arguments of attention and of the feed-forward network."""
         return {
             "kernel_initializer": self.kernel_initializer,
@@ -54,7 +57,7 @@ class TransformerLayer(CheckedLayer):
             "dtype": self.dtype_policy,
         }
 
-    def attention_options(self, name, shape):
+    def attention_options(self, name: str, shape: Shape) -> dict[str, Any]:
         """Arguments of attention over inputs of a shape; `name` is what `build` calls it."""
         depth = shape[-1]
         if self.key_dim is None and depth % self.num_heads:
@@ -66,14 +69,14 @@ class TransformerLayer(CheckedLayer):
         return {"num_heads": self.num_heads, "key_dim": self.key_dim or depth // self.num_heads,
                 "dropout": rate, **self.sublayer_options()}
 
-    def make_norm(self, name):
+    def make_norm(self, name: str) -> keras.Layer:
         return LayerNorm(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
         )
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -1,5 +1,7 @@
 """XLNet's attention of two streams."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -12,6 +14,7 @@ from keras_attn.ops.masks import as_mask
 from keras_attn.ops.products import linear, widened
 from keras_attn.ops.relative import by_pair, vectors_of_pairs
 from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -79,9 +82,10 @@ class TwoStreamAttention(CheckedLayer):
             "memory": "BMD", "reversed_rows": "B"}
     MASKED_INPUTS = {}  # these masks are of pairs of positions
 
-    def __init__(self, num_heads, key_dim, max_distance=None, dropout=0.0,
-                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
-                 **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, max_distance: int | None = None,
+                 dropout: float = 0.0, kernel_initializer: Initializer = "glorot_uniform",
+                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, max_distance=max_distance)
         require_rates(dropout=dropout)
@@ -91,7 +95,7 @@ class TwoStreamAttention(CheckedLayer):
         self.max_distance = max_distance
         self.dropout = dropout
 
-    def build(self, content_shape, query_shape=None):
+    def build(self, content_shape: Shape, query_shape: Shape | None = None) -> None:
         self.heads.build(self, content_shape)
         heads, depth = self.heads.num_heads, self.heads.key_dim
         position_seed, segment_seed = split_seed(self.heads.seed, 2, stream=1)
@@ -112,9 +116,12 @@ class TwoStreamAttention(CheckedLayer):
                 strict=True)]
         self.built = True
 
-    def call(self, content, query=None, query_positions=None, segment_ids=None,
-             content_mask=None, query_mask=None, memory=None, reversed_rows=None,
-             return_attention_scores=False, training=None, position_vectors=None):
+    def call(self, content: Tensor, query: Tensor | None = None,
+             query_positions: Tensor | None = None, segment_ids: Tensor | None = None,
+             content_mask: Tensor | None = None, query_mask: Tensor | None = None,
+             memory: Tensor | None = None, reversed_rows: Tensor | None = None,
+             return_attention_scores: bool = False, training: bool | None = None,
+             position_vectors: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         if (query is None) != (query_positions is None):
             raise ValueError("query and query_positions are given together. Received: "
                              f"query={query}, query_positions={query_positions}")
@@ -200,7 +207,7 @@ class TwoStreamAttention(CheckedLayer):
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
         config.pop("use_bias")
         return {**super().get_config(), **config, "max_distance": self.max_distance,

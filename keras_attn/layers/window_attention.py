@@ -2,6 +2,7 @@
 
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
@@ -15,6 +16,7 @@ from keras_attn.ops.arguments import require_each, require_rates, require_sizes
 from keras_attn.ops.attention import scaled_dot_product_attention
 from keras_attn.ops.masks import as_mask, combine_masks
 from keras_attn.ops.windows import grid_window_mask, windowed_attention_2d
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -71,32 +73,35 @@ class WindowAttention(CheckedLayer):
     [1.    1.    8.995 9.   ]
     """
 
-    def __init__(self, num_heads, key_dim, window, causal=False, dropout=0.0, use_bias=True,
-                 kernel_initializer="glorot_uniform", bias_initializer="zeros", seed=None,
-                 **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, window: int | tuple[int, int],
+                 causal: bool = False, dropout: float = 0.0, use_bias: bool = True,
+                 kernel_initializer: Initializer = "glorot_uniform",
+                 bias_initializer: Initializer = "zeros", seed: int | None = None, **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
-        pair = isinstance(window, (tuple, list))
+        pair = window if isinstance(window, (tuple, list)) else None
         expected = "an integer of 0 or more, or a pair of them"
-        if pair and len(window) != 2:
+        if pair is not None and len(pair) != 2:
             raise ValueError(f"window must be {expected}. Received: window={window}")
         require_each(functools.partial(require_sizes, low=0), expected,
                      window=window)
-        if pair and causal:
+        if pair is not None and causal:
             raise ValueError(f"A grid has no causal window. Received: window={window}, causal=True")
         require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)
-        self.window = tuple(window) if pair else window
+        self.window = window if pair is None else tuple(pair)
         self.causal = causal
         self.dropout = dropout
         self.supports_masking = True
 
     @property
-    def AXES(self):
+    def AXES(self) -> dict[str, str]:  # type: ignore[override]
         return {"query": "BYXD" if isinstance(self.window, tuple) else "BTD"}
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape | None = None,
+              key_shape: Shape | None = None) -> None:
         self.require_axes(query=query_shape)
         if isinstance(self.window, tuple):
             query_shape = query_shape[0], None, query_shape[-1]
@@ -105,14 +110,18 @@ class WindowAttention(CheckedLayer):
             self.dropout, split_seed(self.heads.seed, 5)[-1], "dropout")
         self.built = True
 
-    def __call__(self, query, value=None, key=None, **kwargs):
+    def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+                 **kwargs: Any) -> Any:
         # Keras would make other tensors of them.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
-    def call(self, query, value=None, key=None, query_mask=None, value_mask=None,
-             attention_mask=None, use_causal_mask=False, return_attention_scores=False, cache=None,
-             cache_index=None, training=None, mask=None):
+    def call(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
+             query_mask: Tensor | None = None, value_mask: Tensor | None = None,
+             attention_mask: Tensor | None = None, use_causal_mask: bool = False,
+             return_attention_scores: bool = False, cache: tuple[Tensor, Tensor] | None = None,
+             cache_index: Tensor | int | None = None, training: bool | None = None,
+             mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         dropout = self.dropout if training else 0.0
         if isinstance(self.window, tuple):
@@ -157,16 +166,18 @@ class WindowAttention(CheckedLayer):
         output = ops.reshape(self.heads.output(found), (batch, rows, columns, depth))
         return (output, *weights) if weights else output
 
-    def make_cache(self, batch_size, length, dtype=None):
+    def make_cache(self, batch_size: int, length: int, dtype: str | None = None
+                   ) -> tuple[Tensor, Tensor]:
         """Empty cache for decoding up to `length` positions: see `MultiHeadAttention`."""
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
+                             key_shape: Shape | None = None) -> Shape:
         return query_shape
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = self.heads.self_attention_config()
         return {**super().get_config(), **config, "window": self.window, "causal": self.causal,
                 "dropout": self.dropout}

@@ -1,5 +1,7 @@
 """Convolutional networks for pairs of sentences."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,6 +13,7 @@ from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.matches import match_matrix, window_sums
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -74,9 +77,10 @@ class ABCNN(LabelLoss, keras.Model):
     SAME_BATCH = ("token_ids", "second_token_ids")
     REQUIRED = ("token_ids", "second_token_ids")
 
-    def __init__(self, vocabulary_size, num_classes, max_length, variant=3, embedding_dim=300,
-                 filters=50, width=4, num_blocks=1, share_weights=True, normalize=False,
-                 seed=None, name="abcnn", **kwargs):
+    def __init__(self, vocabulary_size: int, num_classes: int, max_length: int, variant: int = 3,
+                 embedding_dim: int = 300, filters: int = 50, width: int = 4, num_blocks: int = 1,
+                 share_weights: bool = True, normalize: bool = False, seed: int | None = None,
+                 name: str | None = "abcnn", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
@@ -91,7 +95,7 @@ class ABCNN(LabelLoss, keras.Model):
         self.normalize = normalize
         self.seed = seed
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         sizes, blocks = self.sizes, range(self.sizes["num_blocks"])
         filters, width, policy = sizes["filters"], sizes["width"], self.dtype_policy
         embedding_seed, dense_seed, *seeds = split_seed(self.seed, 2 + 2 * len(blocks))
@@ -129,7 +133,7 @@ class ABCNN(LabelLoss, keras.Model):
         self.logits_dense.build((None, len(blocks) * (2 * filters + 1)))
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         masks = [real_tokens(inputs),
                  real_tokens(inputs, "second_token_ids", "second_padding_mask")]
         pair = [_zero_padding(self.embedding(inputs[name]), mask)
@@ -166,7 +170,7 @@ class ABCNN(LabelLoss, keras.Model):
                     for x, mask in zip(pair, seen, strict=True)]
         return [_zero_padding(x, mask) for x, mask in zip(pair, masks, strict=True)], found
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self.sizes, "variant": self.variant,
                 "share_weights": self.share_weights, "normalize": self.normalize,
                 "seed": self.seed}

@@ -1,5 +1,7 @@
 """Factorization machines, with attention to pairs of features or without."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -63,9 +66,11 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
     REQUIRED = ("feature_ids",)
     metric_names = ("label_loss",)
 
-    def __init__(self, num_features, num_fields, embedding_dim=256, attention_units=8,
-                 attention=True, attention_l2=0.0, attention_dropout=0.0, dropout=0.0, seed=None,
-                 name="attentional_factorization_machine", **kwargs):
+    def __init__(self, num_features: int, num_fields: int, embedding_dim: int = 256,
+                 attention_units: int = 8, attention: bool = True, attention_l2: float = 0.0,
+                 attention_dropout: float = 0.0, dropout: float = 0.0,
+                 seed: int | None = None, name: str | None = "attentional_factorization_machine",
+                 **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {"num_features": num_features, "num_fields": num_fields,
                       "embedding_dim": embedding_dim, "attention_units": attention_units}
@@ -79,11 +84,11 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         self.attention_l2 = attention_l2
         self.seed = seed
 
-    def input_spec_of(self, name):
+    def input_spec_of(self, name: str) -> keras.InputSpec:
         dtype = "float32" if name == "feature_values" else "int32"
         return keras.InputSpec(shape=(None, self.sizes["num_fields"]), dtype=dtype, name=name)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         rows, depth = self.sizes["num_features"], self.sizes["embedding_dim"]
         embedding_seed, weight_seed, attention_seed, dropout_seed = split_seed(self.seed, 4)
         normal = keras.initializers.RandomNormal(stddev=0.01)
@@ -109,7 +114,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         self.seed_generator = dropout_generator(self.shares["dropout"], dropout_seed, "dropout")
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         ids, mask = inputs["feature_ids"], as_mask(inputs.get("padding_mask"), "padding_mask")
         values = inputs.get("feature_values")
         values = ops.cast(1.0 if values is None else values, "float32")
@@ -132,18 +137,20 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
                      else ops.matmul(pairs, ops.cast(self.projection, "float32")))
         return {"logits": linear + projected, **found}
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"label": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         label = ops.reshape(ops.cast(batch["label"], "float32"), (-1,))
         errors = ops.square(outputs["logits"][:, 0] - label)
         return {"label": ops.sum(errors * label_weights(batch, label))}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         return {}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self.sizes, **self.shares,
                 "attention": self.has_attention, "attention_l2": self.attention_l2,
                 "seed": self.seed}

@@ -1,5 +1,7 @@
 """A recurrent classifier, with attention or without."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -12,6 +14,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
 from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.types import Shape, Tensor
 
 REDUCTIONS = "attention", "last", "mean", "max", "self_attention"
 
@@ -60,9 +63,10 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
     (1, 3) [[0.5 0.5 0.  0. ]]
     """
 
-    def __init__(self, vocabulary_size, num_classes, embedding_dim=100, units=64,
-                 reduce="attention", attention_units=None, num_heads=2, dropout=0.0, seed=None,
-                 name="attentive_lstm_classifier", **kwargs):
+    def __init__(self, vocabulary_size: int, num_classes: int, embedding_dim: int = 100,
+                 units: int = 64, reduce: str = "attention", attention_units: int | None = None,
+                 num_heads: int = 2, dropout: float = 0.0, seed: int | None = None,
+                 name: str | None = "attentive_lstm_classifier", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
@@ -83,7 +87,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         self.dropout = dropout
         self.seed = seed
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         sizes, depth = self.sizes, 2 * self.sizes["units"]
         *seeds, embedding_dropout, vector_dropout = split_seed(self.seed, 6)
         embedding_seed, lstm_seed, attention_seed, dense_seed = seeds
@@ -118,7 +122,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
             for name, seed in (("embedding", embedding_dropout), ("vector", vector_dropout))]
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         mask = real_tokens(inputs)
         x = drop(self.embedding(inputs["token_ids"]), self.dropout, self.seed_generators[0],
                  training)
@@ -142,7 +146,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
             found = {"attention": weights}
         return self.pooling(hidden, mask=mask), found
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self.sizes, "reduce": self.reduce,
                 "attention_units": self.attention_units, "dropout": self.dropout,
                 "seed": self.seed}

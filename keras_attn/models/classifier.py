@@ -1,5 +1,7 @@
 """What classification and regression by any pretrained Transformer share."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,6 +16,7 @@ from keras_attn.ops.arguments import (
     require_sizes,
 )
 from keras_attn.ops.cross_entropy import hits
+from keras_attn.types import Shape, Tensor
 
 
 class Classifier(Task, keras.Model):
@@ -56,16 +59,16 @@ class Classifier(Task, keras.Model):
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        dropout=0.1,
-        pooling=None,
-        multilabel=False,
-        label_mean=0.0,
-        label_deviation=1.0,
-        seed=None,
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        dropout: float = 0.1,
+        pooling: str | None = None,
+        multilabel: bool = False,
+        label_mean: float = 0.0,
+        label_deviation: float = 1.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         pooling = self.OWN if pooling is None else pooling
         super().__init__(backbone, seed, **kwargs)
         require_sizes(num_classes=num_classes)
@@ -82,7 +85,7 @@ class Classifier(Task, keras.Model):
         self.label_mean = label_mean
         self.label_deviation = label_deviation
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         kernel_seed, dropout_seed = split_seed(self.head_seed, 2, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
@@ -97,7 +100,7 @@ class Classifier(Task, keras.Model):
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "pooled_dropout")
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         pooled = drop(self._pool(outputs, inputs), self.dropout, self.seed_generator, training)
         logits = self.logits_dense(pooled)
@@ -123,7 +126,7 @@ class Classifier(Task, keras.Model):
         return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
     @property
-    def metric_names(self):
+    def metric_names(self) -> list[str]:
         return ["label_loss"] if self._regression else ["label_loss", "accuracy"]
 
     @property
@@ -134,10 +137,11 @@ class Classifier(Task, keras.Model):
         labels = batch["label"]
         return label_weights(batch, labels[..., 0] if self.multilabel else labels)
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"label": ops.sum(self._weights(batch))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         labels, logits = batch["label"], outputs["logits"]
         if self.multilabel:
             # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
@@ -150,7 +154,8 @@ class Classifier(Task, keras.Model):
             errors = sparse_cross_entropy(labels, logits)
         return {"label": ops.sum(errors * self._weights(batch))}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         if self._regression:
             return {}
         labels, logits = batch["label"], outputs["logits"]
@@ -162,7 +167,7 @@ class Classifier(Task, keras.Model):
             correct = hits(labels, logits)
         return {"accuracy": (ops.sum(correct * weights), ops.sum(weights))}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_classes": self.num_classes,

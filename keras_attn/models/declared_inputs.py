@@ -1,19 +1,29 @@
 """The dictionary of inputs that a model takes."""
 
 import contextvars
+import os
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
 
 from keras_attn.layers.shapes import require_axes, require_tensor, shape_of
 from keras_attn.ops import kernels
+from keras_attn.types import Tensor
 
 # Whether a model is being exported, and what its calls return goes into a file.
 _EXPORTING = contextvars.ContextVar("exporting", default=False)
 _KERNELS = kernels.of_backend("tensorflow")
 
 
-class DeclaredInputs:
+# To a type checker a mixin has what the class that it is mixed into has.
+if TYPE_CHECKING:
+    from keras import Model as _Model
+else:
+    _Model = object
+
+
+class DeclaredInputs(_Model):
     """Declares the inputs of a model; a mixin before `keras.Model`.
 
     A call without a required input, or with one whose shape does not fit the others, raises an
@@ -28,11 +38,11 @@ class DeclaredInputs:
     - `input_spec_of(name)`, where an input is not integers of unknown sizes.
     """
 
-    INPUTS = {"token_ids": "BT", "padding_mask": "BT"}
-    SAME_BATCH = ()
-    REQUIRED = ("token_ids",)
+    INPUTS: dict[str, str] = {"token_ids": "BT", "padding_mask": "BT"}
+    SAME_BATCH: tuple[str, ...] = ()
+    REQUIRED: tuple[str, ...] = ("token_ids",)
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
         require_entries(self, inputs, self.REQUIRED)
         require_axes(type(self).__name__, self.INPUTS,
                      {name: shape_of(inputs.get(name)) for name in self.INPUTS}, self.SAME_BATCH)
@@ -46,8 +56,8 @@ class DeclaredInputs:
         outputs = super().__call__(inputs, *args, **kwargs)
         return flat_outputs(outputs) if _EXPORTING.get() else outputs
 
-    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None,
-               **kwargs):
+    def export(self, filepath: str | os.PathLike[str], format: str = "tf_saved_model",
+               verbose: bool | None = None, input_signature: Any = None, **kwargs: Any) -> Any:
         """Exports the model for inference, as `keras.Model.export`, with any batch and length.
 
         Args:
@@ -71,12 +81,12 @@ class DeclaredInputs:
         finally:
             _EXPORTING.reset(token)
 
-    def export_specs(self):
+    def export_specs(self) -> dict[str, keras.InputSpec | list[keras.InputSpec]]:
         """`{name: keras.InputSpec}` of the inputs that an exported model takes."""
         names = getattr(self, "latest_inputs", ()) or self.REQUIRED
         return {name: self.input_spec_of(name) for name in names}
 
-    def input_spec_of(self, name):
+    def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
         """`keras.InputSpec` of an input."""
         return keras.InputSpec(shape=(None,) * len(self.INPUTS[name]), dtype="int32", name=name)
 
@@ -89,12 +99,12 @@ class DeclaredInputs:
         return _KERNELS.graphs.served(
             lambda inputs: flat_outputs(self(inputs)), self.export_specs())
 
-    def get_build_config(self):
+    def get_build_config(self) -> dict[str, Any]:
         # As Keras's own of a model that was built by a call.
         return {"input_shape": {name: (None,) * len(self.INPUTS[name])
                                 for name in getattr(self, "latest_inputs", ())}}
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: dict[str, Any]) -> None:
         self.build()
         shapes = config.get("input_shape")  # of released versions also a list, or none
         if isinstance(shapes, dict):

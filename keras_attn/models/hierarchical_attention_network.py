@@ -1,5 +1,7 @@
 """The hierarchical attention network."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.layers.hierarchical_attention import HierarchicalAttention
@@ -7,6 +9,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
 from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -52,9 +55,10 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
 
     INPUTS = {"token_ids": "BSW", "padding_mask": "BSW"}
 
-    def __init__(self, vocabulary_size, num_classes, embedding_dim=200, word_units=50,
-                 sentence_units=50, attention_units=100, dropout=0.0, seed=None,
-                 name="hierarchical_attention_network", **kwargs):
+    def __init__(self, vocabulary_size: int, num_classes: int, embedding_dim: int = 200,
+                 word_units: int = 50, sentence_units: int = 50, attention_units: int = 100,
+                 dropout: float = 0.0, seed: int | None = None,
+                 name: str | None = "hierarchical_attention_network", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self.sizes = {
             "vocabulary_size": vocabulary_size, "num_classes": num_classes,
@@ -65,7 +69,7 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         self.dropout = dropout
         self.seed = seed
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         sizes = self.sizes
         embedding_seed, attention_seed, dense_seed, dropout_seed = split_seed(self.seed, 4)
         self.embedding = keras.layers.Embedding(
@@ -84,7 +88,7 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "dropout")
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         vector, words, sentences = self.attention(
             self.embedding(inputs["token_ids"]), mask=real_tokens(inputs),
             return_attention_scores=True)
@@ -92,5 +96,5 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         return {"pooled_output": vector, "logits": self.logits_dense(dropped),
                 "word_attention": words, "sentence_attention": sentences}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self.sizes, "dropout": self.dropout, "seed": self.seed}

@@ -1,5 +1,7 @@
 """The pointer-generator network."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -17,6 +19,7 @@ from keras_attn.ops.arguments import require_not_negative, require_sizes
 from keras_attn.ops.coverage import coverage_loss
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.types import Nest, Shape, Tensor
 
 # A word that can be neither generated nor copied has probability 0, and costs 23 for good; from
 # one that is unlikely, however much it costs, the model must learn.
@@ -84,9 +87,10 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     SAME_BATCH = ("target_ids",)
     REQUIRED = ("token_ids", "target_ids")
 
-    def __init__(self, vocabulary_size, num_oov=0, embedding_dim=128, units=256,
-                 attention_units=None, coverage=True, coverage_weight=1.0, unknown_id=1,
-                 seed=None, name="pointer_generator", **kwargs):
+    def __init__(self, vocabulary_size: int, num_oov: int = 0, embedding_dim: int = 128,
+                 units: int = 256, attention_units: int | None = None, coverage: bool = True,
+                 coverage_weight: float = 1.0, unknown_id: int = 1, seed: int | None = None,
+                 name: str | None = "pointer_generator", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(units=units)
         attention_units = 2 * units if attention_units is None else attention_units
@@ -104,7 +108,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         self.unknown_id = unknown_id
         self.seed = seed
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         units, embedding_dim = self.sizes["units"], self.sizes["embedding_dim"]
         encoder_seed, decoder_seed, score_seed, coverage_seed, *seeds = split_seed(self.seed, 10)
         self.embedding = keras.layers.Embedding(
@@ -132,7 +136,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
                              (self.output_hidden, 3 * units), (self.output_words, units),
                              (self.generation, 3 * units + embedding_dim)):
             dense.build((None, depth))
-        self.copying.build(None, None, None, None)
+        self.copying.build(None, None, None, None)  # type: ignore[arg-type]  # it has no weights
         if self.coverage:
             self.coverage_kernel = self.add_weight(
                 name="coverage_kernel", shape=(1, self.sizes["attention_units"]),
@@ -144,13 +148,13 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             units, activation, kernel_initializer=seeded_initializer("glorot_uniform", seed),
             dtype=dtype or self.dtype_policy, name=name)
 
-    def call(self, inputs):
+    def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         memory, state = self._encode(inputs)
         found, _ = self._steps(inputs["target_ids"], state, _no_coverage(memory), memory)
         attention = found["attention"]
         return {**found, "coverage": ops.cumsum(attention, axis=1) - attention}
 
-    def attention_of(self, results):
+    def attention_of(self, results: dict[str, Tensor]) -> Tensor:
         """The attention to the source among the results of a call."""
         return results["attention"]
 
@@ -212,7 +216,8 @@ class PointerGenerator(RowCache, Losses, keras.Model):
                 "generation_probability": generate[..., 0]}
 
     @needs_weights
-    def start_decoding(self, inputs, length, rows=1):
+    def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
+                       ) -> tuple[Nest, Nest]:
         """What decoding begins with.
 
         Args:
@@ -230,8 +235,9 @@ class PointerGenerator(RowCache, Losses, keras.Model):
                 lambda x: ops.repeat(x, rows, axis=0), (memory, hidden, cell))
         return {"hidden": hidden, "cell": cell, "coverage": _no_coverage(memory)}, memory
 
-    def decode(self, target_ids, index, cache, memory, padding_mask=None,
-               return_attention_scores=False):
+    def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
+               padding_mask: Tensor | None = None, return_attention_scores: bool = False
+               ) -> tuple[Tensor, ...]:
         """Log probabilities of the next tokens, from those given and the states in the cache.
 
         Args:
@@ -253,14 +259,15 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         return (*result, found["attention"]) if return_attention_scores else result
 
     @property
-    def metric_names(self):
+    def metric_names(self) -> list[str]:
         return ["token_loss", *["coverage_loss"] * self.coverage, "token_accuracy"]
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         weight = ops.sum(label_weights(batch, batch["label"]))
         return {"token": weight, **({"coverage": weight} if self.coverage else {})}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         weights, p = label_weights(batch, batch["label"]), outputs["probabilities"]
         label = ops.cast(batch["label"], "int32")[..., None]
         own = ops.take_along_axis(p, label, axis=-1)[..., 0]
@@ -271,12 +278,13 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             errors["coverage"] = self.coverage_weight * ops.sum(weights * again)
         return errors
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = label_weights(batch, batch["label"])
         correct = hits(batch["label"], outputs["probabilities"])
         return {"token_accuracy": (ops.sum(weights * correct), ops.sum(weights))}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), **self.sizes, "num_oov": self.num_oov,
             "coverage": self.coverage, "coverage_weight": self.coverage_weight,

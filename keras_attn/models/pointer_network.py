@@ -1,5 +1,7 @@
 """The pointer network."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,6 +16,7 @@ from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import MASKED, as_mask
 from keras_attn.ops.weights import masked_softmax
+from keras_attn.types import Shape, Tensor
 
 MASKED_ERROR = 23.0  # the loss of a label that is masked
 
@@ -70,8 +73,9 @@ class PointerNetwork(Losses, keras.Model):
     SAME_BATCH = ("elements", "label")
     metric_names = ("pointer_loss", "accuracy")
 
-    def __init__(self, element_dim, units=128, forbid_repeats=False, seed=None,
-                 name="pointer_network", **kwargs):
+    def __init__(self, element_dim: int, units: int = 128, forbid_repeats: bool = False,
+                 seed: int | None = None, name: str | None = "pointer_network", **kwargs: Any
+                 ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(element_dim=element_dim, units=units)
         self.element_dim = element_dim
@@ -79,12 +83,12 @@ class PointerNetwork(Losses, keras.Model):
         self.forbid_repeats = forbid_repeats
         self.seed = seed
 
-    def input_spec_of(self, name):
+    def input_spec_of(self, name: str) -> keras.InputSpec:
         if name != "elements":
             return super().input_spec_of(name)
         return keras.InputSpec(shape=(None, None, self.element_dim), dtype="float32", name=name)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         encoder_seed, decoder_seed, pointer_seed, start_seed = split_seed(self.seed, 4)
         self.encoder, self.decoder = (
             recurrent(keras.layers.LSTM, self.units, seed, dtype=self.dtype_policy, name=name)
@@ -100,7 +104,7 @@ class PointerNetwork(Losses, keras.Model):
         self.pointer.build(hidden, hidden)
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         elements, mask = self._elements(inputs)
         memory, *state = over_steps(self.encoder, elements, mask)
         label = ops.cast(inputs["label"], "int32")
@@ -119,7 +123,8 @@ class PointerNetwork(Losses, keras.Model):
         return {"logits": logits, "attention": distribution}
 
     @needs_weights
-    def predict_indices(self, inputs, length=None, return_attention_scores=False):
+    def predict_indices(self, inputs: dict[str, Tensor], length: int | None = None,
+                        return_attention_scores: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """The likeliest positions, one after another, each read by the decoder in turn.
 
         Args:
@@ -177,15 +182,17 @@ class PointerNetwork(Losses, keras.Model):
         start = ops.cast(self.start, elements.dtype)
         return ops.broadcast_to(start, (ops.shape(elements)[0], self.element_dim))
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"pointer": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         errors = sparse_cross_entropy(self._label(batch, outputs), outputs["logits"])
         errors = ops.where(self._possible(batch, outputs), errors, MASKED_ERROR)
         return {"pointer": ops.sum(label_weights(batch, batch["label"]) * errors)}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = label_weights(batch, batch["label"])
         correct = ops.where(self._possible(batch, outputs),
                             hits(self._label(batch, outputs), outputs["logits"]), 0.0)
@@ -200,6 +207,6 @@ class PointerNetwork(Losses, keras.Model):
     def _label(self, batch, outputs):
         return ops.clip(ops.cast(batch["label"], "int32"), 0, ops.shape(outputs["logits"])[2] - 1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "element_dim": self.element_dim, "units": self.units,
                 "forbid_repeats": self.forbid_repeats, "seed": self.seed}

@@ -3,11 +3,13 @@
 import keras
 from keras import ops
 
+from keras_attn.types import Nest, Tensor
+
 
 class RowCache:
     """Mixin of a model that decodes with such a cache."""
 
-    def reorder_cache(self, cache, targets):
+    def reorder_cache(self, cache: Nest, targets: Tensor) -> Nest:
         """Cache of targets that go on from others of the same source; for `beam_search`.
 
         Args:

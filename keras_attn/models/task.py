@@ -1,12 +1,14 @@
 """What a model with a task implements, and how `fit` uses it."""
 
 import functools
+from typing import Any, Self
 
 import keras
 from keras import ops
 
 from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import kernels
+from keras_attn.types import Tensor
 
 _KERNELS = kernels.of_backend("tensorflow")
 
@@ -33,7 +35,7 @@ class Losses(DeclaredInputs):
     (`keras_attn.data.packing.pack`) it is `(B, E)`, as labels are.
     """
 
-    def compile(self, *args, **kwargs):
+    def compile(self, *args: Any, **kwargs: Any) -> None:
         # Here, where Keras creates variables too, because a strategy's scope is open: `fit` calls
         # an unbuilt model with floats in place of distributed integers, and creates metrics whose
         # sums no other device sees.
@@ -42,13 +44,15 @@ class Losses(DeclaredInputs):
         self._means  # noqa: B018
         super().compile(*args, **kwargs)
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
         # As Keras's own, which leaves models that have a `compile` alone.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(self, x: dict[str, Tensor] | None = None, y: None = None,
+                     y_pred: dict[str, Tensor] | None = None, sample_weight: None = None,
+                     training: bool = True) -> Tensor:
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "Labels and weights go into the dictionary of inputs: fit(x=batches). "
@@ -69,7 +73,8 @@ class Losses(DeclaredInputs):
         share = _KERNELS.replicas.summed(loss) / devices
         return loss + ops.stop_gradient(share - loss)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: dict[str, Tensor], y: None, y_pred: dict[str, Tensor],
+                        sample_weight: None = None) -> dict[str, Tensor]:
         x = _Batch(self, x)
         weights = self.loss_weights(x)
         errors = self.loss_errors(y_pred, x)
@@ -79,7 +84,7 @@ class Losses(DeclaredInputs):
         return self.get_metrics_result()
 
     @property
-    def metrics(self):
+    def metrics(self) -> list[keras.Metric]:
         return [*super().metrics, *self._means.values()]
 
     @functools.cached_property
@@ -107,42 +112,42 @@ class Task(Losses):
     Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
     """
 
-    OWN_INPUTS = {}
+    OWN_INPUTS: dict[str, str] = {}
 
-    def __init__(self, backbone, seed, **kwargs):
+    def __init__(self, backbone: keras.Model, seed: int | None, **kwargs: Any) -> None:
         kwargs.setdefault("dtype", backbone.dtype_policy)
         super().__init__(**kwargs)
         self.backbone = backbone
         self.seed = seed
 
     @property
-    def INPUTS(self):
+    def INPUTS(self) -> dict[str, str]:  # type: ignore[override]
         return {**self.backbone.INPUTS, **self.OWN_INPUTS}
 
-    def input_spec_of(self, name):
+    def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
         if name in self.OWN_INPUTS:
             return super().input_spec_of(name)
         return self.backbone.input_spec_of(name)
 
-    def build_backbone(self):
+    def build_backbone(self) -> keras.Model:
         """Builds the backbone if it is not, and returns it."""
         if not self.backbone.built:
             self.backbone.build()
         return self.backbone
 
     @property
-    def head_seed(self):
+    def head_seed(self) -> int | None:
         """Seed of the head: the task's own, or the backbone's."""
         return self.backbone.seed if self.seed is None else self.seed
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         # The task builds its backbone, so that paths stay the same.
         backbone = keras.saving.serialize_keras_object(self.backbone)
         backbone.pop("build_config", None)
         return {**super().get_config(), "backbone": backbone, "seed": self.seed}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         backbone = keras.saving.deserialize_keras_object(config["backbone"])
         return cls(**{**config, "backbone": backbone})
 

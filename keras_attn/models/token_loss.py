@@ -5,6 +5,7 @@ from keras import ops
 from keras_attn.models.task import Losses, label_weights
 from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.cross_entropy import hits
+from keras_attn.types import Tensor
 
 
 class TokenLoss(Losses):
@@ -17,15 +18,17 @@ class TokenLoss(Losses):
 
     metric_names = ("token_loss", "token_accuracy", "log_perplexity")
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"token": ops.sum(label_weights(batch, batch["label"]))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         errors = outputs["errors"] if "errors" in outputs else sparse_cross_entropy(
             batch["label"], outputs["logits"], self.label_smoothing)
         return {"token": self._sum(batch, errors)}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         weight = self.loss_weights(batch)["token"]
         if "errors" in outputs:
             correct, losses = outputs["hits"], outputs["log_losses"]

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.ops import kernels
+from keras_attn.types import Tensor
 
 _KERNELS = kernels.of_backend("tensorflow")
 
@@ -21,7 +22,7 @@ _gelu_tanh, _gelu_erf = _gelu(True), _gelu(False)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-def gelu_tanh(x):
+def gelu_tanh(x: Tensor) -> Tensor:
     """GELU by the tanh approximation, as in google-research/bert and GPT-2.
 
     `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`
@@ -30,7 +31,7 @@ def gelu_tanh(x):
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-def gelu_erf(x):
+def gelu_erf(x: Tensor) -> Tensor:
     """Exact GELU, `x Phi(x)`: `"gelu"` of Hugging Face. Differs from tanh by up to 5e-4."""
     return _gelu_erf(x)
 

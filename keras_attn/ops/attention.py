@@ -10,6 +10,7 @@ from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
 from keras_attn.ops.products import widened
 from keras_attn.ops.weights import softmax
+from keras_attn.types import Tensor
 
 # From so many logits of a head on, no more than a block of them exists at a time; on JAX and
 # PyTorch without second derivatives. Blocks one after the other suit a CPU, but leave an
@@ -26,18 +27,18 @@ _KERNELS = kernels.of_backend(*BLOCKS_FROM)
 
 
 def scaled_dot_product_attention(
-    query,
-    key,
-    value,
-    mask=None,
-    bias=None,
-    scale=None,
-    causal=None,
-    dropout=0.0,
-    seed=None,
-    query_mask=None,
-    return_scores=False,
-):
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    causal: str | None = None,
+    dropout: float = 0.0,
+    seed: int | keras.random.SeedGenerator | None = None,
+    query_mask: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Average of the values, weighted by how well their keys match the query.
 
     `softmax(scale * query @ key^T + bias) @ value`, the softmax in float32; the logits of

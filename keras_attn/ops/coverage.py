@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from keras_attn.types import Tensor
 
-def coverage_loss(attention, coverage):
+
+def coverage_loss(attention: Tensor, coverage: Tensor) -> Tensor:
     """What attention gives again to where attention has been: `sum_i min(a_i, c_i)`.
 
     Args:

@@ -6,6 +6,7 @@ from keras_attn.ops import kernels
 from keras_attn.ops.arguments import require_probabilities, require_sizes
 from keras_attn.ops.block_losses import block_count
 from keras_attn.ops.maxima import largest
+from keras_attn.types import Tensor
 
 BLOCK_LOGITS = 1 << 25  # of `linear_cross_entropy`; 128 MB in float32
 
@@ -13,7 +14,7 @@ _KERNELS = kernels.of_backend("tensorflow", "jax", "torch")
 _GRAPHS = getattr(_KERNELS, "graphs", None)  # of TensorFlow
 
 
-def sparse_cross_entropy(labels, logits, label_smoothing=0.0):
+def sparse_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """`-log softmax(logits)[label]`, in float32.
 
     Its gradient, `softmax(logits) - one_hot(label)`, reuses the exponentials
@@ -47,8 +48,9 @@ def hits(labels, logits):
     return ops.cast(ops.greater_equal(own, largest(logits, axis=-1)), "float32")
 
 
-def linear_cross_entropy(labels, hidden, table, bias=None, label_smoothing=0.0,
-                         most=BLOCK_LOGITS):
+def linear_cross_entropy(labels: Tensor, hidden: Tensor, table: Tensor, bias: Tensor | None = None,
+                         label_smoothing: float = 0.0, most: int = BLOCK_LOGITS
+                         ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross-entropy of the logits `hidden @ table^T + bias`, which never exist all at once.
 
     Logits are computed in blocks of rows, and once more for the gradient. Memory grows with

@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from keras_attn.types import Tensor
 
-def take_positions(x, positions):
+
+def take_positions(x: Tensor, positions: Tensor) -> Tensor:
     """The vectors at some positions of each row.
 
     Args:

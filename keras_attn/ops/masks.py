@@ -4,13 +4,14 @@ import keras
 from keras import ops
 
 from keras_attn.ops.arguments import require_lengths
+from keras_attn.types import MaybeNone, Tensor
 
 # A masked logit: exp(MASKED - maximum) is exactly 0 in float32, and MASKED
 # minus itself is 0, not NaN as with -inf.
 MASKED = -1e30
 
 
-def as_mask(mask, name="mask"):
+def as_mask(mask: Tensor | None, name: str = "mask") -> Tensor | MaybeNone:
     """Checks a mask and makes it boolean.
 
     Args:
@@ -40,7 +41,7 @@ def as_mask(mask, name="mask"):
     return ops.not_equal(mask, 0)
 
 
-def padding_mask(lengths, max_length):
+def padding_mask(lengths: Tensor, max_length: int) -> Tensor:
     """Mask of the first `lengths` positions of each row.
 
     Args:
@@ -70,7 +71,8 @@ def row_mask(mask, lengths, max_length):
     return combine_masks(mask, padding_mask(lengths, max_length))
 
 
-def causal_mask(query_length, key_length, align="end", offset=0):
+def causal_mask(query_length: Tensor | int, key_length: Tensor | int, align: str = "end",
+                offset: Tensor | int = 0) -> Tensor:
     """Mask that hides the keys after each query.
 
     With `align="end"` the last query sees all keys: query i sees keys up to
@@ -109,7 +111,7 @@ def causal_offset(query_length, key_length, align):
     return key_length - query_length if align == "end" else 0
 
 
-def pack_mask(query_packs, key_packs=None):
+def pack_mask(query_packs: Tensor, key_packs: Tensor | None = None) -> Tensor:
     """Mask that keeps examples packed into one row apart.
 
     Args:
@@ -129,7 +131,7 @@ def pack_mask(query_packs, key_packs=None):
     return ops.equal(ops.expand_dims(query_packs, -1), ops.expand_dims(key_packs, -2))
 
 
-def combine_masks(*masks):
+def combine_masks(*masks: Tensor | None) -> Tensor | MaybeNone:
     """What all masks allow.
 
     Args:

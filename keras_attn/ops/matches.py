@@ -4,9 +4,11 @@ from keras import ops
 
 from keras_attn.ops.arguments import require_not_negative
 from keras_attn.ops.masks import as_mask, combine_masks
+from keras_attn.types import Tensor
 
 
-def match_matrix(first, second, first_mask=None, second_mask=None, epsilon=1e-6):
+def match_matrix(first: Tensor, second: Tensor, first_mask: Tensor | None = None,
+                 second_mask: Tensor | None = None, epsilon: float = 1e-6) -> Tensor:
     """`A_ij = 1 / (1 + |x_i - y_j|)`, the distance Euclidean, in float32.
 
     It holds `B T S D` numbers at a time: distances from dot products lose, between steps that are

@@ -4,9 +4,10 @@ from keras import ops
 
 from keras_attn.ops.gather import take_positions
 from keras_attn.ops.masks import as_mask, combine_masks, pack_mask
+from keras_attn.types import Tensor
 
 
-def permutation_mask(ranks):
+def permutation_mask(ranks: Tensor) -> Tensor:
     """What each place sees where tokens are told in an order.
 
     A place sees those of a lower rank; those of rank -1, which are not told, see one another.

@@ -4,9 +4,11 @@ import numpy as np
 from keras import ops
 
 from keras_attn.ops.arguments import require_positive, require_sizes
+from keras_attn.types import Tensor
 
 
-def sinusoidal_positions(positions, depth, max_wavelength=10000.0, layout="interleaved"):
+def sinusoidal_positions(positions: Tensor, depth: int, max_wavelength: float = 10000.0,
+                         layout: str = "interleaved") -> Tensor:
     """Sines and cosines of the position at wavelengths from 2 pi up.
 
     `PE[p, 2i] = sin(p / w^(2i/D))` and `PE[p, 2i+1] = cos(p / w^(2i/D))`.

@@ -4,9 +4,10 @@ from keras import ops
 
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, combine_masks
+from keras_attn.types import Tensor
 
 
-def masked_softmax(logits, mask=None):
+def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the keys that may be attended, in float32.
 
     Args:

@@ -6,7 +6,7 @@ import sys
 try:
     import resource
 except ImportError:  # Windows
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 
 def peak_memory():

@@ -70,7 +70,7 @@ class Trainer:
         self.average = average
         self.checkpoints = ckpt.Checkpoints(f"{folder}/checkpoints", max(keep, average), self._warn,
                                             regular=checkpoint_every if average > 1 else 1)
-        self.folder = folder
+        self.folder, self.records = folder, None
         self.step = 0
         self.seconds = 0.0
         self.validation = None

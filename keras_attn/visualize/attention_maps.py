@@ -2,15 +2,17 @@
 
 import contextlib
 import inspect
+from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 ASKED = "return_attention_scores"
 AFTER = "return_draws", "cache"  # arguments whose results come after the weights
 
 
-def attention_maps(model, *args, **kwargs):
+def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
     """Calls a model and collects the weights of all its attention layers.
 
     A layer shows its weights if its call has an argument `return_attention_scores`; it is then
@@ -48,7 +50,7 @@ def attention_maps(model, *args, **kwargs):
         for name, layer in _walk(model, (), set()):
             stack.enter_context(recorder.recording(layer, name))
         model(*args, **kwargs)
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for name, weights in recorder.maps:
         again = sum(other.partition(":")[0] == name for other in found)
         found[f"{name}:{again}" if again else name] = weights

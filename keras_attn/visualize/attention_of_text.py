@@ -1,12 +1,14 @@
 """A page of what a finetuned or pretrained workdir attends to in a text."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_attn.visualize.attention_maps import attention_maps
-from keras_attn.visualize.attention_page import attention_page
+from keras_attn.visualize.attention_page import AttentionPage, attention_page
 
 
-def attention_of_text(model, text, text_pair=None):
+def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> AttentionPage:
     """The attention of all layers and heads of a BERT, as a page.
 
     Args:

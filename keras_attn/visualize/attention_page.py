@@ -4,14 +4,17 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 import zlib
+from collections.abc import Sequence
 from importlib import resources
 
 import numpy as np
 from keras import ops
 
 from keras_attn.counts import counted
+from keras_attn.types import Tensor
 
 
 class AttentionPage:
@@ -21,10 +24,10 @@ class AttentionPage:
         html: The page.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         self.html = text
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page to a file."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.html)
@@ -34,7 +37,10 @@ class AttentionPage:
                 'style="border:0" title="attention"></iframe>')
 
 
-def attention_page(maps, tokens, key_tokens=None, row=0, title="Attention"):
+def attention_page(maps: Tensor | dict[str, Tensor],
+                   tokens: Sequence[str] | dict[str, tuple[Sequence[str], Sequence[str]]],
+                   key_tokens: Sequence[str] | None = None, row: int = 0, title: str = "Attention"
+                   ) -> AttentionPage:
     """Makes a page that shows attention: whoever chooses a token sees what it attends to.
 
     Layers and heads can be chosen, by keyboard, too. The page is one file that loads nothing.

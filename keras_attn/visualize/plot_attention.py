@@ -1,11 +1,20 @@
 """Attention as a picture."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from keras import ops
 
 from keras_attn.counts import counted
+from keras_attn.types import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
+def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
+                   key_tokens: Sequence[str] | None = None, ax: "Axes | None" = None) -> "Figure":
     """Draws weights as a matrix, a row for each query.
 
     Args:
@@ -53,7 +62,7 @@ def plot_attention(scores, query_tokens=None, key_tokens=None, ax=None):
         figure = Figure((wide * size[0], tall * size[1]), layout="constrained")
         axes = figure.subplots(tall, wide, squeeze=False).ravel()
     else:
-        figure, axes = ax.figure, [ax]
+        figure, axes = ax.figure, [ax]  # type: ignore[assignment]
     for number, (one, weights) in enumerate(zip(axes, heads, strict=False)):
         one.imshow(weights, cmap="Blues", vmin=0.0, vmax=max(float(heads.max()), 1e-9))
         if key_tokens is not None:

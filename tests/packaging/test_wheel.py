@@ -59,7 +59,7 @@ def test_the_wheel_holds_one_name_with_configs_commands_and_license(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "test" in name]
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "keras_attn").rglob("*.py")}
-    assert modules <= set(names)
+    assert modules | {"keras_attn/py.typed"} <= set(names)
 
 
 def test_an_installation_imports_from_itself(outside):

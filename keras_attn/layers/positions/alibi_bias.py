@@ -1,5 +1,7 @@
 """ALiBi."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -8,6 +10,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
 from keras_attn.ops.arguments import require_sizes
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -49,25 +52,25 @@ class AlibiBias(CheckedLayer):
 
     AXES = {"query": "...", "key": "..."}  # their lengths alone are used
 
-    def __init__(self, num_heads, **kwargs):
+    def __init__(self, num_heads: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(num_heads=num_heads)
         self.num_heads = num_heads
 
-    def build(self, query_shape, key_shape=None):
+    def build(self, query_shape: Shape, key_shape: Shape | None = None) -> None:
         self.built = True
 
-    def call(self, query, key=None, offset=0):
+    def call(self, query: Tensor, key: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
         distance = ops.cast(ops.abs(distances(query, key, offset)), "float32")
         return -ops.convert_to_tensor(alibi_slopes(self.num_heads))[:, None, None] * distance
 
-    def compute_output_shape(self, query_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape | None = None) -> Shape:
         key_shape = query_shape if key_shape is None else key_shape
         return self.num_heads, query_shape[-2], key_shape[-2]
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_heads": self.num_heads}
 
 

@@ -1,5 +1,7 @@
 """Learned position embedding."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,6 +9,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.layers.shapes import require_position_ids
 from keras_attn.ops.arguments import require_sizes
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -47,7 +50,8 @@ class LearnedPositionEmbedding(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, max_length, initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, max_length: int, initializer: Initializer = "glorot_uniform",
+                 seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
         self.max_length = max_length
@@ -55,7 +59,7 @@ class LearnedPositionEmbedding(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_length, input_shape[-1]),
@@ -63,7 +67,7 @@ class LearnedPositionEmbedding(CheckedLayer):
         )
         self.built = True
 
-    def call(self, inputs, position_ids=None):
+    def call(self, inputs: Tensor, position_ids: Tensor | None = None) -> Tensor:
         require_position_ids(self, inputs, position_ids)
         if position_ids is not None:
             return inputs + ops.take(self.embeddings, position_ids, axis=0)
@@ -76,10 +80,10 @@ class LearnedPositionEmbedding(CheckedLayer):
         # of a length unknown until now fail in the addition.
         return inputs + self.embeddings[: ops.shape(inputs)[1]]
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_length": self.max_length,

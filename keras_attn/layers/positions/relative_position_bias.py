@@ -1,6 +1,7 @@
 """T5's bias by distance."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -10,6 +11,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.positions.distances import distances
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.ops.arguments import require_sizes
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -57,8 +59,9 @@ class RelativePositionBias(CheckedLayer):
 
     AXES = {"query": "...", "key": "..."}  # their lengths alone are used
 
-    def __init__(self, num_heads, num_buckets=32, max_distance=128, bidirectional=True,
-                 initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128,
+                 bidirectional: bool = True, initializer: Initializer = "glorot_uniform",
+                 seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         exact = num_buckets // (4 if bidirectional else 2)
@@ -74,18 +77,18 @@ class RelativePositionBias(CheckedLayer):
         self.initializer = keras.initializers.get(initializer)
         self.seed = seed
 
-    def build(self, query_shape, key_shape=None):
+    def build(self, query_shape: Shape, key_shape: Shape | None = None) -> None:
         self.table = self.add_weight(
             name="table", shape=(self.num_buckets, self.num_heads), dtype="float32",
             initializer=seeded_initializer(self.initializer, self.seed), autocast=False)
         self.built = True
 
-    def call(self, query, key=None, offset=0):
+    def call(self, query: Tensor, key: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
         # (T, S, H) -> (H, T, S)
         found = ops.take(self.table, self.buckets(query, key, offset), axis=0)
         return ops.transpose(found, (2, 0, 1))
 
-    def buckets(self, query, key=None, offset=0):
+    def buckets(self, query: Tensor, key: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
         """The bucket of each pair, int32 `(T, S)`."""
         ahead = -distances(query, key, offset)
         buckets = self.num_buckets
@@ -102,13 +105,13 @@ class RelativePositionBias(CheckedLayer):
         shared = ops.minimum(exact + ops.cast(shared, "int32"), buckets - 1)
         return start + ops.where(distance < exact, distance, shared)
 
-    def compute_output_shape(self, query_shape, key_shape=None):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape | None = None) -> Shape:
         key_shape = query_shape if key_shape is None else key_shape
         return self.num_heads, query_shape[-2], key_shape[-2]
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_heads": self.num_heads,
                 "num_buckets": self.num_buckets, "max_distance": self.max_distance,
                 "bidirectional": self.bidirectional,

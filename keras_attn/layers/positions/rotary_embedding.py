@@ -1,11 +1,14 @@
 """Rotary position embedding."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.ops.arguments import require_positive
 from keras_attn.ops.positions import rotation_angles
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -47,7 +50,8 @@ class RotaryEmbedding(CheckedLayer):
       [0.54  0.841]]]
     """
 
-    def __init__(self, layout="interleaved", max_wavelength=10000.0, **kwargs):
+    def __init__(self, layout: str = "interleaved", max_wavelength: float = 10000.0, **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
         if layout not in ("interleaved", "halves"):
             raise ValueError("layout must be 'interleaved' or 'halves'. "
@@ -57,13 +61,13 @@ class RotaryEmbedding(CheckedLayer):
         self.max_wavelength = max_wavelength
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         if input_shape[-1] % 2:
             raise ValueError("RotaryEmbedding needs an even depth. "
                              f"Received: input_shape={input_shape}")
         self.built = True
 
-    def call(self, inputs, position_ids=None):
+    def call(self, inputs: Tensor, position_ids: Tensor | None = None) -> Tensor:
         if position_ids is None:
             position_ids = ops.arange(ops.shape(inputs)[-2], dtype="int32")
         elif len(position_ids.shape) == 2 and len(inputs.shape) == 4:
@@ -83,9 +87,9 @@ class RotaryEmbedding(CheckedLayer):
             turned = ops.reshape(ops.stack(turned, axis=-1), ops.shape(x))
         return ops.cast(turned, inputs.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "layout": self.layout,
                 "max_wavelength": self.max_wavelength}

@@ -1,5 +1,7 @@
 """Fixed position encoding."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,6 +9,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.shapes import require_position_ids
 from keras_attn.ops import sinusoidal_positions
 from keras_attn.ops.arguments import require_positive
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -47,7 +50,8 @@ class SinusoidalPositionEncoding(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, max_wavelength=10000.0, layout="interleaved", **kwargs):
+    def __init__(self, max_wavelength: float = 10000.0, layout: str = "interleaved", **kwargs: Any
+                 ) -> None:
         super().__init__(**kwargs)
         require_positive(max_wavelength=max_wavelength)
         if layout not in ("interleaved", "concat"):
@@ -58,10 +62,10 @@ class SinusoidalPositionEncoding(CheckedLayer):
         self.layout = layout
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.built = True
 
-    def call(self, inputs, position_ids=None):
+    def call(self, inputs: Tensor, position_ids: Tensor | None = None) -> Tensor:
         require_position_ids(self, inputs, position_ids)
         if position_ids is None:
             position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
@@ -70,10 +74,10 @@ class SinusoidalPositionEncoding(CheckedLayer):
         )
         return inputs + ops.cast(table, inputs.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_wavelength": self.max_wavelength,

@@ -1,6 +1,7 @@
 """A step of any recurrent cell that attends."""
 
 import inspect
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,6 +15,7 @@ from keras_attn.layers.padded_rnn import with_a_row
 from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.memory import attend, by_source, prepare
 from keras_attn.layers.scores.additive_score import AdditiveScore
+from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 ORDERS = "attend_last", "attend_first"
 
@@ -73,7 +75,8 @@ class AttentionCell(CheckedLayer):
      [0.5 0.5]]
     """
 
-    def __init__(self, cell, attention, order="attend_last", input_feeding=True, **kwargs):
+    def __init__(self, cell: LayerLike, attention: LayerLike | None, order: str = "attend_last",
+                 input_feeding: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if order not in ORDERS:
             raise ValueError(
@@ -91,18 +94,19 @@ class AttentionCell(CheckedLayer):
         self.attention = attention
         self.order = order
         self.input_feeding = input_feeding
-        is_luong = isinstance(attention, LuongAttention)
-        self._inner = attention.attention if is_luong else attention
-        if isinstance(self._inner, HardAttention) and self._inner.estimator == "reinforce":
+        inner = attention.attention if isinstance(attention, LuongAttention) else attention
+        self._inner = inner
+        if isinstance(inner, HardAttention) and inner.estimator == "reinforce":
             raise ValueError("A decoder keeps no draws to train the choices of a HardAttention "
                              'with: its estimator must be "gumbel" or "straight_through". '
                              'Received: estimator="reinforce"')
         self._feeds = attention is not None and input_feeding and order == "attend_last"
         # A kind of them may do something else.
-        additive = type(self._inner) is Attention and type(self._inner.score) is AdditiveScore
-        self._projecting = self._inner.score if additive else None
+        score = getattr(inner, "score", None)
+        additive = type(inner) is Attention and type(score) is AdditiveScore
+        self._projecting = score if additive else None
 
-    def build(self, input_shape, memory_shape):
+    def build(self, input_shape: Shape, memory_shape: Shape) -> None:
         size = getattr(self.cell, "output_size", None) or self.cell.state_size
         while not isinstance(size, int):
             size = size[0]
@@ -119,15 +123,15 @@ class AttentionCell(CheckedLayer):
         self.output_size = size if first or self.attention is None else width
         self.built = True
 
-    def prepare_memory(self, memory, mask=None):
+    def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
         return prepare(memory, mask, self._projecting, self.compute_dtype)
 
-    def prepare_inputs(self, inputs):
+    def prepare_inputs(self, inputs: Tensor) -> Tensor:
         """The inputs: what a cell makes of them is its own affair."""
         return inputs
 
-    def start(self, initial_state, batch_size):
+    def start(self, initial_state: Nest, batch_size: int) -> dict[str, Nest]:
         """States before the first step.
 
         Args:
@@ -150,7 +154,9 @@ class AttentionCell(CheckedLayer):
             states["fed"] = ops.zeros((batch_size, self._width), self.compute_dtype)
         return states
 
-    def call(self, inputs, states, memory, index=0, training=None):
+    def call(self, inputs: Tensor, states: dict[str, Nest], memory: dict[str, Tensor],
+             index: Tensor | int = 0, training: bool | None = None
+             ) -> tuple[dict[str, Tensor], dict[str, Nest]]:
         own = states["cell"]
         if self.attention is not None and self.order == "attend_first":
             # The states of a stack may be one tensor or a list for each of its cells.
@@ -170,7 +176,8 @@ class AttentionCell(CheckedLayer):
         return ({"output": attended, "weights": weights[:, 0]},
                 {"cell": own, "fed": attended})
 
-    def read_out(self, outputs, inputs, memory, index=0, training=None):
+    def read_out(self, outputs: dict[str, Tensor], inputs: Tensor, memory: dict[str, Tensor],
+                 index: Tensor | int = 0, training: bool | None = None) -> tuple[Tensor, Tensor]:
         """What words are predicted from, of many steps at once.
 
         Args:
@@ -214,7 +221,7 @@ class AttentionCell(CheckedLayer):
             return context, weights
         return self.attention.join(context, query), weights
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "cell": part_config(self.cell, self),
                 "attention": part_config(self.attention, self), "order": self.order,
                 "input_feeding": self.input_feeding}

@@ -1,5 +1,7 @@
 """A step of Bahdanau's decoder."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +11,7 @@ from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.types import Initializer, Shape, Tensor
 
 READOUTS = "maxout", "tanh"
 
@@ -66,9 +69,11 @@ class BahdanauDecoderCell(CheckedLayer):
      [0.5 0.5]]
     """
 
-    def __init__(self, units, attention_units=None, readout_units=None, readout="maxout",
-                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
-                 seed=None, **kwargs):
+    def __init__(self, units: int, attention_units: int | None = None,
+                 readout_units: int | None = None, readout: str = "maxout",
+                 kernel_initializer: Initializer = "glorot_uniform",
+                 recurrent_initializer: Initializer = "orthogonal", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(units=units)
         require_sizes(optional=True, attention_units=attention_units, readout_units=readout_units)
@@ -87,11 +92,11 @@ class BahdanauDecoderCell(CheckedLayer):
                                    seed=score_seed, dtype=self.dtype_policy, name="score")
 
     @property
-    def output_size(self):
+    def output_size(self) -> int:
         """Depth of what is read out."""
         return self.readout_units
 
-    def build(self, input_shape, memory_shape):
+    def build(self, input_shape: Shape, memory_shape: Shape) -> None:
         units, value_dim = self.units, memory_shape[-1]
         read = self.readout_units * (2 if self.readout == "maxout" else 1)
         self.score.build((None, None, units), memory_shape)
@@ -109,16 +114,16 @@ class BahdanauDecoderCell(CheckedLayer):
         self.bias = self.add_weight(name="bias", shape=(3 * units + read,), initializer="zeros")
         self.built = True
 
-    def prepare_memory(self, memory, mask=None):
+    def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
         return prepare(memory, mask, self.score, self.compute_dtype)
 
-    def prepare_inputs(self, inputs):
+    def prepare_inputs(self, inputs: Tensor) -> Tensor:
         """`W x + b` of state and read-out, `(..., 3 units + read)`, from x `(..., E)`."""
         kernel, bias = (ops.cast(weight, inputs.dtype) for weight in (self.input_kernel, self.bias))
         return linear(inputs, kernel, bias)
 
-    def start(self, initial_state, batch_size):
+    def start(self, initial_state: Tensor | None, batch_size: int) -> list[Tensor]:
         """States before the first step.
 
         Args:
@@ -135,7 +140,8 @@ class BahdanauDecoderCell(CheckedLayer):
         kernel = ops.cast(self.initial_kernel, self.compute_dtype)
         return [ops.tanh(ops.matmul(initial_state, kernel))]
 
-    def call(self, inputs, states, memory, index=0):
+    def call(self, inputs: Tensor, states: list[Tensor], memory: dict[str, Tensor],
+             index: Tensor | int = 0) -> tuple[dict[str, Tensor], list[Tensor]]:
         (state,), units = states, self.units
         context, weights = by_source(lambda query: attend(self.score, query, memory),
                                      state[:, None], memory)
@@ -148,7 +154,8 @@ class BahdanauDecoderCell(CheckedLayer):
         outputs = {"state": state, "context": context, "weights": weights[:, 0]}
         return outputs, [state + update * (candidate - state)]
 
-    def read_out(self, outputs, inputs, memory, index=0, training=None):
+    def read_out(self, outputs: dict[str, Tensor], inputs: Tensor, memory: dict[str, Tensor],
+                 index: Tensor | int = 0, training: bool | None = None) -> tuple[Tensor, Tensor]:
         """What words are predicted from, of many steps at once.
 
         Args:
@@ -167,7 +174,7 @@ class BahdanauDecoderCell(CheckedLayer):
         pairs = ops.reshape(found, (*ops.shape(found)[:-1], self.readout_units, 2))
         return ops.maximum(pairs[..., 0], pairs[..., 1]), outputs["weights"]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "units": self.units, "attention_units": self.attention_units,
             "readout_units": self.readout_units, "readout": self.readout,

@@ -1,5 +1,7 @@
 """A step of the LSTM that attends to its own past."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.weights import masked_softmax, weighted_average
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -57,9 +60,10 @@ class IntraAttentionLSTMCell(CheckedLayer):
     [0.37  0.571 0.623]
     """
 
-    def __init__(self, units, max_length, attention_units=None,
-                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
-                 seed=None, **kwargs):
+    def __init__(self, units: int, max_length: int, attention_units: int | None = None,
+                 kernel_initializer: Initializer = "glorot_uniform",
+                 recurrent_initializer: Initializer = "orthogonal", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(units=units, max_length=max_length)
         require_sizes(optional=True, attention_units=attention_units)
@@ -77,7 +81,7 @@ class IntraAttentionLSTMCell(CheckedLayer):
         self.state_size = [units, units, max_length, max_length * self._width]
         self.output_size = units
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         units, depth = self.units, input_shape[-1]
         self.score.build((None, None, depth + units), (None, None, units))
         kernel_seed, recurrent_seed = self._seeds
@@ -96,10 +100,10 @@ class IntraAttentionLSTMCell(CheckedLayer):
         self.bias = self.add_weight(name="bias", shape=(4 * units,), initializer=forget_nothing)
         self.built = True
 
-    def get_initial_state(self, batch_size=None):
+    def get_initial_state(self, batch_size: int | None = None) -> list[Tensor]:
         return [ops.zeros((batch_size, size), self.compute_dtype) for size in self.state_size]
 
-    def call(self, inputs, states):
+    def call(self, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         _, summary, filled, tape = states
         units, length, width = self.units, self.max_length, self._width
         places = ops.reshape(tape, (-1, length, width))
@@ -120,7 +124,7 @@ class IntraAttentionLSTMCell(CheckedLayer):
         filled = ops.concatenate([filled[:, 1:], ops.ones_like(filled[:, :1])], axis=-1)
         return output, [output, summary, filled, tape]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "units": self.units, "max_length": self.max_length,
             "attention_units": self.attention_units,

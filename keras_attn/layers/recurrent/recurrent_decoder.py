@@ -1,6 +1,8 @@
 """The recurrent decoder of sequence-to-sequence models."""
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,6 +16,7 @@ from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer,
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.arguments import require_probabilities, require_rates, require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 LEVELS = "sequence", "token"
 
@@ -88,8 +91,10 @@ class RecurrentDecoder(CheckedLayer):
 
     AXES = {"target_ids": "BT"}  # with a cache the memory is that of `start_decoding`
 
-    def __init__(self, cell, vocabulary_size, embedding_dim, teacher_forcing_ratio=1.0,
-                 level="sequence", dropout=0.0, seed=None, **kwargs):
+    def __init__(self, cell: LayerLike, vocabulary_size: int, embedding_dim: int,
+                 teacher_forcing_ratio: float | Callable[[Tensor], Tensor] | dict[str, Any] = 1.0,
+                 level: str = "sequence", dropout: float = 0.0, seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
         ratio = part(teacher_forcing_ratio)
@@ -108,7 +113,7 @@ class RecurrentDecoder(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, target_ids_shape, memory_shape):
+    def build(self, target_ids_shape: Shape, memory_shape: Shape) -> None:
         _require_shapes(target_ids_shape, memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
         self.embedding = word_table(
@@ -127,8 +132,11 @@ class RecurrentDecoder(CheckedLayer):
                 trainable=False)
         self.built = True
 
-    def call(self, target_ids, memory, memory_mask=None, initial_state=None,
-             teacher_forcing_ratio=None, cache=None, cache_index=None, training=None):
+    def call(self, target_ids: Tensor, memory: Nest,
+             memory_mask: Tensor | None = None, initial_state: Nest = None,
+             teacher_forcing_ratio: Tensor | float | None = None, cache: Nest = None,
+             cache_index: Tensor | int | None = None, training: bool | None = None
+             ) -> tuple[Tensor, ...]:
         target_ids = ops.cast(target_ids, "int32")
         if cache is not None:
             return self._forced(target_ids, cache, memory, cache_index, False)
@@ -140,7 +148,8 @@ class RecurrentDecoder(CheckedLayer):
             target_ids = self._found(target_ids, ratio, states, memory)
         return self._forced(target_ids, states, memory, 0, training)[:2]
 
-    def start_decoding(self, memory, memory_mask=None, initial_state=None, rows=1):
+    def start_decoding(self, memory: Tensor, memory_mask: Tensor | None = None,
+                       initial_state: Nest = None, rows: int = 1) -> tuple[Nest, dict[str, Tensor]]:
         """What decoding begins with.
 
         Args:
@@ -229,20 +238,21 @@ class RecurrentDecoder(CheckedLayer):
         found, alignments = (ops.cast(x, self.compute_dtype) for x in (found, alignments))
         return linear(found, self.output_kernel), alignments
 
-    def attention_of(self, results):
+    def attention_of(self, results: tuple[Tensor, ...]) -> Tensor | None:
         """The alignments among the results of a call, or None if the cell attends to nothing."""
         return None if getattr(self.cell, "attention", self.cell) is None else results[1]
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, target_ids_shape, memory_shape):
+    def compute_output_shape(self, target_ids_shape: Shape, memory_shape: Shape
+                             ) -> tuple[Shape, Shape]:
         return ((*target_ids_shape, self.vocabulary_size),
                 (*target_ids_shape, memory_shape[1]))
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         ratio = self.teacher_forcing_ratio
         return {
             **super().get_config(), "cell": part_config(self.cell, self),

@@ -1,5 +1,7 @@
 """A sequence from another."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +11,7 @@ from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
+from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 CONTEXTS = "states", "summary", "input", "both"
 
@@ -64,7 +67,8 @@ class SequenceToSequence(CheckedLayer):
 
     AXES = {"source": "BSD", "target": "BTE"}
 
-    def __init__(self, encoder, decoder, context="states", reduce="last", seed=None, **kwargs):
+    def __init__(self, encoder: LayerLike, decoder: LayerLike, context: str = "states",
+                 reduce: str = "last", seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if context not in CONTEXTS:
             raise ValueError(
@@ -86,7 +90,7 @@ class SequenceToSequence(CheckedLayer):
                                         name="summary")
         self.supports_masking = True
 
-    def build(self, source_shape, target_shape):
+    def build(self, source_shape: Shape, target_shape: Shape) -> None:
         self.encoder.build(source_shape)
         encoded = self.encoder.compute_output_shape(source_shape)[0]
         depth = target_shape[-1]
@@ -103,7 +107,8 @@ class SequenceToSequence(CheckedLayer):
                 initializer=seeded_initializer("glorot_uniform", self._kernel_seed))
         self.built = True
 
-    def call(self, source, target, source_mask=None, target_mask=None, training=None):
+    def call(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None,
+             target_mask: Tensor | None = None, training: bool | None = None) -> Tensor:
         source_mask = as_mask(source_mask, "source_mask")
         target_mask = as_mask(target_mask, "target_mask")
         encoded, *states = over_steps(self.encoder, source, source_mask, training=training)
@@ -122,14 +127,14 @@ class SequenceToSequence(CheckedLayer):
         return over_steps(self.decoder, target, target_mask, initial_state=states,
                           training=training)[0]
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None  # that of the source; the decoder has attached that of the target
 
-    def compute_output_shape(self, source_shape, target_shape):
+    def compute_output_shape(self, source_shape: Shape, target_shape: Shape) -> Shape:
         depth = self.decoder.compute_output_shape(target_shape)[0][-1]
         return (*target_shape[:2], depth)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoder": part_config(self.encoder.cell, self),
                 "decoder": part_config(self.decoder.cell, self), "context": self.context,
                 "reduce": self.reduce, "seed": self.seed}

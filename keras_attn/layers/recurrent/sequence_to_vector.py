@@ -1,5 +1,7 @@
 """A vector from a sequence."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.ops.masks import MASKED, row_mask
 from keras_attn.ops.maxima import largest
+from keras_attn.types import Nest, Shape, Tensor
 
 REDUCTIONS = "last", "mean", "max", "attention"
 
@@ -50,7 +53,8 @@ class SequenceToVector(CheckedLayer):
 
     AXES = {"inputs": "BTD"}
 
-    def __init__(self, reduce="last", units=None, seed=None, **kwargs):
+    def __init__(self, reduce: str = "last", units: int | None = None, seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if reduce not in REDUCTIONS:
             raise ValueError(
@@ -66,12 +70,13 @@ class SequenceToVector(CheckedLayer):
                                             name="pooling")
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         if self.pooling is not None:
             self.pooling.build(input_shape)
         self.built = True
 
-    def call(self, inputs, mask=None, lengths=None, inputs_mask=None):
+    def call(self, inputs: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None,
+             inputs_mask: Tensor | None = None) -> Tensor:
         length = ops.shape(inputs)[1]
         # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
         mask = row_mask(inputs_mask if mask is None else mask, lengths, length)
@@ -97,12 +102,12 @@ class SequenceToVector(CheckedLayer):
             found = ops.where(ops.any(mask, axis=1)[:, None], found, 0.0)
         return ops.cast(found, inputs.dtype)
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape[0], input_shape[-1]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "reduce": self.reduce, "units": self.units,
                 "seed": self.seed}

@@ -1,5 +1,7 @@
 """A sequence from a vector."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,6 +9,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.padded_rnn import over_steps
 from keras_attn.layers.parts import part, part_config
 from keras_attn.ops.arguments import require_sizes
+from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
 FEEDS = "first", "every"
 
@@ -46,7 +49,7 @@ class VectorToSequence(CheckedLayer):
 
     AXES = {"inputs": "BD"}
 
-    def __init__(self, cell, length, feed="first", **kwargs):
+    def __init__(self, cell: LayerLike, length: int, feed: str = "first", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(length=length)
         if feed not in FEEDS:
@@ -57,11 +60,12 @@ class VectorToSequence(CheckedLayer):
             part(cell), return_sequences=True, return_state=True, name="recurrent",
             dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.recurrent.build((input_shape[0], self.length, input_shape[-1]))
         self.built = True
 
-    def call(self, inputs, initial_state=None, training=None):
+    def call(self, inputs: Tensor, initial_state: Nest = None, training: bool | None = None
+             ) -> Tensor:
         x = inputs[:, None]
         if self.feed == "every":
             x = ops.repeat(x, self.length, axis=1)
@@ -69,10 +73,10 @@ class VectorToSequence(CheckedLayer):
             x = ops.pad(x, ((0, 0), (0, self.length - 1), (0, 0)))
         return over_steps(self.recurrent, x, initial_state=initial_state, training=training)[0]
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return self.recurrent.compute_output_shape(
             (input_shape[0], self.length, input_shape[-1]))[0]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "cell": part_config(self.recurrent.cell, self),
                 "length": self.length, "feed": self.feed}

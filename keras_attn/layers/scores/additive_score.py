@@ -1,5 +1,7 @@
 """Additive score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -55,8 +58,9 @@ class AdditiveScore(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, units=None, use_bias=False, normalize=False,
-                 kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, units: int | None = None, use_bias: bool = False, normalize: bool = False,
+                 kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         self.units = units
@@ -66,7 +70,7 @@ class AdditiveScore(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         units = self.units or key_shape[-1]
         shapes = {"query_kernel": (query_shape[-1], units), "key_kernel": (key_shape[-1], units),
                   "vector": (units, 1)}
@@ -82,18 +86,18 @@ class AdditiveScore(CheckedLayer):
                 name="length", shape=(), initializer=keras.initializers.Constant(units**-0.5))
         self.built = True
 
-    def call(self, query, key):
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
         return self.from_projected(self.project_query(query), self.project_key(key))
 
-    def project_query(self, query):
+    def project_query(self, query: Tensor) -> Tensor:
         """`W q (+ b)`, `(B, T, units)`."""
         return linear(query, self.query_kernel, self.bias)
 
-    def project_key(self, key):
+    def project_key(self, key: Tensor) -> Tensor:
         """`U k`, `(B, S, units)`: once for keys that many queries meet."""
         return linear(key, self.key_kernel)
 
-    def from_projected(self, query, key):
+    def from_projected(self, query: Tensor, key: Tensor) -> Tensor:
         """The scores, from what `project_query` and `project_key` gave."""
         # (B, T, 1, U) + (B, 1, S, U) -> (B, T, S, U) -> (B, T, S)
         hidden = ops.tanh(query[:, :, None, :] + key[:, None, :, :])
@@ -104,10 +108,10 @@ class AdditiveScore(CheckedLayer):
                 ops.sum(ops.square(vector)))
         return linear(hidden, ops.cast(vector, hidden.dtype))[..., 0]
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "use_bias": self.use_bias,
                 "normalize": self.normalize, "seed": self.seed,
                 "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

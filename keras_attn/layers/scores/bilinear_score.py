@@ -1,5 +1,7 @@
 """Bilinear score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.products import linear
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -44,28 +47,29 @@ class BilinearScore(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, kernel_initializer: Initializer = "glorot_uniform", seed: int | None = None,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.kernel = self.add_weight(
             name="kernel", shape=(query_shape[-1], key_shape[-1]),
             initializer=seeded_initializer(self.kernel_initializer, self.seed))
         self.built = True
 
-    def call(self, query, key):
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
         # (B, T, Q) x (Q, K) x (B, S, K) -> (B, T, S)
         projected = ops.cast(linear(query, self.kernel), "float32")
         return ops.matmul(projected, ops.swapaxes(ops.cast(key, "float32"), -1, -2))
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "seed": self.seed,
                 "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

@@ -1,5 +1,7 @@
 """Concat score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -51,7 +54,8 @@ class ConcatScore(CheckedLayer):
 
     AXES = SEQUENCES
 
-    def __init__(self, units=None, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, units: int | None = None, kernel_initializer: Initializer = "glorot_uniform",
+                 seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         self.units = units
@@ -59,7 +63,7 @@ class ConcatScore(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         units = self.units or key_shape[-1]
         kernel_seed, vector_seed = split_seed(self.seed, 2)
         self.kernel = self.add_weight(
@@ -70,7 +74,7 @@ class ConcatScore(CheckedLayer):
             initializer=seeded_initializer(self.kernel_initializer, vector_seed))
         self.built = True
 
-    def call(self, query, key):
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
         # W [q; k] = W_q q + W_k k, without a copy of each query for each key.
         kernel = ops.cast(self.kernel, query.dtype)
         depth = query.shape[-1]
@@ -78,9 +82,9 @@ class ConcatScore(CheckedLayer):
         hidden = ops.tanh(query + linear(key, kernel[depth:])[:, None, :, :])
         return linear(hidden, self.vector)[..., 0]
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "seed": self.seed,
                 "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

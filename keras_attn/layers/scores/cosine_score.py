@@ -1,6 +1,7 @@
 """Cosine score."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -8,6 +9,7 @@ from keras import ops
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.arguments import require_not_negative, require_positive
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -49,7 +51,8 @@ class CosineScore(CheckedLayer):
 
     AXES = {"query": "BTD", "key": "BSD"}
 
-    def __init__(self, beta=1.0, learn_beta=False, epsilon=1e-8, **kwargs):
+    def __init__(self, beta: float = 1.0, learn_beta: bool = False, epsilon: float = 1e-8,
+                 **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_positive(beta=beta)
         require_not_negative(epsilon=epsilon)
@@ -58,7 +61,7 @@ class CosineScore(CheckedLayer):
         self.epsilon = epsilon
         self.supports_masking = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.require_axes(query=query_shape, key=key_shape)
         self.log_beta = None
         if self.learn_beta:
@@ -67,7 +70,7 @@ class CosineScore(CheckedLayer):
                 initializer=keras.initializers.Constant(math.log(self.beta)))
         self.built = True
 
-    def call(self, query, key):
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
         # (B, T, D) x (B, S, D) -> (B, T, S)
         cosines = ops.matmul(self._unit(query), ops.swapaxes(self._unit(key), -1, -2))
         beta = self.beta
@@ -81,11 +84,11 @@ class CosineScore(CheckedLayer):
         squared = ops.sum(ops.square(x), axis=-1, keepdims=True)
         return x * ops.rsqrt(ops.maximum(squared, self.epsilon))
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "beta": self.beta, "learn_beta": self.learn_beta,
                 "epsilon": self.epsilon}

@@ -1,11 +1,14 @@
 """Dot-product score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.ops.arguments import require_numbers
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -44,26 +47,26 @@ class DotScore(CheckedLayer):
 
     AXES = {"query": "BTD", "key": "BSD"}
 
-    def __init__(self, scale=None, **kwargs):
+    def __init__(self, scale: float | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_numbers(optional=True, scale=scale)
         self.scale = scale
         self.supports_masking = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.require_axes(query=query_shape, key=key_shape)
         self.built = True
 
-    def call(self, query, key):
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
         query = scale * ops.cast(query, "float32")
         # (B, T, D) x (B, S, D) -> (B, T, S)
         return ops.matmul(query, ops.swapaxes(ops.cast(key, "float32"), -1, -2))
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
     compute_output_spec = traced_output_spec
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}

@@ -1,5 +1,7 @@
 """Location score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,6 +9,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import seeded_initializer
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.products import linear
+from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -47,7 +50,8 @@ class LocationScore(CheckedLayer):
 
     AXES = {"query": "BTQ", "key": "NSK"}  # no product: the batch of the key is not used
 
-    def __init__(self, max_length, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(self, max_length: int, kernel_initializer: Initializer = "glorot_uniform",
+                 seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(max_length=max_length)
         self.max_length = max_length
@@ -55,13 +59,13 @@ class LocationScore(CheckedLayer):
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, query_shape, key_shape):
+    def build(self, query_shape: Shape, key_shape: Shape) -> None:
         self.kernel = self.add_weight(
             name="kernel", shape=(query_shape[-1], self.max_length),
             initializer=seeded_initializer(self.kernel_initializer, self.seed))
         self.built = True
 
-    def call(self, query, key):
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
         length = ops.shape(key)[1]
         # PyTorch traces unknown lengths as some number.
         known = isinstance(length, int) and not getattr(key, "is_meta", False)
@@ -75,9 +79,9 @@ class LocationScore(CheckedLayer):
         # While shapes are found alone: a slice would end at max_length, in its shape too.
         return ops.take(scores, ops.arange(length, dtype="int32"), axis=-1)
 
-    def compute_output_shape(self, query_shape, key_shape):
+    def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:
         return (*query_shape[:-1], key_shape[-2])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_length": self.max_length, "seed": self.seed,
                 "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)}

@@ -1,7 +1,10 @@
 """BERT for classification and regression."""
 
+from typing import Any
+
 import keras
 
+from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.models.classifier import Classifier
 
 
@@ -38,8 +41,9 @@ class BertClassifier(Classifier):
 
     OWN = "cls"
 
-    def __init__(self, backbone, num_classes, dropout=0.1, pooling=None, name="bert_classifier",
-                 **kwargs):
+    def __init__(self, backbone: BertEncoder, num_classes: int, dropout: float = 0.1,
+                 pooling: str | None = None, name: str | None = "bert_classifier", **kwargs: Any
+                 ) -> None:
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)
         if self.pooling == "cls" and not backbone.use_pooler:
             raise ValueError(

@@ -1,5 +1,7 @@
 """BERT without a task."""
 
+from typing import Any, Self
+
 import keras
 from keras import ops
 
@@ -13,6 +15,7 @@ from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.products import by_rows, linear
+from keras_attn.types import Activation, Shape, Tensor
 
 # Layers, width, heads: the sizes of google-research/bert.
 BERT_SIZES = {
@@ -102,25 +105,25 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        num_layers,
-        hidden_dim,
-        num_heads,
-        intermediate_dim=None,
-        dropout=0.1,
-        attention_dropout=None,
-        max_length=512,
-        num_segments=2,
-        activation="gelu_tanh",
-        norm_first=False,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        initial_attention="uniform",
-        use_pooler=True,
-        seed=None,
-        name="bert_encoder",
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        num_layers: int,
+        hidden_dim: int,
+        num_heads: int,
+        intermediate_dim: int | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float | None = None,
+        max_length: int = 512,
+        num_segments: int = 2,
+        activation: Activation = "gelu_tanh",
+        norm_first: bool = False,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        initial_attention: str = "uniform",
+        use_pooler: bool = True,
+        seed: int | None = None,
+        name: str | None = "bert_encoder",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
                       hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length,
@@ -158,7 +161,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         self.seed = seed
 
     @classmethod
-    def from_size(cls, size, vocabulary_size, **kwargs):
+    def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
         """Encoder of one of the sizes of google-research/bert.
 
         Args:
@@ -175,11 +178,11 @@ class BertEncoder(DeclaredInputs, keras.Model):
         shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
         return cls(vocabulary_size, **{**shape, **kwargs})
 
-    def select_inputs(self, batch):
+    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """The entries of a batch that this model reads."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         token_seed, position_seed, segment_seed, pooler_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 5
         )
@@ -239,13 +242,13 @@ class BertEncoder(DeclaredInputs, keras.Model):
         hidden = (None, None, self.hidden_dim)
         for layer in (self.position_embedding, self.norm, *self.encoder_layers):
             layer.build(hidden)
-        if self.norm_first:
+        if self.final_norm is not None:
             self.final_norm.build(hidden)
-        if self.use_pooler:
+        if self.pooler is not None:
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
-    def variables_by_depth(self):
+    def variables_by_depth(self) -> list[list[keras.Variable]]:
         """Lists the variables from the input up: of the embeddings, of each layer, of the rest.
 
         Returns:
@@ -257,7 +260,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         known = {variable.path for part in (below, *layers) for variable in part}
         return [below, *layers, [v for v in self.variables if v.path not in known]]
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         x = self._embed(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))
         x = drop(by_rows(self.norm, x), self.dropout, self.seed_generator, training)
         mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
@@ -266,7 +269,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         if self.norm_first:
             x = by_rows(self.final_norm, x)
         outputs = {"sequence_output": x}
-        if self.use_pooler:
+        if self.pooler is not None:
             first = ops.sum(x[:, :1], axis=1)  # 0 for texts without a token
             if "cls_positions" in inputs:
                 first = take_positions(x, inputs["cls_positions"])
@@ -289,7 +292,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         packs = None if pack_ids is None else pack_mask(pack_ids)[:, None]
         return combine_masks(padding_mask, packs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,13 +1,17 @@
 """BERT with its pretraining tasks."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.models.task import Task, label_weights, mask_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
 from keras_attn.ops.cross_entropy import hits, vocabulary_losses
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -66,13 +70,13 @@ class BertPretrainer(Task, keras.Model):
 
     def __init__(
         self,
-        backbone,
-        next_sentence=True,
-        tie_embeddings=True,
-        seed=None,
-        name="bert_pretrainer",
-        **kwargs,
-    ):
+        backbone: BertEncoder,
+        next_sentence: bool = True,
+        tie_embeddings: bool = True,
+        seed: int | None = None,
+        name: str | None = "bert_pretrainer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
         if next_sentence and not backbone.use_pooler:
             raise ValueError(
@@ -82,7 +86,7 @@ class BertPretrainer(Task, keras.Model):
         self.next_sentence = next_sentence
         self.tie_embeddings = tie_embeddings
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         seeds = split_seed(self.head_seed, 3, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
@@ -124,7 +128,7 @@ class BertPretrainer(Task, keras.Model):
             self.nsp_dense.build((None, backbone.hidden_dim))
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         if "mask_positions" in inputs:
             hidden = self._mlm_hidden(outputs["sequence_output"], inputs["mask_positions"])
@@ -139,7 +143,7 @@ class BertPretrainer(Task, keras.Model):
                     ops.reshape(inputs["mask_ids"], (-1,)), hidden, table, bias, logits)
                 outputs["mlm_errors"] = ops.reshape(errors, shape)
                 outputs["mlm_hits"] = ops.reshape(found, shape)
-        if self.next_sentence:
+        if self.nsp_dense is not None:
             outputs["nsp_logits"] = self.nsp_dense(outputs["pooled_output"])
         return outputs
 
@@ -148,17 +152,18 @@ class BertPretrainer(Task, keras.Model):
         return self.mlm_norm(self.mlm_dense(x))
 
     @property
-    def metric_names(self):
+    def metric_names(self) -> list[str]:
         tasks = ("mlm", "nsp") if self.next_sentence else ("mlm",)
         return [f"{task}_{name}" for name in ("loss", "accuracy") for task in tasks]
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         weights = {"mlm": ops.sum(mask_weights(batch))}
         if self.next_sentence:
             weights["nsp"] = ops.sum(label_weights(batch, batch["next_sentence_label"]))
         return weights
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         errors = {"mlm": ops.sum(outputs["mlm_errors"] * mask_weights(batch))}
         if self.next_sentence:
             labels = batch["next_sentence_label"]
@@ -166,7 +171,8 @@ class BertPretrainer(Task, keras.Model):
             errors["nsp"] = ops.sum(nsp * label_weights(batch, labels))
         return errors
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = mask_weights(batch)
         sums = {"mlm_accuracy": (ops.sum(outputs["mlm_hits"] * weights), ops.sum(weights))}
         if self.next_sentence:
@@ -176,7 +182,7 @@ class BertPretrainer(Task, keras.Model):
             sums["nsp_accuracy"] = (ops.sum(correct * weights), ops.sum(weights))
         return sums
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "next_sentence": self.next_sentence,

@@ -1,13 +1,17 @@
 """BERT for reading comprehension."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
+from keras_attn.models.bert.encoder import BertEncoder
 from keras_attn.models.task import Task, label_weights
 from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import MASKED
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -52,10 +56,11 @@ class BertQuestionAnswerer(Task, keras.Model):
 
     REQUIRED = ("token_ids", "segment_ids")
 
-    def __init__(self, backbone, seed=None, name="bert_question_answerer", **kwargs):
+    def __init__(self, backbone: BertEncoder, seed: int | None = None,
+                 name: str | None = "bert_question_answerer", **kwargs: Any) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         (kernel_seed,) = split_seed(self.head_seed, 1, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
@@ -69,25 +74,27 @@ class BertQuestionAnswerer(Task, keras.Model):
         self.span_dense.build((None, backbone.hidden_dim))
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         logits = self.span_dense(outputs["sequence_output"])
         allowed = ops.expand_dims(_answer_mask(inputs), -1)
         return {**outputs, "span_logits": ops.where(allowed, logits, MASKED)}
 
     @property
-    def metric_names(self):
+    def metric_names(self) -> list[str]:
         return ["span_loss", "span_accuracy"]
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"span": ops.sum(label_weights(batch, batch["label"][:, 0]))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         errors = self._of_both_ends(sparse_cross_entropy, outputs, batch)
         weights = label_weights(batch, batch["label"][:, 0])
         return {"span": ops.sum(weights * (errors[0] + errors[1]) / 2)}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         first, last = self._of_both_ends(hits, outputs, batch)
         weights = label_weights(batch, batch["label"][:, 0])
         return {"span_accuracy": (ops.sum(weights * first * last), ops.sum(weights))}

@@ -1,8 +1,11 @@
 """GPT-2 for classification and regression."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.models.classifier import Classifier
+from keras_attn.models.gpt2.decoder import GPT2
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -38,6 +41,7 @@ class GPT2Classifier(Classifier):
 
     OWN = "last"
 
-    def __init__(self, backbone, num_classes, dropout=0.1, pooling=None, name="gpt2_classifier",
-                 **kwargs):
+    def __init__(self, backbone: GPT2, num_classes: int, dropout: float = 0.1,
+                 pooling: str | None = None, name: str | None = "gpt2_classifier", **kwargs: Any
+                 ) -> None:
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)

@@ -1,5 +1,7 @@
 """GPT-2 without a task."""
 
+from typing import Any, Self
+
 import keras
 from keras import ops
 
@@ -14,6 +16,7 @@ from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.products import FEW, by_rows, linear, linear_transposed
+from keras_attn.types import Activation, Shape, Tensor
 
 # Layers, width, heads: "tiny" and "mini" are BERT's, the others those of the paper.
 GPT2_SIZES = {
@@ -94,21 +97,21 @@ class GPT2(DeclaredInputs, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        num_layers,
-        hidden_dim,
-        num_heads,
-        intermediate_dim=None,
-        dropout=0.1,
-        attention_dropout=None,
-        max_length=1024,
-        activation="gelu_tanh",
-        layer_norm_epsilon=1e-5,
-        initializer_range=0.02,
-        seed=None,
-        name="gpt2",
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        num_layers: int,
+        hidden_dim: int,
+        num_heads: int,
+        intermediate_dim: int | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float | None = None,
+        max_length: int = 1024,
+        activation: Activation = "gelu_tanh",
+        layer_norm_epsilon: float = 1e-5,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        name: str | None = "gpt2",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
                       hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
@@ -134,7 +137,7 @@ class GPT2(DeclaredInputs, keras.Model):
         self.seed = seed
 
     @classmethod
-    def from_size(cls, size, vocabulary_size, **kwargs):
+    def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
         """Model of a size of `GPT2_SIZES`.
 
         Args:
@@ -152,11 +155,11 @@ class GPT2(DeclaredInputs, keras.Model):
         return cls(vocabulary_size,
                    **{**dict(zip(names, GPT2_SIZES[size], strict=True)), **kwargs})
 
-    def select_inputs(self, batch):
+    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """The entries of a batch that this model reads."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         token_seed, position_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 3)
         spread = self.initializer_range
@@ -187,11 +190,12 @@ class GPT2(DeclaredInputs, keras.Model):
         ]
         self.norm = LayerNorm(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm")
-        for layer in (self.position_embedding, *self.decoder_layers, self.norm):
-            layer.build((None, None, self.hidden_dim))
+        parts: list[keras.Layer] = [self.position_embedding, *self.decoder_layers, self.norm]
+        for part in parts:
+            part.build((None, None, self.hidden_dim))
         self.built = True
 
-    def variables_by_depth(self):
+    def variables_by_depth(self) -> list[list[keras.Variable]]:
         """Variables from the input to the output: of the embeddings, of each layer, of the rest.
 
         Returns:
@@ -202,7 +206,7 @@ class GPT2(DeclaredInputs, keras.Model):
         known = {variable.path for part in (below, *layers) for variable in part}
         return [below, *layers, [v for v in self.variables if v.path not in known]]
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         token_ids, mask = inputs["token_ids"], inputs.get("padding_mask")
         x = drop(self._embed(token_ids, inputs.get("position_ids")), self.dropout,
                  self.seed_generator, training)
@@ -215,13 +219,14 @@ class GPT2(DeclaredInputs, keras.Model):
         return {"sequence_output": x, "pooled_output": take_last(x, inputs)}
 
     @needs_weights
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> list[tuple[Tensor, Tensor]]:
         """What decoding of rows up to `length` tokens begins with; see `decode`."""
         return [layer.attention.make_cache(batch_size, length) for layer in self.decoder_layers]
 
     @needs_weights
-    def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None,
-               attention_mask=None):
+    def decode(self, token_ids: Tensor, index: Tensor | int, cache: list[tuple[Tensor, Tensor]],
+               padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
+               attention_mask: Tensor | None = None) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """Vectors of tokens, from them and those in the cache.
 
         Args:
@@ -247,14 +252,14 @@ class GPT2(DeclaredInputs, keras.Model):
         return by_rows(self.norm, x), new
 
     @needs_weights
-    def logits_kernel(self, rows=None):
+    def logits_kernel(self, rows: int | None = None) -> Tensor | None:
         """The token table as a kernel `(D, V)`, or None where so few rows are faster without."""
         if isinstance(rows, int) and rows <= FEW and self.compute_dtype == "float32":
             return None
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
 
     @needs_weights
-    def token_products(self, hidden, kernel=None):
+    def token_products(self, hidden: Tensor, kernel: Tensor | None = None) -> Tensor:
         """Products of vectors `(..., D)` with the token table: the logits `(..., V)`.
 
         Args:
@@ -271,7 +276,7 @@ class GPT2(DeclaredInputs, keras.Model):
         x = ops.cast(ops.take(self.token_embedding, token_ids, axis=0), self.compute_dtype)
         return self.position_embedding(x, position_ids=position_ids)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

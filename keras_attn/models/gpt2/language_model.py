@@ -1,12 +1,16 @@
 """GPT-2 as a language model."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.models.building import needs_weights
+from keras_attn.models.gpt2.decoder import GPT2
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
 from keras_attn.models.task import Task
 from keras_attn.ops.cross_entropy import vocabulary_losses
+from keras_attn.types import Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -46,14 +50,15 @@ class GPT2LanguageModel(Task, keras.Model):
 
     metric_names = ("token_loss", "token_accuracy")
 
-    def __init__(self, backbone, seed=None, name="gpt2_language_model", **kwargs):
+    def __init__(self, backbone: GPT2, seed: int | None = None,
+                 name: str | None = "gpt2_language_model", **kwargs: Any) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         self.build_backbone()
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
         hidden = outputs["sequence_output"]
         logits = ops.cast(self.backbone.token_products(hidden), "float32")
@@ -66,13 +71,14 @@ class GPT2LanguageModel(Task, keras.Model):
                 "hits": ops.reshape(found, shape)}
 
     @needs_weights
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> list[tuple[Tensor, Tensor]]:
         """As of `GPT2`."""
         return self.backbone.make_cache(batch_size, length)
 
     @needs_weights
-    def decode(self, token_ids, index, cache, padding_mask=None, position_ids=None,
-               logits_kernel=None):
+    def decode(self, token_ids: Tensor, index: Tensor | int, cache: list[tuple[Tensor, Tensor]],
+               padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
+               logits_kernel: Tensor | None = None) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens.
 
         `logits_kernel` is that of the backbone for so many rows, worth making once for many steps.
@@ -81,7 +87,8 @@ class GPT2LanguageModel(Task, keras.Model):
         products = self.backbone.token_products(hidden[:, -1], logits_kernel)
         return ops.cast(products, "float32"), cache
 
-    def share_cache(self, cache, beams, length):
+    def share_cache(self, cache: list[tuple[Tensor, Tensor]], beams: int, length: int
+                    ) -> dict[str, Nest]:
         """The cache of a prompt as that of K hypotheses that all go on from it.
 
         Args:
@@ -95,7 +102,7 @@ class GPT2LanguageModel(Task, keras.Model):
         batch = ops.shape(cache[0][0])[0]
         return {"layers": cache, "writers": make_writers(batch, beams, length)}
 
-    def reorder_cache(self, cache, hypotheses):
+    def reorder_cache(self, cache: dict[str, Nest], hypotheses: Tensor) -> dict[str, Nest]:
         """Cache of hypotheses that go on from others of the same prompt; for `beam_search`.
 
         Args:
@@ -105,8 +112,9 @@ class GPT2LanguageModel(Task, keras.Model):
         return {**cache, "writers": take_writers(cache["writers"], hypotheses)}
 
     @needs_weights
-    def decode_beams(self, token_ids, index, cache, padding_mask=None, position_ids=None,
-                     logits_kernel=None):
+    def decode_beams(self, token_ids: Tensor, index: Tensor | int, cache: dict[str, Nest],
+                     padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
+                     logits_kernel: Tensor | None = None) -> tuple[Tensor, dict[str, Nest]]:
         """As `decode`, of one token of each hypothesis.
 
         Args:
@@ -160,12 +168,14 @@ class GPT2LanguageModel(Task, keras.Model):
             weights = weights * (rows[:, None] if len(rows.shape) == 1 else rows)
         return weights
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"token": ops.sum(self._weights(batch))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         return {"token": ops.sum(outputs["errors"] * self._weights(batch))}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = self._weights(batch)
         return {"token_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}

@@ -1,5 +1,7 @@
 """Bahdanau's encoder–decoder."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.layers.padded_rnn import bidirectional, over_steps, word_table
@@ -9,6 +11,7 @@ from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import Seq2Seq
 from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.types import Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -64,10 +67,12 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
     (1, 2, 50) [0. 0.]
     """
 
-    def __init__(self, vocabulary_size, units, embedding_dim=None, target_vocabulary_size=None,
-                 attention_units=None, readout_units=None, dropout=0.0,
-                 teacher_forcing_ratio=1.0, level="sequence", label_smoothing=0.0, seed=None,
-                 name="bahdanau_seq2seq", **kwargs):
+    def __init__(self, vocabulary_size: int, units: int, embedding_dim: int | None = None,
+                 target_vocabulary_size: int | None = None, attention_units: int | None = None,
+                 readout_units: int | None = None, dropout: float = 0.0,
+                 teacher_forcing_ratio: float = 1.0, level: str = "sequence",
+                 label_smoothing: float = 0.0, seed: int | None = None,
+                 name: str | None = "bahdanau_seq2seq", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, units=units)
         require_sizes(optional=True, embedding_dim=embedding_dim,
@@ -90,7 +95,7 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
             cell, self.target_vocabulary_size, self.embedding_dim, part(teacher_forcing_ratio),
             level, dropout, seed=decoder_seed, dtype=self.dtype_policy, name="decoder")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         self.token_embedding = word_table(
             self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
@@ -99,13 +104,13 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         self.built = True
 
     @needs_weights
-    def read(self, inputs, training=None):
+    def read(self, inputs: dict[str, Tensor], training: bool | None = None) -> tuple[Tensor, Nest]:
         """The encoder's outputs `(B, S, 2 units)`, and the initial state of the decoder."""
         encoded, _, backward = over_steps(self.encoder, self.embed(inputs, training),
                                           inputs.get("padding_mask"), training=training)
         return encoded, backward
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         decoder = self.decoder.get_config()
         return {
             **super().get_config(), "vocabulary_size": self.vocabulary_size,

@@ -1,5 +1,7 @@
 """Luong's encoder–decoder."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.layers.hard_attention import HardAttention
@@ -16,6 +18,7 @@ from keras_attn.models.recurrent.seq2seq import (
     recurrent_layer,
 )
 from keras_attn.ops.arguments import require_rates, require_sizes
+from keras_attn.types import Nest, Shape, Tensor
 
 ATTENTIONS = "global", "local_monotonic", "local_predictive", "hard", None
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
@@ -83,11 +86,14 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
 
     SAME_BATCH = ("target_ids",)
 
-    def __init__(self, vocabulary_size, units, embedding_dim=None, target_vocabulary_size=None,
-                 num_layers=1, cell="lstm", bidirectional=True, attention="global",
-                 score="bilinear", attention_units=None, window=10, input_feeding=True,
-                 dropout=0.0, teacher_forcing_ratio=1.0, level="sequence", label_smoothing=0.0,
-                 seed=None, name="luong_seq2seq", **kwargs):
+    def __init__(self, vocabulary_size: int, units: int, embedding_dim: int | None = None,
+                 target_vocabulary_size: int | None = None, num_layers: int = 1, cell: str = "lstm",
+                 bidirectional: bool = True, attention: str | None = "global",
+                 score: str = "bilinear", attention_units: int | None = None, window: float = 10,
+                 input_feeding: bool = True, dropout: float = 0.0,
+                 teacher_forcing_ratio: float = 1.0, level: str = "sequence",
+                 label_smoothing: float = 0.0, seed: int | None = None,
+                 name: str | None = "luong_seq2seq", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, units=units, num_layers=num_layers)
         require_sizes(optional=True, embedding_dim=embedding_dim, attention_units=attention_units,
@@ -164,7 +170,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         return LuongAttention(self.units, **given, seed=output_seed, dtype=self.dtype_policy,
                               name="luong_attention")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         self.token_embedding = word_table(
             self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
@@ -176,7 +182,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         self.built = True
 
     @needs_weights
-    def read(self, inputs, training=None):
+    def read(self, inputs: dict[str, Tensor], training: bool | None = None) -> tuple[Tensor, Nest]:
         """The encoder's outputs `(B, S, units)`, and the initial states of the decoder."""
         x, mask, states = self.embed(inputs, training), inputs.get("padding_mask"), []
         for i, layer in enumerate(self.encoder_layers):
@@ -190,7 +196,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             states.append(last)
         return x, states[0] if self.num_layers == 1 else states
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         decoder = self.decoder.get_config()
         return {
             **super().get_config(), "vocabulary_size": self.vocabulary_size,

@@ -7,6 +7,7 @@ from keras_attn.layers.padded_rnn import bidirectional, recurrent
 from keras_attn.layers.seeds import drop
 from keras_attn.models.row_cache import RowCache
 from keras_attn.models.token_loss import TokenLoss
+from keras_attn.types import Nest, Tensor
 
 
 class Seq2Seq(RowCache, TokenLoss):
@@ -20,7 +21,8 @@ class Seq2Seq(RowCache, TokenLoss):
     INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
     REQUIRED = ("token_ids", "target_ids")
 
-    def call(self, inputs, training=None, teacher_forcing_ratio=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None,
+             teacher_forcing_ratio: Tensor | float | None = None) -> dict[str, Tensor]:
         encoded, initial_state = self.read(inputs, training)
         logits, alignments = self.decoder(
             inputs["target_ids"], encoded, memory_mask=inputs.get("padding_mask"),
@@ -29,7 +31,7 @@ class Seq2Seq(RowCache, TokenLoss):
         return {"encoder_output": encoded, "logits": ops.cast(logits, "float32"),
                 "alignments": alignments}
 
-    def encode(self, inputs, training=None):
+    def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """What the encoder finds in the source, `(B, S, D)`.
 
         Args:
@@ -38,7 +40,8 @@ class Seq2Seq(RowCache, TokenLoss):
         """
         return self.read(inputs, training)[0]
 
-    def start_decoding(self, inputs, length, rows=1):
+    def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
+                       ) -> tuple[Nest, Nest]:
         """What decoding begins with.
 
         Args:
@@ -54,8 +57,9 @@ class Seq2Seq(RowCache, TokenLoss):
         return self.decoder.start_decoding(encoded, inputs.get("padding_mask"), initial_state,
                                            rows)
 
-    def decode(self, target_ids, index, cache, memory, padding_mask=None,
-               return_attention_scores=False):
+    def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
+               padding_mask: Tensor | None = None, return_attention_scores: bool = False
+               ) -> tuple[Tensor, ...]:
         """Logits of the next tokens, from those given and the states in the cache.
 
         Args:
@@ -73,7 +77,7 @@ class Seq2Seq(RowCache, TokenLoss):
         result = ops.cast(logits, "float32"), cache
         return (*result, alignments) if return_attention_scores else result
 
-    def embed(self, inputs, training):
+    def embed(self, inputs: dict[str, Tensor], training: bool | None) -> Tensor:
         """Embeddings of the source, `(B, S, E)`, some dropped."""
         x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
                      self.compute_dtype)

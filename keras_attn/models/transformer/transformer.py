@@ -1,5 +1,7 @@
 """The Transformer encoder–decoder."""
 
+from typing import Any, Self
+
 import keras
 from keras import ops
 
@@ -19,6 +21,7 @@ from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.ops.products import by_rows, linear
+from keras_attn.types import Activation, Nest, Shape, Tensor
 
 # Layers of encoder and of decoder, width, heads, width of the feed-forward networks. base and big:
 # Vaswani et al., table 3; tiny: Wu et al., Good for Misconceived Reasons, 2021.
@@ -97,25 +100,25 @@ class Transformer(TokenLoss, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        num_layers,
-        hidden_dim,
-        num_heads,
-        intermediate_dim=None,
-        target_vocabulary_size=None,
-        dropout=0.1,
-        attention_dropout=0.0,
-        positions="sinusoidal",
-        max_length=512,
-        tie_embeddings=True,
-        activation="relu",
-        norm_first=False,
-        layer_norm_epsilon=1e-5,
-        label_smoothing=0.1,
-        seed=None,
-        name="transformer",
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        num_layers: int,
+        hidden_dim: int,
+        num_heads: int,
+        intermediate_dim: int | None = None,
+        target_vocabulary_size: int | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        positions: str = "sinusoidal",
+        max_length: int = 512,
+        tie_embeddings: bool = True,
+        activation: Activation = "relu",
+        norm_first: bool = False,
+        layer_norm_epsilon: float = 1e-5,
+        label_smoothing: float = 0.1,
+        seed: int | None = None,
+        name: str | None = "transformer",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
                       hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
@@ -149,7 +152,7 @@ class Transformer(TokenLoss, keras.Model):
         self.seed = seed
 
     @classmethod
-    def from_size(cls, size, vocabulary_size, **kwargs):
+    def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
         """Transformer of a size of `TRANSFORMER_SIZES`: "tiny", "base" or "big".
 
         Args:
@@ -167,7 +170,7 @@ class Transformer(TokenLoss, keras.Model):
         return cls(vocabulary_size,
                    **{**dict(zip(names, TRANSFORMER_SIZES[size], strict=True)), **kwargs})
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         source_seed, target_seed, output_seed, *seeds = split_seed(
             self.seed, 7 + 2 * self.num_layers)
         target_size = self.target_vocabulary_size or self.vocabulary_size
@@ -211,7 +214,7 @@ class Transformer(TokenLoss, keras.Model):
         for layer in (*self.position_layers, *self.encoder_layers, *self.final_norms):
             layer.build(hidden)
         for layer in self.decoder_layers:
-            layer.build(hidden, hidden)
+            layer.build(hidden, hidden)  # type: ignore[call-arg]  # those of the decoder
         self.built = True
 
     def _table(self, name, rows, seed):
@@ -227,7 +230,7 @@ class Transformer(TokenLoss, keras.Model):
             self.max_length, initializer=keras.initializers.RandomNormal(stddev=0.02), seed=seed,
             dtype=self.dtype_policy, name=name)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         encoded = self.encode(inputs, training)
         x = self._embed(1, inputs["target_ids"], training)
         for layer in self.decoder_layers:
@@ -249,7 +252,7 @@ class Transformer(TokenLoss, keras.Model):
                 for name, values in zip(("errors", "hits", "log_losses"), found, strict=True)}
 
     @needs_weights
-    def encode(self, inputs, training=None):
+    def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """What the encoder finds in the source.
 
         Args:
@@ -264,7 +267,8 @@ class Transformer(TokenLoss, keras.Model):
             x = call_layer(self, layer, x, padding_mask=mask, training=training)
         return by_rows(self.final_norms[0], x) if self.norm_first else x
 
-    def start_decoding(self, inputs, length, rows=1):
+    def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
+                       ) -> tuple[Nest, Nest]:
         """What decoding begins with.
 
         Args:
@@ -285,7 +289,7 @@ class Transformer(TokenLoss, keras.Model):
                   "logits_kernel": self._logits_kernel()}
         return cache, memory
 
-    def reorder_cache(self, cache, targets):
+    def reorder_cache(self, cache: Nest, targets: Tensor) -> Nest:
         """Cache of targets that go on from others of the same source; for `beam_search`.
 
         Args:
@@ -294,8 +298,9 @@ class Transformer(TokenLoss, keras.Model):
         """
         return {**cache, "writers": take_writers(cache["writers"], targets)}
 
-    def decode(self, target_ids, index, cache, memory, padding_mask=None,
-               return_attention_scores=False):
+    def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
+               padding_mask: Tensor | None = None, return_attention_scores: bool = False
+               ) -> tuple[Tensor, ...]:
         """Logits of the next tokens, from those given and the ones in the cache.
 
         Args:
@@ -354,7 +359,7 @@ class Transformer(TokenLoss, keras.Model):
         kernel = self._logits_kernel() if kernel is None else kernel
         return ops.cast(linear(x, kernel), "float32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

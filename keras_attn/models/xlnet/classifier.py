@@ -1,8 +1,11 @@
 """XLNet for classification and regression."""
 
+from typing import Any
+
 import keras
 
 from keras_attn.models.classifier import Classifier
+from keras_attn.models.xlnet.encoder import XLNet
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -40,6 +43,7 @@ class XLNetClassifier(Classifier):
 
     OWN = "last"
 
-    def __init__(self, backbone, num_classes, dropout=0.1, pooling=None, name="xlnet_classifier",
-                 **kwargs):
+    def __init__(self, backbone: XLNet, num_classes: int, dropout: float = 0.1,
+                 pooling: str | None = None, name: str | None = "xlnet_classifier", **kwargs: Any
+                 ) -> None:
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)

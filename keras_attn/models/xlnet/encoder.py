@@ -1,5 +1,7 @@
 """XLNet without a task."""
 
+from typing import Any, Self
+
 import keras
 from keras import ops
 
@@ -14,6 +16,7 @@ from keras_attn.ops.arguments import require_not_negative, require_rates, requir
 from keras_attn.ops.permutations import permutation_mask, stream_masks
 from keras_attn.ops.products import linear
 from keras_attn.ops.relative import vectors_of_pairs
+from keras_attn.types import Activation, Nest, Shape, Tensor
 
 # Layers, width, heads: those of BERT; "base" and "large" are the paper's.
 XLNET_SIZES = {
@@ -107,24 +110,24 @@ class XLNet(DeclaredInputs, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        num_layers,
-        hidden_dim,
-        num_heads,
-        intermediate_dim=None,
-        dropout=0.1,
-        attention_dropout=None,
-        memory_length=0,
-        reuse_length=None,
-        max_distance=None,
-        activation="gelu_tanh",
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        use_pooler=False,
-        seed=None,
-        name="xlnet",
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        num_layers: int,
+        hidden_dim: int,
+        num_heads: int,
+        intermediate_dim: int | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float | None = None,
+        memory_length: int = 0,
+        reuse_length: int | None = None,
+        max_distance: int | None = None,
+        activation: Activation = "gelu_tanh",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        use_pooler: bool = False,
+        seed: int | None = None,
+        name: str | None = "xlnet",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         require_sizes(vocabulary_size=vocabulary_size, num_layers=num_layers,
                       hidden_dim=hidden_dim, num_heads=num_heads)
@@ -155,7 +158,7 @@ class XLNet(DeclaredInputs, keras.Model):
         self.seed = seed
 
     @classmethod
-    def from_size(cls, size, vocabulary_size, **kwargs):
+    def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
         """Model of a size of `XLNET_SIZES`.
 
         Args:
@@ -172,17 +175,17 @@ class XLNet(DeclaredInputs, keras.Model):
         return cls(vocabulary_size,
                    **{**dict(zip(names, XLNET_SIZES[size], strict=True)), **kwargs})
 
-    def select_inputs(self, batch):
+    def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """The entries of a batch that this model reads."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
-    def input_spec_of(self, name):
+    def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
         if name != "memory":
             return super().input_spec_of(name)
         return [keras.InputSpec(shape=(None, None, self.hidden_dim), dtype=self.compute_dtype,
                                 name=f"memory_{layer}") for layer in range(self.num_layers)]
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         token_seed, query_seed, pooler_seed, *dropout_seeds, = split_seed(self.seed, 6)
         seeds = split_seed(self.seed, self.num_layers, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
@@ -222,7 +225,7 @@ class XLNet(DeclaredInputs, keras.Model):
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
-    def variables_by_depth(self):
+    def variables_by_depth(self) -> list[list[keras.Variable]]:
         """Variables from the input to the output: of the embeddings, of each layer, of the rest.
 
         Returns:
@@ -233,7 +236,7 @@ class XLNet(DeclaredInputs, keras.Model):
         known = {variable.path for part in (below, *layers) for variable in part}
         return [below, *layers, [v for v in self.variables if v.path not in known]]
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Nest], training: bool | None = None) -> dict[str, Nest]:
         output_generator = self.seed_generators[2]
         memory, content, query = self._through_layers(inputs, training)
         outputs = {"sequence_output": drop(content, self.dropout, output_generator, training)}
@@ -254,7 +257,7 @@ class XLNet(DeclaredInputs, keras.Model):
         return outputs
 
     @needs_weights
-    def make_memory(self, inputs, training=None):
+    def make_memory(self, inputs: dict[str, Nest], training: bool | None = None) -> list[Tensor]:
         """A memory of all tokens of a batch, whatever `memory_length` and `reuse_length` are.
 
         Args:
@@ -329,11 +332,11 @@ class XLNet(DeclaredInputs, keras.Model):
         return last if self.pooler is None else self.pooler(last)
 
     @needs_weights
-    def token_products(self, hidden):
+    def token_products(self, hidden: Tensor) -> Tensor:
         """Products of vectors `(..., D)` with the token table: logits `(..., V)` but for a bias."""
         return linear(hidden, ops.transpose(ops.cast(self.token_embedding, hidden.dtype)))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,11 +1,15 @@
 """XLNet as a permutation language model."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attn.models.declared_inputs import require_entries
 from keras_attn.models.task import Task, mask_weights
+from keras_attn.models.xlnet.encoder import XLNet
 from keras_attn.ops.cross_entropy import vocabulary_losses
+from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -56,17 +60,18 @@ class XLNetPretrainer(Task, keras.Model):
     SAME_BATCH = ("mask_positions",)
     metric_names = ("plm_loss", "plm_accuracy")
 
-    def __init__(self, backbone, seed=None, name="xlnet_pretrainer", **kwargs):
+    def __init__(self, backbone: XLNet, seed: int | None = None,
+                 name: str | None = "xlnet_pretrainer", **kwargs: Any) -> None:
         super().__init__(backbone, seed, name=name, **kwargs)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()
         self.output_bias = self.add_weight(
             name="output_bias", shape=(backbone.vocabulary_size,), initializer="zeros",
             autocast=False)
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         given = self.backbone.select_inputs(inputs)
         if "memory_ids" in inputs:
             require_entries(self, inputs, ["memory_mask"])
@@ -90,12 +95,14 @@ class XLNetPretrainer(Task, keras.Model):
             outputs["hits"] = ops.reshape(found, shape)
         return outputs
 
-    def loss_weights(self, batch):
+    def loss_weights(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"plm": ops.sum(mask_weights(batch))}
 
-    def loss_errors(self, outputs, batch):
+    def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, Tensor]:
         return {"plm": ops.sum(outputs["errors"] * mask_weights(batch))}
 
-    def metric_sums(self, outputs, batch):
+    def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
+                    ) -> dict[str, tuple[Tensor, Tensor]]:
         weights = mask_weights(batch)
         return {"plm_accuracy": (ops.sum(outputs["hits"] * weights), ops.sum(weights))}

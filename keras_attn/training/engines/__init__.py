@@ -1,6 +1,7 @@
 """Engines run training steps on devices; one is registered by a line in `keras_attn.registry`."""
 
 import importlib
+from typing import Any
 
 from keras_attn.errors import check_choice
 from keras_attn.registry import ENGINES
@@ -9,7 +10,7 @@ from keras_attn.training.engines.contract import Engine, Evaluator, Step
 __all__ = ["ENGINES", "Engine", "Evaluator", "Step", "make_engine"]
 
 
-def make_engine(name: str = "tensorflow", **options) -> Engine:
+def make_engine(name: str = "tensorflow", **options: Any) -> Engine:
     """Makes an engine.
 
     Args:

@@ -30,7 +30,7 @@ class Step(abc.ABC):
     max_steps: int = 1024
 
     @abc.abstractmethod
-    def feed(self, batches, first_step: int) -> Any:
+    def feed(self, batches: Any, first_step: int) -> Any:
         """Starts to read global batches from `first_step` on.
 
         Args:
@@ -70,7 +70,7 @@ class Evaluator(abc.ABC):
     """Evaluates a task model without training it."""
 
     @abc.abstractmethod
-    def run(self, batches, stop: Callable[[], bool] = lambda: False
+    def run(self, batches: Any, stop: Callable[[], bool] = lambda: False
             ) -> tuple[dict[str, float], np.ndarray | None] | None:
         """Evaluates all batches.
 
@@ -159,7 +159,7 @@ class Engine(abc.ABC):
         """
         return np.asarray(values, np.float64)
 
-    def any(self, flag) -> bool:
+    def any(self, flag: Any) -> bool:
         """Whether `flag` is true on any worker."""
         return bool(flag)
 

@@ -92,7 +92,7 @@ class TensorFlowEngine(Engine):
         return tf.function(total, autograph=False, reduce_retracing=True)
 
 
-def is_chief(strategy) -> bool:
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes files: worker 0, or the only one."""
     resolver = strategy.cluster_resolver
     if resolver is None or isinstance(strategy, tf.distribute.TPUStrategy):
