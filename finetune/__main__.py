@@ -19,7 +19,7 @@ from keras_attn.cli.command_line import define_run_flags, run_command, run_optio
 
 
 def main():
-    from keras_attn.runs.finetuning import finetune
+    from keras_attn.runs.run_task import finetune
 
     finetune(**run_options())
 

@@ -67,6 +67,7 @@ def show_attention(values):
     from keras_attn.inference.cut_texts import warn_of_cut_texts
     from keras_attn.inference.loading import load
     from keras_attn.inference.outputs import opened
+    from keras_attn.tasks.embedder import Embedder
     from keras_attn.visualize import attention_of_text
 
     if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:
@@ -75,6 +76,9 @@ def show_attention(values):
     with opened(values.attention, (".html",), flag="--attention",
                 workdir=values.workdir) as file:
         model = load(values.workdir)
+        if not isinstance(model, Embedder):
+            raise UserError("--attention requires an encoder or a classifier. "
+                            f"Received: {values.workdir}, a model for {model.task}")
         pair = values.text_pair[0] if values.text_pair else None
         file.write(attention_of_text(model, values.text[0], pair).html)
     warn_of_cut_texts(model)

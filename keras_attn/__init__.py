@@ -11,8 +11,8 @@ from keras_attn.registration import register_with_keras
 __version__ = "0.1.0"
 
 _FUNCTIONS = {
-    "pretrain": "keras_attn.runs.pretraining",
-    "finetune": "keras_attn.runs.finetuning",
+    "pretrain": "keras_attn.runs.run_task",
+    "finetune": "keras_attn.runs.run_task",
     "load": "keras_attn.inference.loading",
 }
 _MODULES = ("convert", "generation", "layers", "models", "ops", "visualize")

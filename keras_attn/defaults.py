@@ -9,7 +9,7 @@ ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of 
 # Fields that a run chooses where they are unset, from the model, the data and the machine.
 CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes",
           "train.accumulate", "data.length", "data.windows", "data.segments", "data.header",
-          "model.pooling")
+          "model.pooling", "model.family")
 
 
 def pretraining_defaults() -> ml_collections.ConfigDict:

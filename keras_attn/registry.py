@@ -3,11 +3,16 @@
 A family or task is a package. Its light module `fields` declares its config fields, and what
 commands need to know before TensorFlow is imported; its module `family` or `task` has the object
 that implements `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`.
+
+Installed packages add members by entry points of the groups `keras_attn.family` and
+`keras_attn.task`: the name and the package.
 """
 
 import importlib
+import importlib.metadata
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 from keras_attn.errors import UserError, nearest
 
@@ -23,6 +28,7 @@ class Registry:
     def __init__(self, what: str, packages: dict[str, str]):
         self.what = what
         self._packages = dict(packages)
+        self._discovered = False
 
     def register(self, name: str, package: str) -> None:
         """Adds a member.
@@ -42,21 +48,31 @@ class Registry:
         """Returns the module `fields` of a member."""
         return importlib.import_module(f"{self.package(name)}.fields")
 
-    def __getitem__(self, name: str):
+    def __getitem__(self, name: str) -> Any:
         module = importlib.import_module(f"{self.package(name)}.{self.what}")
         return getattr(module, self.what.upper())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._packages)
+        self._discover()
+        return iter(tuple(self._packages))
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._packages:
+            self._discover()
         return name in self._packages
+
+    def _discover(self):
+        """Adds the members of installed packages, once: finding them takes milliseconds."""
+        if not self._discovered:
+            self._discovered = True
+            for entry in importlib.metadata.entry_points(group=f"keras_attn.{self.what}"):
+                self.register(entry.name, entry.value)
 
     def package(self, name: str) -> str:
         """Returns the package of a member; raises a `UserError` for an unknown name."""
-        if name not in self._packages:
-            raise UserError(f"Unknown {self.what} {name!r}{nearest(str(name), self._packages)} "
-                            f"Choose one of {', '.join(self._packages)}")
+        if name not in self:
+            raise UserError(f"Unknown {self.what} {name!r}. Choose one of "
+                            f"{', '.join(self._packages)}{nearest(str(name), self._packages)}")
         return self._packages[name]
 
 
@@ -70,7 +86,7 @@ TASKS = Registry("task", {
     "masked_lm": "keras_attn.tasks.masked_lm",
     "causal_lm": "keras_attn.tasks.causal_lm",
     "permutation_lm": "keras_attn.tasks.permutation_lm",
-    "embedding": "keras_attn.tasks.embedding",
+    "backbone": "keras_attn.tasks.backbone",
     "classification": "keras_attn.tasks.classification",
     "span_qa": "keras_attn.tasks.span_qa",
     "translation": "keras_attn.tasks.translation",
@@ -81,7 +97,7 @@ ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
 
 # The names of version 0.1 for pairs of family and task, in `kind` of config.json.
 _KINDS = {
-    ("bert", "masked_lm"): "pretraining", ("bert", "embedding"): "encoder",
+    ("bert", "masked_lm"): "pretraining", ("bert", "backbone"): "encoder",
     ("gpt2", "causal_lm"): "language_modeling", ("xlnet", "permutation_lm"): "permutation_modeling",
     ("bert", "classification"): "finetuning", ("gpt2", "classification"): "gpt2_finetuning",
     ("xlnet", "classification"): "xlnet_finetuning", ("bert", "span_qa"): "reading",
@@ -107,13 +123,17 @@ def family_and_task(kind: str) -> tuple[str, str] | None:
     return None
 
 
-def task_of_config(config, default: str) -> str:
+def task_of_config(config: Any, default: str, command: str | None = None) -> str:
     """Returns the name of the task that a config asks for.
 
     Args:
         config: ConfigDict, or a nested dict.
-        default: Name of the task whose config has no `data.task` that names one.
+        default: Name of the task of a config whose `data.task` names none.
+        command: "pretrain" or "finetune": of its tasks alone; None: of all.
     """
     named = config.get("data", {}).get("task")
-    return next((name for name in TASKS
-                 if named is not None and named in (name, *TASKS.fields(name).NAMES)), default)
+    for name in TASKS if named is not None else ():
+        fields = TASKS.fields(name)
+        if named in (name, *fields.NAMES) and command in (None, fields.COMMAND):
+            return name
+    return default

@@ -66,10 +66,10 @@ DOCUMENTS = {
     "length": TEXT["length"],
 }
 SHAPE = {
-    "num_layers": Field(int, "this and the widths; without: those of the size"),
-    "hidden_dim": Field(int, "width"),
-    "num_heads": Field(int, "attention heads of a layer"),
-    "intermediate_dim": Field(int, "width inside the feed-forward part"),
+    "num_layers": Field(int, "this and the widths; without: those of the size", above=0),
+    "hidden_dim": Field(int, "width", above=0),
+    "num_heads": Field(int, "attention heads of a layer", above=0),
+    "intermediate_dim": Field(int, "width inside the feed-forward part", above=0),
 }
 TRAINING = {
     "steps": Field(

@@ -14,7 +14,7 @@ from keras_attn.cli.command_line import define_run_flags, run_command, run_optio
 
 
 def main():
-    from keras_attn.runs.pretraining import pretrain
+    from keras_attn.runs.run_task import pretrain
 
     pretrain(**run_options())
 

@@ -24,7 +24,7 @@ class TrainedModel:
     Attributes:
         path: The folder.
         family: `keras_attn.families.contract.Family`.
-        task: Name of the task; "embedding" of a backbone without a head.
+        task: Name of the task; "backbone" of a backbone without a head.
         architecture: Arguments of the backbone.
         heads: Further arguments of the task model.
         weights: Our paths below the task model, such as `bert_encoder/token_embedding`, and arrays,
@@ -81,10 +81,9 @@ class TrainedModel:
             raise UserError(f"{name} must be that of the model, or be left out. "
                             f"Received: {name}={lowercase}, {self.path} has {self.lowercase}")
         if lowercase is None and self.lowercase is None and self.family.tokenizers.lowercase:
-            raise UserError(f"Whether text is lower-cased must be said, by {name}=True or False: "
-                            "the folder does not. Commands without --lowercase take the folder "
-                            "that python -m keras_attn.convert --lowercase writes. "
-                            f"Received: {self.path}")
+            raise UserError(f"{self.path} does not say whether text is lower-cased. Set "
+                            f"{name}=True or {name}=False; for commands without --lowercase, "
+                            "convert it first: python -m keras_attn.convert --lowercase")
         chosen = bool(lowercase if self.lowercase is None else self.lowercase)
         tokenizer = self.tokenizer
         if tokenizer.lowercase != chosen:
@@ -122,9 +121,8 @@ class TrainedModel:
         here = self.head_names
         missing, left = sorted(set(wanted) - here), sorted(here - set(wanted))
         if set(missing).difference(self.family.unpretrained_heads) and not new:
-            raise UserError("The heads to start from must be there, or be wanted anew "
-                            f"(model.new_heads=True). Received: {self.path}, without "
-                            f"{', '.join(missing)}")
+            raise UserError(f"{self.path} has no weights for {', '.join(missing)}. Set "
+                            "model.new_heads=True to initialize them randomly")
         return missing, left
 
     def assign(self, model: keras.Model, new: list | tuple = ()) -> None:

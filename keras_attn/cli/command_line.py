@@ -42,7 +42,8 @@ def define_run_flags():
                         "workdir, a folder of another library, or hf:NAME.")
     flags.DEFINE_bool("dry_run", False, "Only print what the run will cost: parameters, memory, "
                       "steps, tokens, time.")
-    flags.DEFINE_enum("engine", "tensorflow", list(ENGINES), "What runs the steps.")
+    flags.DEFINE_enum("engine", "tensorflow", list(ENGINES),
+                      "Backend that runs the training steps; default: tensorflow.")
     flags.DEFINE_enum(
         "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
         "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",

@@ -8,10 +8,14 @@ import shutil
 import sys
 import types
 from reprlib import repr as shorten
+from typing import TYPE_CHECKING, Any
 
 from keras_attn.checkpoints.hub import local_folder, what_is_meant
 from keras_attn.errors import UserError, nearest
 from keras_attn.registry import FAMILIES, family_and_task
+
+if TYPE_CHECKING:
+    from keras_attn.checkpoints.trained_model import TrainedModel
 
 FORMATS = tuple(dict.fromkeys(
     name for family in FAMILIES for name in FAMILIES.fields(family).FORMATS))
@@ -26,7 +30,7 @@ def _module(family, format):
     return FAMILIES[family].format(format)
 
 
-def detect(folder):
+def detect(folder: str) -> tuple[str, str]:
     """Returns names of family and format of a folder, or of the checkpoint of that name in it.
 
     Raises:
@@ -85,7 +89,7 @@ def _named(field, found, attribute, path):
     return names[str(found[field])]
 
 
-def family_name(folder):
+def family_name(folder: str | os.PathLike[str]) -> str | None:
     """Name of the family whose model a folder of any format holds; None if it holds none."""
     from keras_attn.workdir import run_folder
 
@@ -95,7 +99,7 @@ def family_name(folder):
         return None
 
 
-def read(folder):
+def read(folder: str | os.PathLike[str]) -> "TrainedModel":
     """Reads a model from a folder of any format; its weights when they are used.
 
     The files of a workdir are verified: tokenizers by SHA-256, weights by checksums. Most files of
@@ -113,7 +117,8 @@ def read(folder):
     return dataclasses.replace(_read(run_folder(local_folder(folder))), path=str(folder))
 
 
-def read_ready(folder, lowercase=None, name="lowercase"):
+def read_ready(folder: str | os.PathLike[str], lowercase: bool | None = None,
+               name: str = "lowercase") -> "TrainedModel":
     """Reads a model with its tokenizer and a config, as runs and predictions need it.
 
     Args:
@@ -144,7 +149,9 @@ def _check_local(folder):
         raise UserError(f"A folder of this machine is needed; copy it. Received: {folder}")
 
 
-def convert(source, target, format=None, *, task=None, new_heads=False, lowercase=None):
+def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
+            format: str | None = None, *, task: str | None = None, new_heads: bool = False,
+            lowercase: bool | None = None) -> list[str]:
     """Writes a model in another format; no digit of a weight changes.
 
     Args:
@@ -167,18 +174,18 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     from keras_attn.checkpoints.classifier_fields import in_units_of_labels
     from keras_attn.workdir import run_folder
 
-    source, target = local_folder(source), os.fspath(target)
-    _check_local(source)
+    folder, target = local_folder(source), os.fspath(target)
+    _check_local(folder)
     _check_local(target)
-    source = run_folder(source)
-    family, found = detect(source)
+    folder = run_folder(folder)
+    family, found = detect(folder)
     formats = FAMILIES.fields(family).FORMATS
     format = format or ("workdir" if found != "workdir" else None)
     if format not in formats:
         raise UserError(f"format must be one of {', '.join(formats)} of {family}. "
                         f"Received: format={format}{nearest(format, formats)}")
     _check_empty(target)  # before the source is read
-    trained = _read(source)
+    trained = _read(folder)
     trained, new = trained.family.with_task(trained, task, new_heads)
     trained = trained.with_text(lowercase)
     if format != "workdir":
@@ -189,7 +196,7 @@ def convert(source, target, format=None, *, task=None, new_heads=False, lowercas
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError("The source must be readable and the target writable, with free space. "
-                        f"Received: {source} to {target} ({reason})") from error
+                        f"Received: {folder} to {target} ({reason})") from error
     return new
 
 
@@ -235,7 +242,7 @@ def _remove(folder, whole):
 class _Callable(types.ModuleType):
     """So that `keras_attn.convert(source, target)` works, and `python -m keras_attn.convert`."""
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> list[str]:
         return convert(*args, **kwargs)
 
 

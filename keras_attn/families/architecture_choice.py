@@ -1,8 +1,15 @@
 """The arguments of the backbone of a run: those of the model it starts from, or the config's."""
 
+import inspect
+
 from keras_attn.errors import UserError, check_choice
 
 _SHAPE = ("num_layers", "hidden_dim", "num_heads")
+
+
+def arguments_of(backbone):
+    """Returns the names of the arguments of a class, a set."""
+    return set(inspect.signature(backbone).parameters)
 
 
 def pretraining_architecture(run, family, usual, free=()):
@@ -17,8 +24,8 @@ def pretraining_architecture(run, family, usual, free=()):
     """
     sizes = family.sizes
     given = {name: value for name, value in run.config.model.items() if value is not None}
-    given.pop("family", None)
     shape, size = {}, given.pop("size", None)
+    given = {name: given[name] for name in given.keys() & arguments_of(family.backbone)}
     if size is not None:
         check_choice("model.size", size, sizes)
         shape = dict(zip(_SHAPE, sizes[size], strict=True))
@@ -70,8 +77,7 @@ def classifier_architecture(run, family, **changes):
 def _check_classifier(run, family):
     data, model = run.config.data, run.config.model
     if not (run.resumed or run.pretrained):
-        raise UserError(f"Weights of {family.title} to start from are needed: "
-                        "--pretrained. Received: none")
+        raise UserError(f"Finetuning {family.title} requires --pretrained. Received: none")
     for name, value in {"data.vocab": data.vocab, "model.size": model.size}.items():
         if value is not None:
             raise UserError(f"{name} must be left out: it is that of the pretrained model. "

@@ -33,6 +33,8 @@ class Family:
         sizes: Dict from names to numbers of layers, hidden sizes, attention heads and feed-forward
             sizes.
         poolers: Values of `model.pooling` that take a dense layer of the backbone.
+        released_pooling: Default of `model.pooling` for classifiers of released models.
+        tokenizer_fields: Fields of the config's `data` that `tokenizer_settings` may return.
         unpretrained_heads: Heads of classifiers that no pretraining trains, so that they are newly
             initialized without `model.new_heads`.
         position_table: Path of a position table that may be extended; None if there is none.
@@ -47,6 +49,8 @@ class Family:
     tokenizers: Kind
     sizes: Mapping[str, tuple]
     poolers: tuple[str, ...] = ()
+    released_pooling: str = "cls"
+    tokenizer_fields: tuple[str, ...] = ()
     unpretrained_heads: tuple[str, ...] = ()
     position_table: str | None = None
 

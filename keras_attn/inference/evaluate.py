@@ -2,6 +2,7 @@
 
 import posixpath
 
+from keras_attn.errors import UserError
 from keras_attn.inference.cut_texts import warn_of_cut_texts
 from keras_attn.inference.loading import load
 from keras_attn.registry import TASKS
@@ -39,7 +40,12 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
 
     def measured(folder):
         model = load(folder, precision=precision or "float32")
-        found = TASKS[model.task].evaluate(model, data, batch_size, reading, options)
+        task = TASKS[model.task]
+        for name, value in options.items():
+            if value is not None and name not in task.evaluation_flags:
+                raise UserError(f"Models for {task.name} are evaluated without {name}. "
+                                f"Received: {name}={value}")
+        found = task.evaluate(model, data, batch_size, reading, options)
         warn_of_cut_texts(model)
         return found
 

@@ -1,13 +1,20 @@
 """Trained models, ready for use: texts in, vectors, labels, answers or texts out."""
 
+import os
+from typing import TYPE_CHECKING, Any
+
 from keras_attn.convert import read_ready
 from keras_attn.errors import forget_warnings
 from keras_attn.registry import TASKS, family_and_task
 from keras_attn.training.engines.tensorflow.strategies import check_backend
 from keras_attn.workdir import kind_of, run_folder
 
+if TYPE_CHECKING:
+    from keras_attn.tasks.contract import Task
 
-def load(folder, lowercase=None, precision="float32"):
+
+def load(folder: str | os.PathLike[str], lowercase: bool | None = None, precision: str = "float32"
+         ) -> Any:
     """Loads a trained model.
 
     Args:
@@ -30,7 +37,7 @@ def load(folder, lowercase=None, precision="float32"):
     return TASKS[trained.task].load(trained, precision)
 
 
-def task_of_workdir(folder):
+def task_of_workdir(folder: str) -> "Task | None":
     """Returns the `Task` of a workdir, before its model is loaded; None of another folder."""
     known = family_and_task(kind_of(run_folder(folder)))
     return TASKS[known[1]] if known else None

@@ -1,4 +1,4 @@
-"""What pretraining and finetuning share: a run from its config to its results."""
+"""A run: its config, workdir, engine and training."""
 
 import contextlib
 import functools
@@ -9,14 +9,14 @@ import tempfile
 
 import keras
 
-from keras_attn.convert import family_name, read_ready
+from keras_attn.convert import read_ready
 from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, shown
 from keras_attn.defaults import ENDS, default_config, fields
 from keras_attn.errors import UserError, forget_warnings
-from keras_attn.registry import FAMILIES, TASKS, kind_of, task_of_config
+from keras_attn.registry import kind_of
 from keras_attn.runs.config_checks import check_fields
 from keras_attn.runs.dry_run import measure
 from keras_attn.runs.step_memory import choose_sizes
@@ -24,42 +24,6 @@ from keras_attn.saved_config import add_missing
 from keras_attn.training.engines import make_engine
 from keras_attn.training.trainer import Trainer, check_batch_size
 from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
-
-
-def run_task(config, workdir, pretrained, dry_run, *, default_task, compared=False, **engine):
-    """Runs what a config asks for, from its data to its results.
-
-    Args:
-        config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
-        default_task: Name of the task of a config that names none in `data.task`.
-        compared: Whether the run is one of several.
-        engine: Arguments of `make_engine`.
-
-    Returns:
-        Dict, as in results.json; of a dry run what `dry_run.measure` returns.
-    """
-    workdir, pretrained = workdir or config.workdir, pretrained or config.pretrained
-    task = task_of_config(config, default_task)
-    family = _family_of(task, config, workdir, pretrained)
-    run = Run(TASKS[task], FAMILIES[family], config, workdir, pretrained, dry_run, compared, engine)
-    with run.locked():
-        plan = run.task.plan(run)
-        run.start(plan.architecture, plan.heads, plan.hashes)
-        results = run.train(plan)
-        if plan.finish and not dry_run:
-            plan.finish(results)
-        return results
-
-
-def _family_of(task, config, workdir, pretrained):
-    """Name of the family of a run: that of the config, else of what it resumes or starts from."""
-    named = config.model.get("family")
-    if named is None:
-        held = [family_name(folder) for folder in (workdir, pretrained) if folder]
-        named = next((name for name in held if name and FAMILIES[name].supports(task)),
-                     TASKS.fields(task).FAMILY)
-    FAMILIES[named].model_class(task)  # raises if there is none
-    return named
 
 
 class Run:
@@ -73,6 +37,16 @@ class Run:
         dry_run: Only measure what the run will cost.
         compared: Whether the run is one of several.
         engine: Arguments of `make_engine`.
+
+    Attributes:
+        task, family, config, workdir, dry_run, compared: As given.
+        kind: What config.json calls the pair of family and task.
+        engine: The `Engine`.
+        chief: Whether this process writes files and prints.
+        saved: Content of the config.json of the run to resume; None for a new one.
+        resumed: Whether there is a run to resume.
+        resolved: The config as config.json holds it.
+        hashes: SHA-256 of the data by name.
     """
 
     def __init__(self, task, family, config, workdir, pretrained, dry_run, compared, engine):
@@ -97,6 +71,8 @@ class Run:
             config.workdir = self._temporary.name
         self.config = config
         self.workdir = Workdir(config.workdir)
+        # What `locked` finds in the workdir, and `start` in the data.
+        self.saved, self.resumed, self.resolved, self.hashes = None, False, {}, {}
         # Before anything else uses TensorFlow: a cluster and virtual devices are set up once.
         self.engine = make_engine(**engine)
         self.chief = self.engine.is_chief
@@ -177,7 +153,7 @@ class Run:
         """Fields of `data` that `Family.read_tokenizer` needs besides those of the config."""
         if self.resumed:
             data = self.saved["config"]["data"]
-            return {name: data[name] for name in data.keys() - self.resolved["data"].keys()}
+            return {name: data[name] for name in self.family.tokenizer_fields if name in data}
         return self.family.tokenizer_settings(self.pretrained.tokenizer) if self.pretrained else {}
 
     def tokenizer_hashes(self):
@@ -253,7 +229,7 @@ class Run:
         """
         if self.resumed or not self.pretrained:
             return wanted
-        new, left = self.pretrained.match_heads(wanted, self.config.model.new_heads)
+        new, left = self.pretrained.match_heads(wanted, self.config.model.get("new_heads", False))
         new = sorted({*new, *set(wanted).intersection(anew)})
         if new:
             self.say(f"heads that start at random: {', '.join(new)}")
@@ -408,4 +384,7 @@ def total_steps(train, batches_per_epoch):
         return None
     if train.steps is not None:
         return train.steps
+    if train.epochs is None:
+        raise UserError("One of train.steps, train.epochs and train.minutes must be set. "
+                        "Received: none")
     return max(1, round(train.epochs * batches_per_epoch))

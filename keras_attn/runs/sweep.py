@@ -83,7 +83,8 @@ class _Runs:
         self.config.train.seeds = 1
         if self.config.data.seed is None:
             self.config.data.seed = config.train.seed
-        self.found, self.results = {}, {}
+        self.workdir = None  # of a dry run, which has no folder
+        self.found, self.results, self.names, self.settings = {}, {}, [], {}
 
     def start(self):
         """Makes the folder of all runs."""

@@ -16,7 +16,7 @@ class Plan:
         heads: Further arguments of the task model.
         hashes: Dict from the names of data files to their SHA-256.
         train: Training batches.
-        validation: Validation batches; None without.
+        validation: Validation batches; None if there is no validation set.
         new_heads: Names of heads that keep their initial weights where the others are pretrained.
         initialize: Function of the model, called when pretrained weights are assigned and before
             the first step; None: nothing else is initialized.
@@ -87,7 +87,7 @@ class Task:
             run: `keras_attn.runs.run.Run`, whose workdir is locked.
 
         Raises:
-            UserError: For what the user can mend.
+            UserError: If the user can fix it: a field, a file, a missing column.
         """
         raise UserError(f"Models for {self.name} are not trained, only loaded. "
                         f"Received: kind={run.kind}")

@@ -7,7 +7,6 @@ behind the rules. `config.json` holds what was chosen, and a resumed run keeps i
 import numpy as np
 
 from keras_attn.defaults import ENDS
-from keras_attn.errors import UserError
 from keras_attn.workdir import began_as_released
 
 # What weights start from.
@@ -60,8 +59,8 @@ class FinetuningDefaults:
         if pretrained and pretrained.task == self._run.task.name:
             pooling = "cls" if pretrained.heads.get("pooling", own) == own else "mean"
             self._choose("model.pooling", pooling, "as the pretrained classifier")
-        elif pretrained and pretrained.released and _has_pooler(pretrained, self._run.family):
-            self._choose("model.pooling", "cls", "as released models are finetuned")
+        elif pretrained and pretrained.released:
+            self._choose("model.pooling", self._run.family.released_pooling, "a released model")
         else:
             self._choose("model.pooling", "mean", "better after short pretraining")
 
@@ -151,15 +150,6 @@ class FinetuningDefaults:
         rates = ",".join(f"{_two_digits(factor * self._rate):g}" for factor in (0.3, 1, 3))
         return (f"Compare learning rates (--config.search.learning_rates={rates}), train for more "
                 "epochs, or start from a model that was pretrained longer.")
-
-
-def _has_pooler(pretrained, family):
-    """Whether the model has the weights that its own pooling needs."""
-    try:
-        pretrained.match_heads(family.poolers, False)
-    except UserError:
-        return False
-    return True
 
 
 def learning_rate(hidden_dim, origin):

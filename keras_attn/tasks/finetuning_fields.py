@@ -63,7 +63,7 @@ _CLASSIFIER = {
     "dropout": Field(0.1, "share of values set to 0 in training", low=0, below=1),
     "pooling": Field(
         str, "cls: the first token (GPT-2 and XLNet: the last), or mean: of all tokens; if unset, "
-        "as the pretrained classifier; cls for released models; else mean",
+        "as the pretrained classifier; cls for released models of GPT-2 and XLNet; else mean",
         choices=("cls", "mean")),
     "new_heads": Field(False, "start the pooler at random where `pretrained` lacks it"),
 }

@@ -51,7 +51,7 @@ KINDS = {one.name: one for one in (
     Kind("sentence_pieces", (sentence_pieces.FILE,), False,
          SentencePieceTokenizer.verbatim, SentencePieceTokenizer.of_recipe,
          SentencePieceTokenizer.read, train_sentence_pieces),
-    Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords,
+    Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords.of_recipe,
          lambda path, _: Subwords.read(path),
          lambda texts, size, _: Subwords(train_subwords(texts, size))),
 )}

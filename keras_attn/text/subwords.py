@@ -1,5 +1,6 @@
 """Subwords of translation: sentencepiece models, trained and used."""
 
+import base64
 import hashlib
 import io
 import itertools
@@ -106,7 +107,7 @@ class Subwords:
         UserError: If it is none.
     """
 
-    lowercase, verbatim = False, True
+    lowercase, verbatim, unk_id = False, True, UNKNOWN_ID
 
     def __init__(self, model, name="the model"):
         self.model, self._processor = model, load_processor(model, name)
@@ -124,6 +125,16 @@ class Subwords:
         if tf.io.gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_bytes(path), path)
+
+    @classmethod
+    def of_recipe(cls, model):
+        """Makes what `recipe` describes."""
+        return cls(base64.b64decode(model))
+
+    @property
+    def recipe(self):
+        """See `keras_attn.text.recipes`."""
+        return {"kind": "subwords", "model": base64.b64encode(self.model).decode()}
 
     def write(self, folder):
         """Writes subwords.model, whole or not at all."""

@@ -22,7 +22,7 @@ from keras_attn.defaults import (
 )
 from keras_attn.errors import UserError
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def _run(module, *arguments):

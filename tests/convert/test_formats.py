@@ -275,7 +275,7 @@ def test_a_reader_of_google_gives_what_its_formula_gives(tmp_path):
 def test_google_to_workdir_and_back_changes_no_bit(make_weights, tmp_path):
     weights = make_weights()
     folder = write_google(tmp_path / "google", weights)
-    with pytest.raises(UserError, match="lower-cased must be said"):
+    with pytest.raises(UserError, match="does not say whether text is lower-cased"):
         convert.convert(folder, tmp_path / "run")
     convert.convert(folder, tmp_path / "run", lowercase=False)
     convert.convert(tmp_path / "run", tmp_path / "back", "google")

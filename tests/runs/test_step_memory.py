@@ -19,7 +19,7 @@ from keras_attn.runs import step_memory
 from keras_attn.runs.step_memory import choose_sizes, step_size
 from keras_attn.training import memory
 from keras_attn.training.engines import make_engine
-from tests.support.small_language_models import config_of
+from tests.support.small_language_models import config_of, write_texts
 
 GB = 10**9
 SMALL = {"num_layers": 12, "hidden_dim": 768, "num_heads": 12, "vocabulary_size": 50257,
@@ -108,7 +108,11 @@ def test_parameters_are_those_of_the_model(kind, defaults, model):
     assert size.parameters == pytest.approx(model.count_params(), rel=0.06)
 
 
-def test_a_run_keeps_what_was_chosen_when_it_is_resumed(corpus, tmp_path, free, monkeypatch):
+def test_a_run_keeps_what_was_chosen_when_it_is_resumed(tmp_path, free, monkeypatch):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    write_texts(corpus / "train.txt", 400, 0)
+    write_texts(corpus / "valid.txt", 30, 1)
     monkeypatch.setattr(step_memory, "OVERHEAD", 0)
     config = config_of(corpus, **{"train.steps": 2})
     size = step_size(TASKS["causal_lm"], FAMILIES["gpt2"], {

@@ -8,7 +8,6 @@ import pytest
 
 from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
-from keras_attn.errors import UserError
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.tasks.classification.baseline import compute_baselines
 from keras_attn.tasks.finetuning_defaults import (
@@ -28,14 +27,8 @@ def _run(pretrained=None, **fields):
     return SmallRun(config, pretrained=pretrained)
 
 
-def _pretrained(task="masked_lm", released=False, pooler=True, **heads):
-    def match_heads(wanted, new):
-        if wanted and not pooler and not new:
-            raise UserError("no pooler")
-        return [], []
-
-    return types.SimpleNamespace(task=task, heads=heads, released=released,
-                                 match_heads=match_heads)
+def _pretrained(task="masked_lm", released=False, **heads):
+    return types.SimpleNamespace(task=task, heads=heads, released=released)
 
 
 def _trained(run, hidden_dim=256, num_examples=5000):
@@ -107,9 +100,9 @@ def test_a_given_length_that_cuts_many_texts_is_a_warning_with_a_length_that_doe
 @pytest.mark.parametrize(("family", "pretrained", "pooling"), [
     ("bert", None, "mean"),
     ("bert", _pretrained(), "mean"),
-    ("bert", _pretrained(released=True), "cls"),
-    ("bert", _pretrained(released=True, pooler=False), "mean"),
-    ("gpt2", _pretrained(released=True, pooler=False), "cls"),  # needs no pooler
+    ("bert", _pretrained(released=True), "mean"),
+    ("gpt2", _pretrained(released=True), "cls"),
+    ("xlnet", _pretrained(released=True), "cls"),
     ("bert", _pretrained("classification"), "cls"),  # of another library, without its pooling
     ("bert", _pretrained("classification", pooling="mean"), "mean"),
     ("gpt2", _pretrained("classification", pooling="last"), "cls"),

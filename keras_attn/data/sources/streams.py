@@ -21,8 +21,8 @@ _STANDARD_INPUTS = (STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"
 _DESCRIPTOR = re.compile(r"/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 _GZIP_MAGIC = b"\x1f\x8b"
 _READ_ERRORS = errno.EIO, errno.EISDIR, errno.EBADF  # of the stream, not of its copy
-_copies = {}  # path of the copy by identity of the stream
-_names = {}  # name of the stream by path of the copy
+_copies: dict[tuple, str] = {}  # path of the copy by identity of the stream
+_names: dict[str, str] = {}  # name of the stream by path of the copy
 
 
 def is_stream(path):

@@ -37,7 +37,8 @@ _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
 # Stands for bytes that cannot be decoded: no valid text contains it.
 _UNDECODABLE = "\ud800"
 UNDECODABLE = "keras_attn.undecodable"  # how to treat them in `bytes.decode`
-codecs.register_error(UNDECODABLE, lambda error: (_UNDECODABLE, error.end))
+codecs.register_error(
+    UNDECODABLE, lambda error: (_UNDECODABLE, error.end))  # type: ignore[attr-defined]
 
 
 class BadRow(NamedTuple):

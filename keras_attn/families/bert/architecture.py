@@ -1,11 +1,10 @@
 """The architecture of a BERT: that of `pretrained`, or the config's."""
 
 from keras_attn.errors import UserError, check_choice
+from keras_attn.families.architecture_choice import arguments_of
 from keras_attn.models import BertEncoder
 from keras_attn.models.bert import BERT_SIZES
 
-NOT_OF_THE_BACKBONE = ("family", "size", "pooling", "initial_bias", "initial_embeddings",
-                       "next_sentence", "new_heads")
 # May be others than those of `pretrained`: they change nothing that it learned.
 FREE = ("dropout", "initial_attention", "initializer_range")
 SHAPE = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
@@ -22,8 +21,8 @@ def choose_architecture(run, use_pooler=True):
     """
     length, fields = run.config.data.length, run.config.model
     given = {name: value for name, value in fields.items() if value is not None}
-    chosen = {name: value for name, value in given.items()
-              if name not in NOT_OF_THE_BACKBONE}
+    # Other fields of `model` are the task's.
+    chosen = {name: given[name] for name in given.keys() & arguments_of(BertEncoder)}
     if run.resumed:
         architecture = dict(run.saved["architecture"])
     elif run.pretrained:

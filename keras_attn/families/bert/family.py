@@ -15,17 +15,18 @@ class BertFamily(Family):
     name, title = "bert", "BERT"
     backbone, backbone_name = BertEncoder, "bert_encoder"
     task_models = {"masked_lm": BertPretrainer, "classification": BertClassifier,
-                   "span_qa": BertQuestionAnswerer, "embedding": None}
+                   "span_qa": BertQuestionAnswerer, "backbone": None}
     tokenizers = KINDS["word_pieces"]
     sizes = BERT_SIZES
     poolers = ("cls",)
+    released_pooling = "mean"  # docs/finetuning_defaults.md
     position_table = "bert_encoder/position_embedding/embeddings"
 
     def choose_architecture(self, run, use_pooler=False):
         return choose_architecture(run, use_pooler)
 
     def shapes(self, task, architecture, heads):
-        return shapes(architecture, task, heads)
+        return shapes(architecture, task, heads) if task in self.task_models else None
 
     def with_task(self, trained, task, new_heads):
         return with_task(trained, task, new_heads)

@@ -120,7 +120,7 @@ def _task(config, header, path):
         return "masked_lm", {
             "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
             "tie_embeddings": True}, None
-    return "embedding", {}, None
+    return "backbone", {}, None
 
 
 def _layout(architecture, task, heads):

@@ -29,7 +29,7 @@ def with_task(trained, task, new_heads):
         return trained, []
     if task not in TASKS:
         raise UserError(f"task must be one of {', '.join(TASKS)}. Received: task={task}")
-    name, heads = "embedding", {}
+    name, heads = "backbone", {}
     if task != "encoder":
         name = "masked_lm"
         heads = {"next_sentence": task == "pretraining",
@@ -41,8 +41,8 @@ def with_task(trained, task, new_heads):
     missing = {path for path in wanted if path not in trained.weights}
     added = sorted({trained.head_of(path) for path in missing})
     if missing and not new_heads:
-        raise UserError("Heads must be there, or be wanted anew (new_heads). "
-                        f"Received: none of {', '.join(added)}")
+        raise UserError(f"{trained.path} has no weights for {', '.join(added)}. Use new_heads=True "
+                        "(--new_heads) to initialize them randomly")
     weights = {path: trained.weights[path] for path in wanted if path not in missing}
     if missing:
         model, prefix = family.build(name, architecture, heads, seed=0), family.prefix(name)

@@ -2,9 +2,9 @@
 
 import functools
 import os
-from reprlib import repr as shorten
 
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
+from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
@@ -18,14 +18,14 @@ from keras_attn.families.bert.config_fields import (
 from keras_attn.families.bert.family import FAMILY
 from keras_attn.families.bert.tensors import check_is_bert, parts
 from keras_attn.families.bert.tokenizer_files import read_tokenizer, write_tokenizer
-from keras_attn.io.json_files import read_object, write_json
+from keras_attn.io.json_files import write_json
 
 _TASKS = {
     "BertForPreTraining": "masked_lm",
     "BertForMaskedLM": "masked_lm",
     "BertForSequenceClassification": "classification",
     "BertForQuestionAnswering": "span_qa",
-    "BertModel": "embedding",
+    "BertModel": "backbone",
 }
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
                 "relu": "relu"}
@@ -60,13 +60,8 @@ def read(folder, config=None):
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
-    path = os.path.join(folder, "config.json")
-    config = {**_DEFAULTS, **(config or read_object(path))}
-    for name, needed in _NEEDED.items():
-        if config.get(name) != needed:
-            raise UserError(f"{name} must be {needed}. "
-                            f"Received: {name}={shorten(config.get(name))} in {path}")
-    model = _model(config, path)
+    path, config, model = read_config(folder, config, _DEFAULTS, _TASKS)
+    require_values(config, _NEEDED, path)
     task, tensors = _TASKS[model], read_tensors(folder)
     architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
     # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
@@ -111,7 +106,7 @@ def write(folder, trained):
     tensors = dict(split(layout_of(trained), trained.weights))
     if not trained.heads.get("tie_embeddings", True):
         tensors[_DECODER + "bias"] = tensors[_BIAS]
-    if trained.task == "embedding":
+    if trained.task == "backbone":
         tensors = {name.removeprefix("bert."): array for name, array in tensors.items()}
     write_tensors(folder, tensors)
     write_tokenizer(folder, trained.tokenizer.vocabulary, trained.lowercase,
@@ -123,14 +118,6 @@ def write(folder, trained):
 def layout_of(trained):
     """The tensors that make up each variable of a `TrainedModel`, `{our path: [Piece, …]}`."""
     return _layout(trained.architecture, trained.task, trained.heads, lambda name: name)
-
-
-def _model(config, path):
-    models = config.get("architectures")
-    if models not in [[name] for name in _TASKS]:
-        raise UserError(f"architectures must name one of {', '.join(_TASKS)}. "
-                        f"Received: {shorten(models)} in {path}")
-    return models[0]
 
 
 def _config(trained):
@@ -149,7 +136,7 @@ def _config(trained):
 
 def _model_of(trained):
     if trained.task != "masked_lm":
-        return next(name for name, task in _TASKS.items() if task == trained.task)
+        return model_of_task(_TASKS, trained.task)
     if trained.heads["next_sentence"]:
         return "BertForPreTraining"
     if trained.architecture["use_pooler"]:

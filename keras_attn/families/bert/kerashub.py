@@ -81,7 +81,7 @@ def read(folder, config=None):
     architecture["use_pooler"] = True
     weights = tensors.take(_layout(architecture))
     tokenizer, lowercase = _tokenizer(folder, architecture["vocabulary_size"])
-    return TrainedModel(folder, FAMILY, "embedding", architecture, {}, weights, tokenizer,
+    return TrainedModel(folder, FAMILY, "backbone", architecture, {}, weights, tokenizer,
                         lowercase)
 
 
@@ -101,7 +101,7 @@ def write(folder, trained):
         if trained.architecture[name] != value:
             raise UserError(f"KerasHub's BertBackbone has {name}={value}. "
                             f"Received: {name}={trained.architecture[name]}")
-    if trained.task != "embedding":
+    if trained.task != "backbone":
         raise UserError("KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
                         f"Received: a model of {trained.task}")
     os.makedirs(os.path.join(folder, os.path.dirname(VOCABULARY)), exist_ok=True)
@@ -123,7 +123,7 @@ def write(folder, trained):
 
 def _layout(architecture):
     return {path: [_piece(name, own, architecture) for name in names]
-            for path, names, own in parts(architecture, "embedding", {})}
+            for path, names, own in parts(architecture, "backbone", {})}
 
 
 def _piece(name, own, architecture):

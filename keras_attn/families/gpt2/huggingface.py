@@ -12,6 +12,7 @@ from keras_attn.checkpoints.architectures import (
     written_activation,
 )
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
+from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
@@ -19,7 +20,7 @@ from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import parts
 from keras_attn.families.gpt2.tokenizer_files import read_tokenizer, write_tokenizer
-from keras_attn.io.json_files import read_object, write_json
+from keras_attn.io.json_files import write_json
 
 _TASKS = {"GPT2LMHeadModel": "causal_lm", "GPT2Model": "causal_lm",
           "GPT2ForSequenceClassification": "classification"}
@@ -62,13 +63,8 @@ def read(folder, config=None):
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
-    path = os.path.join(folder, "config.json")
-    config = {**_DEFAULTS, **(config or read_object(path))}
-    models = config.get("architectures")
-    if models not in [[name] for name in _TASKS]:
-        raise UserError(f"architectures must name one of {', '.join(_TASKS)}. "
-                        f"Received: {shorten(models)} in {path}")
-    task, labels, heads = _TASKS[models[0]], None, {}
+    path, config, model = read_config(folder, config, _DEFAULTS, _TASKS)
+    task, labels, heads = _TASKS[model], None, {}
     if task == "classification":
         labels, heads = read_classifier(config, None, path)
         heads["pooling"] = "last"
@@ -78,10 +74,7 @@ def read(folder, config=None):
         FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
                "activation": activation}, path, len(tensors.header))
     # Now that resid_pdrop is a number: NaN is not the same as itself.
-    for name, needed in {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}.items():
-        if config[name] != needed:
-            raise UserError(f"{name} must be {shorten(needed)}. "
-                            f"Received: {name}={shorten(config[name])} in {path}")
+    require_values(config, {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}, path)
     prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
     unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
     weights = tensors.take(_layout(architecture, heads, prefix),
@@ -121,7 +114,7 @@ def write(folder, trained):
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), {
         "model_type": "gpt2",
-        "architectures": [next(name for name, task in _TASKS.items() if task == trained.task)],
+        "architectures": [model_of_task(_TASKS, trained.task)],
         **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
         "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
         "activation_function": activation, "bos_token_id": end, "eos_token_id": end,

@@ -5,7 +5,7 @@ from keras_attn.field import Field
 NAME = "transformer"
 LIBRARIES = ""
 FORMATS = ("workdir",)
-CONFIG_FILES = {}
+CONFIG_FILES: dict[str, str] = {}
 HUGGINGFACE_TYPE = None
 KERASHUB_BACKBONE = None
 

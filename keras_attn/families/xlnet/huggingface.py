@@ -12,6 +12,7 @@ from keras_attn.checkpoints.architectures import (
     written_activation,
 )
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
+from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
@@ -62,19 +63,11 @@ def read(folder, config=None):
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
-    path = os.path.join(folder, "config.json")
-    config = {**_DEFAULTS, **(config or read_object(path))}
-    models = config.get("architectures")
-    if models not in [[name] for name in _TASKS]:
-        raise UserError(f"architectures must name one of {', '.join(_TASKS)}. "
-                        f"Received: {shorten(models)} in {path}")
-    task = _TASKS[models[0]]
-    classifies, bare = task == "classification", models == [_BARE]
+    path, config, model = read_config(folder, config, _DEFAULTS, _TASKS)
+    task = _TASKS[model]
+    classifies, bare = task == "classification", model == _BARE
     tied = not (classifies or bare)
-    for name, needed in {**_NEEDED, **(_SUMMARY if classifies else {})}.items():
-        if config[name] != needed:
-            raise UserError(f"{name} must be {needed}. "
-                            f"Received: {name}={shorten(config[name])} in {path}")
+    require_values(config, {**_NEEDED, **(_SUMMARY if classifies else {})}, path)
     tensors = read_tensors(folder)
     architecture = {**_architecture(config, path, len(tensors.header)), "use_pooler": classifies}
     labels, heads = None, {}
@@ -115,7 +108,7 @@ def write(folder, trained):
     check_writable(trained, "transformers", attention_dropout=architecture["dropout"])
     config = {
         "model_type": "xlnet",
-        "architectures": [next(name for name, task in _TASKS.items() if task == trained.task)],
+        "architectures": [model_of_task(_TASKS, trained.task)],
         **{theirs: architecture[ours] for ours, theirs in reversed(_FIELDS.items())},
         "mem_len": architecture["memory_length"] or None,
         "clamp_len": architecture["max_distance"] or -1,

@@ -31,7 +31,7 @@ def choose_segments(run, sources, tokenizer):
             continue
         if split != "train":
             then = "Its nsp_accuracy is meaningless."
-        elif data.segments is None and not run.config.model.next_sentence:
+        elif data.segments is None and not run.config.model.get("next_sentence"):
             run.set_field("data.segments", "full_sentences")
             fallback = True
             then = ("The run uses data.segments=full_sentences and leaves out next-sentence "

@@ -65,9 +65,9 @@ class MaskedLM(Task):
         pretrained = not run.resumed and bool(run.pretrained)
 
         def initialize(model):
-            if not pretrained and config.model.initial_embeddings == "cooccurrences":
+            if not pretrained and config.model.get("initial_embeddings") == "cooccurrences":
                 _place_tokens(run, model.backbone, train.source, tokenizer)
-            if config.model.initial_bias == "frequencies" and "mlm_bias" in new:
+            if config.model.get("initial_bias") == "frequencies" and "mlm_bias" in new:
                 model.mlm_bias.assign(_log_frequencies(train.source, tokenizer))
 
         length = functools.cache(lambda: _characters_of_a_mask(validation, tokenizer))
@@ -102,7 +102,7 @@ def _heads(run):
         return run.saved.get("heads", {"next_sentence": True, "tie_embeddings": True})
     start, two = run.pretrained, run.config.data.segments != "full_sentences"
     known = start.heads if start and start.task == "masked_lm" else {}
-    next_sentence, ordered = run.config.model.next_sentence, _ordered(run.config)
+    next_sentence, ordered = run.config.model.get("next_sentence", False), _ordered(run.config)
     if next_sentence is None:
         next_sentence = two and (ordered or known.get("next_sentence", True))
     if next_sentence and not two:

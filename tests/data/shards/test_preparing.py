@@ -10,7 +10,7 @@ from keras_attn.data.shards.shard_files import read_index
 from keras_attn.errors import UserError
 from keras_attn.text.recipes import KINDS, tokenizer_of
 from tests.support.small_corpus import shard_files
-from tests.support.small_language_models import config_of
+from tests.support.small_language_models import config_of, write_texts
 
 pytestmark = pytest.mark.runs
 
@@ -19,6 +19,14 @@ SIZES = {"word_pieces": 200, "byte_pairs": 320, "sentence_pieces": 60}
 
 def _config(kind, folder, **fields):
     return config_of(folder, kind, **{"train.steps": 2, **fields})
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    write_texts(folder / "train.txt", 400, 0)
+    write_texts(folder / "valid.txt", 30, 1)
+    return folder
 
 
 @pytest.mark.parametrize("kind", SIZES)

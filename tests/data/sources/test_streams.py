@@ -16,8 +16,7 @@ from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.tables import iterate_rows, place
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults, translation_defaults
 from keras_attn.errors import UserError
-from keras_attn.runs.finetuning import finetune
-from keras_attn.runs.pretraining import pretrain
+from keras_attn.runs.run_task import finetune, pretrain
 from keras_attn.tasks.span_qa.examples import read_questions
 from keras_attn.tasks.translation.parallel_text import read_parallel
 

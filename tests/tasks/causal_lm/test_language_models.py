@@ -12,6 +12,7 @@ from keras_attn.data.shards.shard_files import read_shard
 from keras_attn.errors import UserError
 from keras_attn.inference.embed_files import embed_texts
 from keras_attn.inference.generate_files import generate_texts
+from keras_attn.inference.predict_files import predict_texts
 from keras_attn.text.byte_pairs import BytePairTokenizer
 from tests.support.small_language_models import config_of, log_probabilities
 
@@ -184,8 +185,8 @@ def test_wrong_fields_are_named_and_leave_no_folder(corpus, tmp_path, fields, me
 
 
 def test_commands_of_other_models_refuse_it(trained, tmp_path):
-    with pytest.raises(UserError, match="pretrain.generate"):
-        load(str(trained[0]))
+    with pytest.raises(UserError, match="Use `python -m pretrain.generate`"):
+        predict_texts(str(trained[0]), ["a"])
     with pytest.raises(UserError, match="A BERT, or a classifier of any family, is needed"):
         embed_texts(str(trained[0]), ["a"], str(tmp_path / "out.npy"))
     with pytest.raises(UserError, match="A folder with a model is needed"):

@@ -12,9 +12,9 @@ from keras_attn import finetune, load
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
-from keras_attn.inference import loading
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file, predict_texts
+from keras_attn.tasks.span_qa import answerer
 from keras_attn.tasks.span_qa.answers import Answer, Span
 from keras_attn.tasks.span_qa.examples import Questions, read_questions
 from keras_attn.tasks.span_qa.metrics import reading_metrics
@@ -152,7 +152,7 @@ def test_answers_depend_neither_on_their_batch_nor_on_padding(reader, monkeypatc
     columns = questions.questions[:9] + [""], questions.texts[:8] + ["", "A. " * 70]
     together = model.answer(*columns)
     for size, most in ((1, 1024), (3, 4)):  # more questions than are cut into windows together
-        monkeypatch.setattr(loading, "MOST_QUESTIONS", most)
+        monkeypatch.setattr(answerer, "MOST_QUESTIONS", most)
         for one, other in zip(together, model.answer(*columns, batch_size=size), strict=True):
             assert one["answer"] == other["answer"]
             assert one["score"] == pytest.approx(other["score"], abs=1e-4)
@@ -201,7 +201,7 @@ def test_wrong_arguments_of_answer_are_named(reader):
         predict_texts(str(reader[0]), ["a"])
     with pytest.raises(UserError, match="top=0"):
         model.answer("a", "b", top=0)
-    with pytest.raises(UserError, match="holds one that answers questions"):
+    with pytest.raises(UserError, match="finetune.export` does not support models for span_qa"):
         export(str(reader[0]), "nowhere")
     with pytest.raises(UserError, match="label=x"):
         evaluate(str(reader[0]), reader[2].data.train, label="x")

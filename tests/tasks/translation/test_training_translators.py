@@ -35,7 +35,7 @@ def test_the_case_and_the_marks_count_as_the_run_says(corpus, tmp_path):
     assert "case:lc|" in results["bleu_signature"] and "tok:none|" in results["bleu_signature"]
     assert "case:lc|" in results["chrf_signature"]
     again = evaluate(str(tmp_path / "run"), str(corpus / "valid.en"),
-                                  str(corpus / "valid.de"))
+                                  target=str(corpus / "valid.de"))
     assert again["bleu_signature"] == results["bleu_signature"]
 
 

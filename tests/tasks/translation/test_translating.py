@@ -16,6 +16,7 @@ from keras_attn.convert import read_ready
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.predict_files import predict_texts
 from keras_attn.inference.translate_files import translate_file
 from keras_attn.tasks.translation.export import ExportedTranslator
 from keras_attn.tasks.translation.metrics import translation_scores
@@ -51,12 +52,12 @@ def test_it_learns_to_translate(translator, corpus):
     told = load(str(workdir)).translate(sources, beam=2)
     assert corpus_bleu(told, [targets]).score == pytest.approx(results["bleu"], abs=1e-6)
     measured = evaluate(str(workdir), str(corpus / "valid.en"),
-                                     str(corpus / "valid.de"), batch_size=7)
+                        target=str(corpus / "valid.de"), batch_size=7)
     for name in ("bleu", "chrf", "bleu_signature", "chrf_signature"):
         assert measured[name] == results[name]
     assert measured["examples"] == len(sources) and measured["skipped"] == 0
     short = evaluate(str(workdir), str(corpus / "valid.en"),
-                                  str(corpus / "valid.de"), beam=1, length_penalty=0.0)
+                        target=str(corpus / "valid.de"), beam=1, length_penalty=0.0)
     greedy = load(str(workdir)).translate(sources, beam=1)
     assert short["bleu"] == pytest.approx(corpus_bleu(greedy, [targets]).score, abs=1e-6)
 
@@ -114,7 +115,7 @@ def test_half_precision_translates_alike(translator, corpus, tmp_path):
     translate_file(str(workdir), str(corpus / "valid.en"), str(out), precision="bfloat16")
     assert out.read_text().splitlines() == [one["text"] for (one,) in found[1]]
     measured = evaluate(str(workdir), str(corpus / "valid.en"),
-                                     str(corpus / "valid.de"), precision="bfloat16")
+                        target=str(corpus / "valid.de"), precision="bfloat16")
     targets = (corpus / "valid.de").read_text().splitlines()
     told = translation_scores([one["text"] for (one,) in found[1]], targets)
     assert measured["bleu"] == pytest.approx(told["bleu"][0])
@@ -268,18 +269,20 @@ def test_wrong_wishes_are_named(translator, tmp_path):
     (tmp_path / "a.en").write_text("dog\ncat\n")
     (tmp_path / "a.de").write_text("Hund\n\n")
     with pytest.raises(UserError, match="no target at .*a.de, line 2"):
-        evaluate(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.de"))
+        evaluate(str(translator[0]), str(tmp_path / "a.en"), target=str(tmp_path / "a.de"))
     (tmp_path / "b.en").write_text("cat " * 40)
     (tmp_path / "a.en").write_text("dog\n" + "cat " * 40)
     with pytest.raises(UserError, match="at most 31 tokens.*a.en, line 2"):
-        evaluate(str(translator[0]), str(tmp_path / "a.en"), str(tmp_path / "a.en"))
+        evaluate(str(translator[0]), str(tmp_path / "a.en"), target=str(tmp_path / "a.en"))
     with pytest.raises(UserError, match="Sentences of at most 31 tokens"):
-        evaluate(str(translator[0]), *2 * [str(tmp_path / "b.en")],
+        evaluate(str(translator[0]), str(tmp_path / "b.en"), target=str(tmp_path / "b.en"),
                               on_bad_text="skip")
     for wrong in ("a\udcff", None):
         with pytest.raises(UserError, match="Texts are needed.*as text 2"):
             model.translate(["dog", wrong])
-    with pytest.raises(UserError, match="finetune.translate"):
+    with pytest.raises(UserError, match="Use `python -m finetune.translate`"):
+        predict_texts(str(translator[0]), ["dog"])
+    with pytest.raises(UserError, match="needs a target"):
         evaluate(str(translator[0]), str(tmp_path / "a.en"))
 
 
@@ -289,7 +292,8 @@ def test_what_is_too_long_or_nothing_is_left_out_and_counted(translator, corpus,
     paths = [tmp_path / "x.en", tmp_path / "x.de"]
     for path, lines in zip(paths, (sources, targets), strict=True):
         path.write_text("\n".join(lines))
-    found = evaluate(str(translator[0]), *map(str, paths), on_bad_text="skip")
+    found = evaluate(str(translator[0]), str(paths[0]), target=str(paths[1]),
+                     on_bad_text="skip")
     assert (found["examples"], found["skipped"]) == (4, 1), "whatever the references are"
     fields = {"data.vocab": str(translator[0] / "subwords.model"), "train.steps": 1,
               "data.validation.source": str(paths[0]), "data.validation.target": str(paths[1])}
@@ -320,11 +324,12 @@ def test_warnings_are_no_translations(translator, tmp_path, capsys):
 
 def test_what_does_not_go_with_the_weights_to_start_from_is_named(translator, corpus, tmp_path):
     other = Subwords(train_subwords(["red cat sees dog"] * 9, 20, "bpe"))
-    other.write(tmp_path / "other.model")
+    (tmp_path / "other").mkdir()
+    other.write(tmp_path / "other")
     for fields, message in (
             ({"model.hidden_dim": 64}, "hidden_dim=64, it has 32"),
             ({"model.norm_first": False}, "norm_first=False, it has True"),
-            ({"data.vocab": str(tmp_path / "other.model")}, "data.vocab must be that of"),
+            ({"data.vocab": str(tmp_path / "other")}, "data.vocab must be that of"),
             ({"data.length": 64}, "data.length must be at most the positions")):
         with pytest.raises(UserError, match=message):
             finetune(config_of(corpus, **fields), workdir=str(tmp_path / "run"),

@@ -5,10 +5,10 @@ from keras_attn.tasks.embedder import Embedder
 from keras_attn.tasks.model_arguments import require_float32
 
 
-class Embedding(Task):
+class Backbone(Task):
     """A backbone without a head."""
 
-    name = "embedding"
+    name = "backbone"
     command = "python -m finetune.embed"
 
     def load(self, trained, precision):
@@ -16,4 +16,4 @@ class Embedding(Task):
         return Embedder(trained)
 
 
-TASK = Embedding()
+TASK = Backbone()

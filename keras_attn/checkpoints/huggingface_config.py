@@ -1,0 +1,61 @@
+"""config.json in a folder of `transformers`."""
+
+import os
+from collections.abc import Iterable, Mapping
+from reprlib import repr as shorten
+
+from keras_attn.errors import UserError
+from keras_attn.io.json_files import read_object
+
+
+def read_config(folder: str, config: Mapping | None, defaults: Mapping,
+                models: Iterable[str]) -> tuple[str, dict, str]:
+    """Returns the path of config.json, its content with defaults, and the class of the model.
+
+    Args:
+        folder: The folder.
+        config: Content of the file, if it has been read already.
+        defaults: What `transformers` takes where the file is silent.
+        models: Names of classes of which `architectures` must name one.
+
+    Raises:
+        UserError: If it names another.
+    """
+    path = os.path.join(folder, "config.json")
+    config = {**defaults, **(config or read_object(path))}
+    found = config.get("architectures")
+    if found not in [[name] for name in models]:
+        raise UserError(f"architectures must name one of {', '.join(models)}. "
+                        f"Received: {shorten(found)} in {path}")
+    return path, config, found[0]
+
+
+def model_of_task(models: Mapping[str, str], task: str) -> str:
+    """Returns the name of the class for a task.
+
+    Args:
+        models: Names of classes and of the task of each, the preferred one of a task first.
+        task: Name of the task.
+
+    Raises:
+        UserError: If there is none.
+    """
+    for name, own in models.items():
+        if own == task:
+            return name
+    raise UserError(f"transformers has no model for {task} in this family. Its models are for "
+                    f"{', '.join(dict.fromkeys(models.values()))}")
+
+
+def require_values(config: Mapping, values: Mapping, path: str) -> None:
+    """Raises a `UserError` for a setting of which only one value is supported.
+
+    Args:
+        config: Content of config.json.
+        values: The value that each field must have.
+        path: Of the file.
+    """
+    for name, value in values.items():
+        if config.get(name) != value:
+            raise UserError(f"{name} must be {str(value)[:50]}. "
+                            f"Received: {name}={shorten(config.get(name))} in {path}")

@@ -1,0 +1,107 @@
+"""Pretraining and finetuning: the steps of every run, whatever its family, task and engine."""
+
+import functools
+import os
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from keras_attn.convert import family_name
+from keras_attn.registry import FAMILIES, TASKS, task_of_config
+from keras_attn.runs.run import Run
+from keras_attn.runs.sweep import is_repeated, repeat
+
+
+def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
+             pretrained: str | os.PathLike[str] | None = None, *, dry_run: bool = False,
+             engine: str = "tensorflow", strategy: str = "auto", virtual_devices: int = 0,
+             tpu: str | None = None) -> dict[str, Any]:
+    """Pretrains a model on text without labels: a BERT, a GPT-2 or an XLNet.
+
+    The same call with the same config resumes the run from its newest checkpoint.
+
+    Args:
+        config: ConfigDict of `pretraining_defaults()`, `language_modeling_defaults()` or
+            `permutation_modeling_defaults()`, as the files in configs/ make.
+        workdir: Folder for all results; replaces `config.workdir`.
+        pretrained: Where to take the initial weights from, a workdir or what `keras_attn.convert`
+            reads; replaces `config.pretrained`.
+        dry_run: Whether to only measure and print what the run will cost.
+        engine: Name of the engine, one of `keras_attn.registry.ENGINES`.
+        strategy, virtual_devices, tpu: See `make_strategy`.
+
+    Returns:
+        Dict, as in results.json: final validation metrics, steps, speed, versions, hashes.
+
+    Raises:
+        UserError: If the user can fix it: fields, files, diverged losses.
+        Stopped: After SIGTERM or Ctrl-C, when everything is saved.
+    """
+    return run_task(config, workdir, pretrained, dry_run, default_task="masked_lm", name=engine,
+                    strategy=strategy, virtual_devices=virtual_devices, tpu=tpu)
+
+
+def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
+             pretrained: str | os.PathLike[str] | None = None, *, dry_run: bool = False,
+             engine: str = "tensorflow", strategy: str = "auto", virtual_devices: int = 0,
+             tpu: str | None = None) -> dict[str, Any]:
+    """Finetunes a model on labeled data: classification, regression, question answering; or trains
+    a model to translate.
+
+    The same call with the same config resumes the run from its newest checkpoint.
+
+    Args:
+        config: ConfigDict of `finetuning_defaults()`, as configs/classify.py makes, or of
+            `translation_defaults()`.
+        workdir, pretrained, dry_run, engine, strategy, virtual_devices, tpu: See `pretrain`.
+
+    Returns:
+        Dict, as in results.json: final validation metrics (`accuracy`, `f1`, or those of the
+        task), steps, speed, versions, hashes. Of several runs (`train.seeds`, `search`) see
+        `repeat`.
+
+    Raises:
+        UserError: If the user can fix it: fields, files, diverged losses.
+        Stopped: After SIGTERM or Ctrl-C, when everything is saved.
+    """
+    once = functools.partial(run_task, default_task="classification", name=engine)
+    run = functools.partial(repeat, once) if is_repeated(config) else once
+    return run(config, workdir, pretrained, dry_run, strategy=strategy,
+               virtual_devices=virtual_devices, tpu=tpu)
+
+
+def run_task(config, workdir, pretrained, dry_run, *, default_task, compared=False, **engine):
+    """Runs what a config asks for, from its data to its results.
+
+    Args:
+        config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
+        default_task: Name of the task of a config that names none in `data.task`.
+        compared: Whether the run is one of several.
+        engine: Arguments of `make_engine`.
+
+    Returns:
+        Dict, as in results.json; of a dry run what `dry_run.measure` returns.
+    """
+    workdir = workdir or config.get("workdir")
+    pretrained = pretrained or config.get("pretrained")
+    task = task_of_config(config, default_task, TASKS.fields(default_task).COMMAND)
+    family = _family_of(task, config, workdir, pretrained)
+    run = Run(TASKS[task], FAMILIES[family], config, workdir, pretrained, dry_run, compared, engine)
+    with run.locked():
+        plan = run.task.plan(run)
+        run.start(plan.architecture, plan.heads, plan.hashes)
+        results = run.train(plan)
+        if plan.finish and not dry_run:
+            plan.finish(results)
+        return results
+
+
+def _family_of(task, config, workdir, pretrained):
+    """Name of the family of a run: that of the config, else of what it resumes or starts from."""
+    named = config.get("model", {}).get("family")
+    if named is None:
+        held = (family_name(folder) for folder in (workdir, pretrained) if folder)
+        named = next((name for name in held if name and FAMILIES[name].supports(task)),
+                     TASKS.fields(task).FAMILY)
+    FAMILIES[named].model_class(task)  # raises if there is none
+    return named

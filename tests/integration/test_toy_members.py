@@ -1,0 +1,144 @@
+"""A family and a task that live in the tests, each registered by one line, do what members do."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tests.support.toys  # noqa: F401
+from keras_attn import convert, finetune, load, pretrain
+from keras_attn.defaults import default_config
+from keras_attn.export.saved_model import export
+from keras_attn.inference.evaluate import evaluate
+from keras_attn.inference.predict_files import predict_file
+from keras_attn.registry import family_and_task
+from tests.support.started_commands import ROOT, write_corpus
+
+pytestmark = pytest.mark.runs
+TEXTS = [" ".join(["good"] * (n % 4) + ["film", "it", "was"][: 1 + n % 3]) for n in range(24)]
+
+
+def _pretraining(folder, steps, **fields):
+    config = default_config("masked_lm", "toy")
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "text.txt"), "data.format": "lines", "data.length": 32,
+        "data.segments": "full_sentences", "data.vocab_size": 200, "train.steps": steps,
+        "train.batch_size": 8, **fields})
+    return config
+
+
+def _counting(folder):
+    config = default_config("counting")
+    config.data.update(task="counting", train=str(folder / "counts.txt"))
+    config.train.update(steps=300, batch_size=8)
+    config.model.new_heads = True
+    return config
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("toys")
+    write_corpus(folder / "text.txt", seed=0, documents=60)
+    with open(folder / "text.txt", "a") as file:
+        file.write("\n".join(TEXTS * 20) + "\n")
+    (folder / "counts.txt").write_text("\n".join(TEXTS) + "\n")
+    (folder / "counts.jsonl").write_text("".join(
+        json.dumps({"text": text, "count": text.split().count("good")}) + "\n" for text in TEXTS))
+    pretrain(_pretraining(folder, 30), folder / "toy")
+    finetune(_counting(folder), folder / "counts", folder / "toy")
+    return folder
+
+
+def test_a_toy_family_pretrains_and_fills_masks(folder):
+    assert json.loads((folder / "toy/config.json").read_text())["kind"] == "toy_masked_lm"
+    assert family_and_task("toy_masked_lm") == ("toy", "masked_lm")
+    assert len(load(folder / "toy").fill_mask("it was [MASK]", top=3)) == 3
+
+
+def test_a_toy_family_resumes_after_a_kill_bit_by_bit(folder, tmp_path):
+    flags = {"config.data.train": folder / "text.txt", "config.train.steps": 1500,
+             "config.checkpoint.every": 20, "workdir": tmp_path / "run"}
+    command = [sys.executable, "-c", "import tests.support.toys; from pretrain.__main__ import "
+               "command; command()", f"--config={ROOT / 'tests/support/toy_config.py'}"]
+    process = subprocess.Popen(
+        [*command, *(f"--{name}={value}" for name, value in flags.items())], cwd=ROOT,
+        stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while not list((tmp_path / "run").glob("checkpoints/step-*")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "run/results.json").exists()
+    again = pretrain(_pretraining(folder, 1500), tmp_path / "run")
+    whole = pretrain(_pretraining(folder, 1500), tmp_path / "whole")
+    assert again["weights_sha256"] == whole["weights_sha256"]
+
+
+def test_a_toy_family_is_finetuned_by_a_task_of_the_library(folder, tmp_path):
+    rows = [{"text": text, "label": "good" if "good" in text else "none"} for text in TEXTS]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = default_config("classification")
+    config.data.update(train=str(tmp_path / "rows.jsonl"), text="text", label="label")
+    config.train.update(steps=300, batch_size=8, learning_rate=1e-2)
+    finetune(config, tmp_path / "run", folder / "toy")
+    assert json.loads((tmp_path / "run/config.json").read_text())["kind"] == "toy_classification"
+    predict_file(str(tmp_path / "run"), str(tmp_path / "rows.jsonl"), str(tmp_path / "out.jsonl"))
+    found = [json.loads(line)["label"] for line in (tmp_path / "out.jsonl").open()]
+    assert np.mean([row["label"] == label for row, label in zip(rows, found, strict=True)]) > 0.9
+    assert evaluate(str(tmp_path / "run"), str(tmp_path / "rows.jsonl"))["accuracy"] > 0.9
+    export(str(tmp_path / "run"), str(tmp_path / "saved"))
+    served = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    assert [label.decode() for label in served(text=tf.constant(TEXTS))["label"].numpy()] == found
+
+
+def test_a_toy_family_is_converted_to_and_from_its_own_format(folder, tmp_path):
+    convert(folder / "toy", tmp_path / "arrays", "arrays")
+    assert convert.detect(str(tmp_path / "arrays")) == ("toy", "arrays")
+    convert(tmp_path / "arrays", tmp_path / "again")
+    assert convert.read(tmp_path / "again").sha256 == convert.read(folder / "toy").sha256
+
+
+def test_a_toy_task_is_predicted_evaluated_and_exported(folder, tmp_path):
+    workdir = str(folder / "counts")
+    assert json.loads((folder / "counts/config.json").read_text())["kind"] == "toy_counting"
+    assert evaluate(workdir, str(folder / "counts.jsonl"))["mean_error"] < 0.2
+    predict_file(workdir, str(folder / "counts.txt"), str(tmp_path / "out.tsv"))
+    found = np.loadtxt(tmp_path / "out.tsv")
+    np.testing.assert_allclose(found, [text.split().count("good") for text in TEXTS], atol=0.8)
+    export(workdir, str(tmp_path / "saved"))
+    served = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    np.testing.assert_allclose(served(text=tf.constant(TEXTS))["count"], found, atol=1e-4)
+    convert(workdir, tmp_path / "copy", "workdir")
+    np.testing.assert_array_equal(load(tmp_path / "copy").count(TEXTS), load(workdir).count(TEXTS))
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet"])
+def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
+    task, fields = {"bert": ("masked_lm", {"data.segments": "full_sentences"}),
+                    "gpt2": ("causal_lm", {}), "xlnet": ("permutation_lm", {})}[name]
+    config = default_config(task, name)
+    config.update_from_flattened_dict({
+        "data.train": str(folder / "text.txt"), "data.format": "lines", "data.length": 32,
+        "data.vocab_size": 300, "train.steps": 2, "train.batch_size": 8, "model.num_layers": 1,
+        "model.hidden_dim": 16, "model.num_heads": 2, **fields})
+    pretrain(config, tmp_path / "first")
+    config = _counting(folder)
+    config.train.steps = 2
+    finetune(config, tmp_path / "run", tmp_path / "first")
+    assert json.loads((tmp_path / "run/config.json").read_text())["kind"] == f"{name}_counting"
+    predict_file(str(tmp_path / "run"), str(folder / "counts.txt"), str(tmp_path / "out.tsv"))
+    assert len(np.loadtxt(tmp_path / "out.tsv")) == len(TEXTS)
+
+
+def test_the_help_of_a_toy_family_has_its_fields():
+    command = "import tests.support.toys; from pretrain.__main__ import command; command()"
+    said = subprocess.run(
+        [sys.executable, "-c", command, "--config=tests/support/toy_config.py", "--help"],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "--config.model.hidden_dim=16" in said and "--config.model.family=toy" in said

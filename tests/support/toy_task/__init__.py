@@ -1,0 +1,1 @@
+"""A task that lives in the tests: how often the word "good" is in a text."""

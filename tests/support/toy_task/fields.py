@@ -1,0 +1,12 @@
+"""The toy task: config fields."""
+
+from keras_attn.tasks.finetuning_fields import FINETUNING
+
+NAMES = ("counting",)
+FAMILY = "bert"
+COMMAND = "finetune"
+METRICS = ("mean_error",)
+
+
+def config_fields(family):
+    return FINETUNING

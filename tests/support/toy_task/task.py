@@ -1,0 +1,150 @@
+"""The toy task, registered by `TASKS.register("counting", "tests.support.toy_task")`."""
+
+import collections
+import json
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_attn.data.batches import TableBatches
+from keras_attn.data.sources.files import file_sha256
+from keras_attn.data.text_examples import TextExamples
+from keras_attn.models.task import Task as TaskModel
+from keras_attn.models.task import label_weights
+from keras_attn.tasks.contract import Plan, Task
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
+
+LENGTH, WORD = 16, "good"
+
+
+@keras.saving.register_keras_serializable(package="toy")
+class Counter(TaskModel, keras.Model):
+    """A dense layer on the mean of the sequence output."""
+
+    metric_names = ["count_loss"]
+
+    def __init__(self, backbone, scale=1.0, seed=None, name="counter", **kwargs):
+        super().__init__(backbone, seed, name=name, **kwargs)
+        self.scale = scale
+
+    def build(self, input_shape=None):
+        self.build_backbone()
+        self.count_dense = keras.layers.Dense(1, kernel_initializer="zeros", dtype="float32",
+                                              name="count_dense")
+        self.count_dense.build((None, self.backbone.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        outputs = self.backbone(self.backbone.select_inputs(inputs), training=training)
+        hidden = ops.cast(outputs["sequence_output"], "float32")
+        real = ops.cast(inputs["padding_mask"], "float32")[:, :, None]
+        counts = self.scale * ops.sum(self.count_dense(hidden) * real, 1)
+        return {**outputs, "counts": counts}
+
+    def loss_weights(self, batch):
+        return {"count": ops.sum(label_weights(batch, batch["label"]))}
+
+    def loss_errors(self, outputs, batch):
+        errors = ops.square(outputs["counts"][:, 0] - ops.cast(batch["label"], "float32"))
+        return {"count": ops.sum(errors * label_weights(batch, batch["label"]))}
+
+    def metric_sums(self, outputs, batch):
+        return {}
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}
+
+
+class Counting(Task):
+    name = "counting"
+    model = Counter
+    default_end = {"steps": 20}
+    command = "python -m finetune.predict"
+
+    def plan(self, run):
+        config = run.config
+        with open(config.data.train, encoding="utf-8") as file:
+            texts = file.read().splitlines()
+        counts = np.array([text.split().count(WORD) for text in texts], np.float32)
+        architecture = run.family.choose_architecture(run)
+        new = run.match_heads(["count_dense"])
+        tokenizer = choose_tokenizer(run, lambda: texts)
+        architecture["vocabulary_size"] = tokenizer.vocabulary_size
+        run.set_field("data.length", LENGTH)
+        run.fit_memory(architecture)
+        if config.train.learning_rate is None:
+            run.set_field("train.learning_rate", 1e-2)
+
+        def examples(shuffle):
+            return TextExamples(texts, None, counts, tokenizer, length=LENGTH, shuffle=shuffle,
+                                batch_size=config.train.batch_size, seed=config.train.seed)
+
+        def metrics(model, results, rows, stop):
+            errors = np.abs(rows[:len(counts), 0] - counts)
+            return {"mean_error": float(np.mean(errors)), **results}
+
+        hashes = {**run.tokenizer_hashes(), config.data.train: file_sha256(config.data.train)}
+        return Plan(architecture, {"scale": 1.0}, hashes, TableBatches(examples(True)),
+                    TableBatches(examples(False)), new, outputs="counts", metrics=metrics)
+
+    def complete_heads(self, heads, family, config, files):
+        return {"scale": 1.0, **heads}
+
+    def load(self, trained, precision):
+        return Counted(trained)
+
+    def predict_texts(self, model, texts, text_pairs, file, output):
+        file.write("".join(f"{count:.6f}\n" for count in model.count(texts)))
+
+    def predict_file(self, model, source, file, output, batch_size, reading):
+        with open(source, encoding="utf-8") as lines:
+            self.predict_texts(model, lines.read().splitlines(), None, file, output)
+
+    def evaluate(self, model, data, batch_size, reading, options):
+        with open(data, encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        counts = model.count([row["text"] for row in rows])
+        errors = np.abs(counts - [row["count"] for row in rows])
+        return {"mean_error": float(np.mean(errors)), "examples": len(rows)}
+
+    def exported(self, model, pairs=None, beam=None, length_penalty=None):
+        return Exported(model)
+
+
+class Counted:
+    task = "counting"
+
+    def __init__(self, trained):
+        self.path, self.config, self.cut = trained.path, trained.config, collections.Counter()
+        self.model, self.tokenizer = trained.make_model(), trained.tokenizer
+
+    def count(self, texts):
+        examples = TextExamples(texts, None, None, self.tokenizer, length=LENGTH,
+                                batch_size=len(texts), shuffle=False)
+        batch = TableBatches(examples).batch(0, 0, len(texts))
+        return np.asarray(self.model(batch)["counts"])[:, 0]
+
+
+class Exported(tf.Module):
+    labels = None
+
+    def __init__(self, counted):
+        super().__init__()
+        self._model, self._tokenizer = counted.model, counted.tokenizer
+        self._values = [variable.value for variable in self._model.variables]
+        self.serve = tf.function(self._serve, input_signature=[
+            tf.TensorSpec([None], tf.string, name="text")])
+
+    def _serve(self, text):
+        layout = self._tokenizer.row_layout
+        tokens = self._tokenizer(text)[:, :LENGTH - layout.count(False)]
+        ends = [tf.tile(tf.constant([ids]), [tokens.nrows(), 1])
+                for ids in (layout.before, layout.after)]
+        rows = tf.concat([ends[0], tokens, ends[1]], axis=1)
+        batch = {"token_ids": rows.to_tensor(), "padding_mask": tf.ones_like(rows).to_tensor()}
+        return {"count": self._model(batch)["counts"][:, 0]}
+
+
+TASK = Counting()

@@ -1,0 +1,114 @@
+"""Families and tasks are reached through their contracts alone."""
+
+import importlib.metadata
+import pathlib
+import re
+import types
+
+import pytest
+
+import keras_attn
+from keras_attn.checkpoints.huggingface_config import model_of_task
+from keras_attn.errors import UserError
+from keras_attn.families.contract import Family
+from keras_attn.registry import (
+    FAMILIES,
+    TASKS,
+    Registry,
+    family_and_task,
+    kind_of,
+    task_of_config,
+)
+from keras_attn.tasks.contract import Task
+
+PACKAGE = pathlib.Path(keras_attn.__file__).parent
+COMPARISON = re.compile(r"\bis (BERT|GPT_2|XL_NET)\b|\bOTHERS\b|\bkind (==|!=) "
+                        r"|(if|and|or|while) [a-z_.]*kind in ")
+
+
+def _sources(folder=PACKAGE):
+    return {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+
+
+def test_no_family_or_kind_is_compared_outside_the_members():
+    members = [PACKAGE / "families", PACKAGE / "tasks"]
+    found = [f"{path}:{number}" for path, text in _sources().items()
+             if not any(folder in path.parents for folder in members)
+             for number, line in enumerate(text.splitlines(), 1) if COMPARISON.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize("registry", [FAMILIES, TASKS], ids=["families", "tasks"])
+def test_no_member_imports_another(registry):
+    for name in registry:
+        package = registry.package(name)
+        if not package.startswith("keras_attn."):
+            continue  # that of a test
+        others = [registry.package(other) for other in registry if other != name]
+        for path, text in _sources(PACKAGE.parent / package.replace(".", "/")).items():
+            found = [other for other in others if re.search(rf"{re.escape(other)}\b", text)]
+            assert found == [], path
+
+
+def test_every_member_declares_what_its_contract_names():
+    for name in FAMILIES:
+        fields, family = FAMILIES.fields(name), FAMILIES[name]
+        assert isinstance(family, Family) and fields.NAME == family.name == name
+        assert isinstance(fields.MODEL, dict) and "workdir" in fields.FORMATS
+        for format in set(fields.FORMATS) - {"workdir"}:
+            assert callable(family.format(format).read) and callable(family.format(format).write)
+    for name in TASKS:
+        fields, task = TASKS.fields(name), TASKS[name]
+        assert isinstance(task, Task) and task.name == name and isinstance(fields.METRICS, tuple)
+        assert {"data", "train", "eval"} <= fields.config_fields(
+            FAMILIES.fields(fields.FAMILY)).keys()
+
+
+def test_kinds_of_version_0_1_keep_their_names():
+    kinds = {"pretraining": ("bert", "masked_lm"), "encoder": ("bert", "backbone"),
+             "finetuning": ("bert", "classification"), "reading": ("bert", "span_qa"),
+             "gpt2_finetuning": ("gpt2", "classification"),
+             "xlnet_finetuning": ("xlnet", "classification"),
+             "language_modeling": ("gpt2", "causal_lm"),
+             "permutation_modeling": ("xlnet", "permutation_lm"),
+             "translation": ("transformer", "translation")}
+    for kind, pair in kinds.items():
+        assert kind_of(*pair) == kind and family_and_task(kind) == pair
+    assert family_and_task("unknown") is None
+
+
+@pytest.mark.parametrize(("named", "command", "task"), [
+    (None, "finetune", "classification"), ("sst2", "finetune", "classification"),
+    ("regression", "finetune", "classification"), ("reading_comprehension", "finetune", "span_qa"),
+    ("span_qa", "finetune", "span_qa"), ("translation", "finetune", "translation"),
+    ("language_modeling", "finetune", "classification"),
+    ("language_modeling", "pretrain", "causal_lm"), ("classification", "pretrain", "masked_lm"),
+    ("permutation_modeling", "pretrain", "permutation_lm"), (None, "pretrain", "masked_lm")])
+def test_a_config_names_a_task_of_its_command(named, command, task):
+    default = "classification" if command == "finetune" else "masked_lm"
+    assert task_of_config({"data": {"task": named}}, default, command) == task
+
+
+def test_a_name_is_registered_once():
+    registry = Registry("family", {"one": "package.one"})
+    registry.register("one", "package.one")
+    with pytest.raises(ValueError, match="'one' is registered already"):
+        registry.register("one", "package.other")
+    with pytest.raises(UserError, match="Unknown family 'on'. Choose one of one. Did you mean one"):
+        registry.package("on")
+
+
+def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
+    entry = types.SimpleNamespace(name="two", value="package.two")
+    groups = []
+    monkeypatch.setattr(importlib.metadata, "entry_points",
+                        lambda group: groups.append(group) or [entry])
+    registry = Registry("family", {"one": "package.one"})
+    assert registry.package("one") == "package.one" and not groups  # without looking for others
+    assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
+    assert groups == ["keras_attn.family"]
+
+
+def test_a_task_that_a_format_has_no_class_for_is_named():
+    with pytest.raises(UserError, match="no model for span_qa in this family.*causal_lm"):
+        model_of_task({"GPT2LMHeadModel": "causal_lm"}, "span_qa")
