@@ -61,7 +61,8 @@ def test_pretraining_goes_on_with_the_heads_that_are_there(name, texts, tmp_path
 
 @pytest.mark.slow
 def test_missing_heads_are_named_and_made_when_asked_for(texts, tmp_path, capfd):
-    with pytest.raises(UserError, match="no weights for mlm_bias, mlm_dense, mlm_norm.*model.new_heads"):
+    told = "no weights for mlm_bias, mlm_dense, mlm_norm.*model.new_heads"
+    with pytest.raises(UserError, match=told):
         pretrain(_pretraining(texts), tmp_path / "run", GOLDEN / "encoder")
     config = _pretraining(texts, **{"model.new_heads": True})
     pretrain(config, tmp_path / "run", GOLDEN / "encoder")
