@@ -69,7 +69,8 @@ def written_classifier(trained, field):
 
 
 def in_units_of_labels(trained):
-    """The trained model whose head itself tells a regression's labels, as in other libraries."""
+    """The trained model whose regression head predicts in the units of the labels, as in other
+    libraries."""
     heads = dict(trained.heads)
     mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
     if (mean, deviation) == (0.0, 1.0):

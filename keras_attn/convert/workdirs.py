@@ -9,10 +9,9 @@ from keras_attn.data.sources.files import file_sha256
 from keras_attn.defaults import default_config
 from keras_attn.errors import UserError, warn_once
 from keras_attn.registry import FAMILIES, TASKS, family_and_task
+from keras_attn.tasks.embedder import MAX_LENGTH
 from keras_attn.training.checkpoints import Checkpoints
 from keras_attn.workdir import Workdir, began_as_released
-
-UNBOUNDED_LENGTH = 512  # tokens of a text for a model without position table, as XLNet's authors
 
 
 def read(folder, config=None, log=warn_once):
@@ -41,7 +40,7 @@ def read(folder, config=None, log=warn_once):
         architecture = check_architecture(family, saved["architecture"], path, MOST_LAYERS)
         heads = dict(saved.get("heads") or {})
         files = task.read_files(workdir, heads)
-        heads = task.complete_heads(heads, family, saved["config"], files)
+        heads = task.complete_heads(heads, saved["config"], files)
         family.build(task.name, architecture, heads)  # which checks its arguments
         data = saved["config"]["data"]
         weights = _Weights(workdir, saved["config"], family.prefix(task.name),
@@ -98,7 +97,7 @@ def config_of(trained):
     config = default_config(trained.task, trained.family.name).to_dict()
     config.pop("workdir")
     data = config["data"]
-    data.update(length=trained.architecture.get("max_length", UNBOUNDED_LENGTH),
+    data.update(length=trained.architecture.get("max_length", MAX_LENGTH),
                 **trained.family.tokenizer_settings(trained.tokenizer))
     if "lowercase" in data:
         data["lowercase"] = trained.lowercase

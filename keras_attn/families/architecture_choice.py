@@ -7,9 +7,17 @@ from keras_attn.errors import UserError, check_choice
 _SHAPE = ("num_layers", "hidden_dim", "num_heads")
 
 
-def arguments_of(backbone):
-    """Returns the names of the arguments of a class, a set."""
-    return set(inspect.signature(backbone).parameters)
+def arguments_among(fields, backbone):
+    """Returns the fields of `config.model` that are arguments of a backbone, in their order.
+
+    Others are the task's.
+
+    Args:
+        fields: Dict from names to values.
+        backbone: Class.
+    """
+    names = inspect.signature(backbone).parameters
+    return {name: value for name, value in fields.items() if name in names}
 
 
 def pretraining_architecture(run, family, usual, free=()):
@@ -25,7 +33,7 @@ def pretraining_architecture(run, family, usual, free=()):
     sizes = family.sizes
     given = {name: value for name, value in run.config.model.items() if value is not None}
     shape, size = {}, given.pop("size", None)
-    given = {name: given[name] for name in given.keys() & arguments_of(family.backbone)}
+    given = arguments_among(given, family.backbone)
     if size is not None:
         check_choice("model.size", size, sizes)
         shape = dict(zip(_SHAPE, sizes[size], strict=True))

@@ -102,12 +102,11 @@ class Task:
 
     # Workdirs.
 
-    def complete_heads(self, heads: Mapping, family: Any, config: Mapping, files: Mapping) -> dict:
+    def complete_heads(self, heads: Mapping, config: Mapping, files: Mapping) -> dict:
         """Returns the arguments of the head of a workdir, with those that its version lacked.
 
         Args:
             heads: Those in its config.json.
-            family: `Family`.
             config: Of the run.
             files: What `read_files` returned.
 

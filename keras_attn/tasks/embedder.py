@@ -10,7 +10,7 @@ from keras_attn.data.text_examples import TextExamples, mean_by_text
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
 
-MAX_LENGTH = 512  # tokens of a text for a model without position table
+MAX_LENGTH = 512  # tokens of a text for a model without position table, as XLNet's authors
 
 
 class Embedder:

@@ -7,6 +7,7 @@ behind the rules. `config.json` holds what was chosen, and a resumed run keeps i
 import numpy as np
 
 from keras_attn.defaults import ENDS
+from keras_attn.tasks.embedder import MAX_LENGTH
 from keras_attn.workdir import began_as_released
 
 # What weights start from.
@@ -23,7 +24,6 @@ EPOCHS = 3.0
 MAX_EPOCHS = 50.0
 MIN_EXAMPLES_SEEN = 10_000
 
-MAX_POSITIONS = 512  # of a model without a position table
 READING_LENGTH = 384  # Devlin et al. (2018) for SQuAD
 LENGTH_MULTIPLE = 8
 # Where more of the texts than this exceed the model's positions, they are read in windows.
@@ -72,7 +72,7 @@ class FinetuningDefaults:
             positions: Longest row that the model takes; None if it has no position table.
             paired: Whether rows are pairs of texts.
         """
-        data, positions = self._run.config.data, positions or MAX_POSITIONS
+        data, positions = self._run.config.data, positions or MAX_LENGTH
         longest = int(np.max(row_lengths))
         needed = min(positions, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
         chosen = data.length is None

@@ -1,7 +1,7 @@
 """The architecture of a BERT: that of `pretrained`, or the config's."""
 
 from keras_attn.errors import UserError, check_choice
-from keras_attn.families.architecture_choice import arguments_of
+from keras_attn.families.architecture_choice import arguments_among
 from keras_attn.models import BertEncoder
 from keras_attn.models.bert import BERT_SIZES
 
@@ -21,8 +21,7 @@ def choose_architecture(run, use_pooler=True):
     """
     length, fields = run.config.data.length, run.config.model
     given = {name: value for name, value in fields.items() if value is not None}
-    # Other fields of `model` are the task's.
-    chosen = {name: given[name] for name in given.keys() & arguments_of(BertEncoder)}
+    chosen = arguments_among(given, BertEncoder)
     if run.resumed:
         architecture = dict(run.saved["architecture"])
     elif run.pretrained:

@@ -115,7 +115,7 @@ class Classification(Task):
             validation and TableBatches(validation), new, outputs="logits", metrics=metrics,
             best=best, notes=notes, finish=finish)
 
-    def complete_heads(self, heads, family, config, files):
+    def complete_heads(self, heads, config, files):
         known = {"num_classes": len(files["labels"]) or 1, "dropout": config["model"]["dropout"],
                  "pooling": config["model"].get("pooling") or "cls", "multilabel": False,
                  "label_mean": 0.0, "label_deviation": 1.0}

@@ -81,7 +81,7 @@ class MaskedLM(Task):
     def targets(self, data):
         return _max_predictions(data)
 
-    def complete_heads(self, heads, family, config, files):
+    def complete_heads(self, heads, config, files):
         return with_defaults(heads, {"next_sentence": True, "tie_embeddings": True})
 
     def load(self, trained, precision):

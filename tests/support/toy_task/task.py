@@ -89,7 +89,7 @@ class Counting(Task):
         return Plan(architecture, {"scale": 1.0}, hashes, TableBatches(examples(True)),
                     TableBatches(examples(False)), new, outputs="counts", metrics=metrics)
 
-    def complete_heads(self, heads, family, config, files):
+    def complete_heads(self, heads, config, files):
         return {"scale": 1.0, **heads}
 
     def load(self, trained, precision):
