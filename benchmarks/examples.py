@@ -7,7 +7,7 @@ import time
 
 from absl import app, flags
 
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of shards.", required=True)

@@ -97,7 +97,7 @@ def sha256_of(tables):
 
 def bag_of_bigrams(folder, tables, count, kind, seed):
     from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
-    from keras_attn.tasks.finetuning_choices import rows_drawn
+    from keras_attn.tasks.finetuning.choices import rows_drawn
 
     train = tables[0].take(rows_drawn(len(tables[0]), count, seed))
     return bag_of_bigrams_accuracy(train.texts, train.labels, tables[1].texts, tables[1].labels)

@@ -23,7 +23,7 @@ from benchmarks.contenders.finetuning.epoch import BATCH
 from benchmarks.turns import Contender, fastest_mode, left_out, python_of, running, spread
 from keras_attn.data.sources.tables import read_table
 from keras_attn.tasks.classification import glue
-from keras_attn.tasks.finetuning_choices import rows_drawn
+from keras_attn.tasks.finetuning.choices import rows_drawn
 
 OURS, GROUPED = "keras-attn", "transformers, by length"
 # Folder of the environment, module, modes.

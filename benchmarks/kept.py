@@ -30,6 +30,6 @@ def kept(path, settings, run):
 
 def told(scores):
     """`mean ± half` of the interval of 95 % over seeds, of percentages."""
-    from keras_attn.tasks.seed_statistics import mean_interval
+    from keras_attn.tasks.finetuning.seed_statistics import mean_interval
 
     return "{:.1f} ± {:.1f}".format(*mean_interval(scores))

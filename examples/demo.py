@@ -68,7 +68,7 @@ def guessing():
     """MLM accuracy and perplexity on held-out text of knowing only how frequent each token is."""
     from keras_attn.convert import read_ready
     from keras_attn.data.shards.shard_files import read_index, read_shard
-    from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+    from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 
     folder = f"{pretrained_folder()}/data"
     saved = read_ready(pretrained_folder())
@@ -104,7 +104,7 @@ def classify(kind, pretrained):
 def bag_of_bigrams():
     from keras_attn.data.sources.docstrings import labelled_docstrings
     from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
-    from keras_attn.tasks.finetuning_choices import rows_drawn
+    from keras_attn.tasks.finetuning.choices import rows_drawn
 
     texts, labels = (np.array(column) for column in labelled_docstrings("train"))
     draws = (rows_drawn(len(texts), FLAGS.labels, seed) for seed in range(FLAGS.seeds))
@@ -113,7 +113,7 @@ def bag_of_bigrams():
 
 
 def report(pretrained, guess, scores, seconds):
-    from keras_attn.tasks.seed_statistics import mean_interval
+    from keras_attn.tasks.finetuning.seed_statistics import mean_interval
 
     print(f"\nOn held-out docstrings, after {seconds / 60:.0f} minutes in all:\n")
     print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")

@@ -57,7 +57,7 @@ def main():
 def _told(found):
     """Lines of numbers with how sure they are, and of classes."""
     from keras_attn.tasks.classification.report_numbers import told_classes
-    from keras_attn.tasks.seed_statistics import metrics_among, told_over_seeds
+    from keras_attn.tasks.finetuning.seed_statistics import metrics_among, told_over_seeds
 
     runs = found.get("runs")
     if runs:

@@ -164,7 +164,7 @@ def test_two_configs_share_nothing():
 
 
 def test_choices_are_those_of_the_modules_that_take_them():
-    from keras_attn.tasks.masked_lm.examples import SEGMENTS
+    from keras_attn.tasks.pretraining.masked_examples import SEGMENTS
     from keras_attn.text import subwords
     from keras_attn.training import schedules
     from keras_attn.training.engines.tensorflow import optimizers

@@ -8,7 +8,7 @@ from keras_attn.inference.loading import load
 from keras_attn.registry import TASKS
 from keras_attn.runs.sweep import seeds_of
 from keras_attn.tasks.classification.report_numbers import mean_scores
-from keras_attn.tasks.seed_statistics import metrics_among, over_seeds
+from keras_attn.tasks.finetuning.seed_statistics import metrics_among, over_seeds
 
 
 def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=None,

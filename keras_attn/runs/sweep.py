@@ -11,7 +11,7 @@ from keras_attn.errors import DivergedError, UserError
 from keras_attn.reports.run_report import NAME
 from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.tasks.classification.report_numbers import mean_scores
-from keras_attn.tasks.seed_statistics import metrics_among, over_seeds, told_over_seeds
+from keras_attn.tasks.finetuning.seed_statistics import metrics_among, over_seeds, told_over_seeds
 from keras_attn.training.best import score
 from keras_attn.workdir import Workdir, check_run_name, check_same, fields_to_keep, run_folder
 

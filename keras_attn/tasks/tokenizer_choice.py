@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_attn.data.shards.preparing import train_tokenizer
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
-from keras_attn.tasks.unlabelled_text import reading_of
+from keras_attn.tasks.pretraining.splits import reading_of
 
 
 def choose_tokenizer(run, texts=None):

@@ -11,7 +11,7 @@ from keras_attn.data.masking import Masker
 from keras_attn.data.packing import PackedExamples, choose_rows, pack
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support.small_shards import make_tokenizer, mixed_shards, prepare
 

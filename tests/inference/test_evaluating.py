@@ -11,7 +11,7 @@ from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.tasks.classification.metrics import classification_metrics
-from keras_attn.tasks.seed_statistics import metrics_among
+from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 from tests.support.environments import ROOT, run
 
 CLASSES = ("bad", "fair", "good")

@@ -18,8 +18,8 @@ from keras_attn.data.sources.table_formats import FORMATS
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.inference.predict_files import predict_file, predict_texts
-from keras_attn.tasks.finetuning_choices import rows_drawn
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.finetuning.choices import rows_drawn
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir
 from tests.support.started_commands import ROOT, results, run, steps_recorded

@@ -19,7 +19,7 @@ from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
-from keras_attn.tasks.seed_statistics import metrics_among
+from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 
 DEFAULTS = {"gpt2": language_modeling_defaults, "xlnet": permutation_modeling_defaults}
 FAMILIES = list(DEFAULTS)

@@ -11,7 +11,7 @@ from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.ops import attention
 from keras_attn.ops.kernels import tensorflow as kernels
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.optimizers import make_optimizer

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.errors import UserError
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.training import trainer as trainer_module
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
 from keras_attn.training.trainer import Stopped, Trainer, check_batch_size

@@ -10,7 +10,7 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.models import BertClassifier, BertEncoder
-from keras_attn.tasks.finetuning_choices import ROW_COUNTS, batch_lengths
+from keras_attn.tasks.finetuning.choices import ROW_COUNTS, batch_lengths
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.optimizers import make_optimizer

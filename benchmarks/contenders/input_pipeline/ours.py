@@ -8,7 +8,7 @@ import tensorflow as tf
 from benchmarks.turns import serve
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.shards.prepare import prepare as prepare_text
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
 

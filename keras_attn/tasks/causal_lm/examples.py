@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_attn.data.shards.shard_files import read_index, shard_reader
-from keras_attn.tasks.pretraining_rows import (
+from keras_attn.tasks.pretraining.rows import (
     Recent,
     check_vocabulary,
     epoch_pieces,

@@ -10,13 +10,13 @@ from keras_attn.errors import check_precision
 from keras_attn.tasks.causal_lm.examples import NextTokenExamples
 from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.tasks.contract import Plan, Task
-from keras_attn.tasks.tokenizer_choice import choose_tokenizer
-from keras_attn.tasks.unlabelled_text import (
+from keras_attn.tasks.pretraining.splits import (
     PRETRAINING_MINUTES,
     hashes_of_splits,
     prepared_folder,
     read_splits,
 )
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 _LATER = bytes(range(0x80, 0xC0))  # those that begin no character, in UTF-8
 _WORD = re.compile(r"(?<!\S)\S")  # its first character

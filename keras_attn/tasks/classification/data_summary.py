@@ -11,7 +11,7 @@ from keras_attn.data.sources.table_formats import told_format
 from keras_attn.data.sources.tables import told_counts
 from keras_attn.data.splits import differing_labels, shared_rows
 from keras_attn.tasks.classification.labels import MISSING
-from keras_attn.tasks.finetuning_choices import tell_few_rows, told_lengths
+from keras_attn.tasks.finetuning.choices import tell_few_rows, told_lengths
 
 MOST_CLASSES = 30  # whose rows are told
 _READ_QUOTES = ("In TSV quotes are part of the text. To read quoted fields, set "

@@ -1,6 +1,6 @@
 """Classification of texts and of pairs of texts: config fields."""
 
-from keras_attn.tasks.finetuning_fields import FINETUNING
+from keras_attn.tasks.finetuning.fields import FINETUNING
 
 NAMES = ("single_label", "multilabel", "regression")  # in data.task
 FAMILY = "bert"  # where a config names none

@@ -10,7 +10,7 @@ from keras_attn.reports.sections import curves, numbers
 from keras_attn.tasks.classification import baseline
 from keras_attn.tasks.classification import report_sections as sections
 from keras_attn.tasks.classification.report_numbers import decisions, one_hot
-from keras_attn.tasks.seed_statistics import metrics_among
+from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 from keras_attn.training.records import read_records
 
 

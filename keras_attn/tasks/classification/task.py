@@ -31,14 +31,14 @@ from keras_attn.tasks.classification.probabilities import probabilities
 from keras_attn.tasks.classification.report import write_report
 from keras_attn.tasks.classification.report_numbers import details
 from keras_attn.tasks.contract import Plan, Task
-from keras_attn.tasks.finetuning_choices import (
+from keras_attn.tasks.finetuning.choices import (
     ROW_COUNTS,
     check_training,
     choose_best,
     choose_buckets,
     choose_rows,
 )
-from keras_attn.tasks.finetuning_defaults import FinetuningDefaults
+from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 

@@ -1,6 +1,6 @@
 """Masked language modeling: config fields."""
 
-from keras_attn.tasks.pretraining_fields import MASKED, pretraining_fields
+from keras_attn.tasks.pretraining.fields import MASKED, pretraining_fields
 
 NAMES = ()  # in data.task
 FAMILY = "bert"  # where a config names none

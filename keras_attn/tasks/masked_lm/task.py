@@ -10,14 +10,12 @@ import numpy as np
 from keras_attn.data.sources.files import file_sha256, find_files
 from keras_attn.errors import UserError
 from keras_attn.tasks.contract import Plan, Task
-from keras_attn.tasks.masked_lm.cooccurrences import cooccurrence_vectors
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples, check_options
 from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
-from keras_attn.tasks.masked_lm.segments import choose_segments
-from keras_attn.tasks.masked_lm.tfrecords import TFRecordExamples
 from keras_attn.tasks.model_arguments import require_float32, with_defaults
-from keras_attn.tasks.tokenizer_choice import choose_tokenizer
-from keras_attn.tasks.unlabelled_text import (
+from keras_attn.tasks.pretraining.cooccurrences import cooccurrence_vectors
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples, check_options
+from keras_attn.tasks.pretraining.segments import choose_segments
+from keras_attn.tasks.pretraining.splits import (
     PRETRAINING_MINUTES,
     check_targets,
     hashes_of_shards,
@@ -25,6 +23,8 @@ from keras_attn.tasks.unlabelled_text import (
     read_splits,
     validation_of,
 )
+from keras_attn.tasks.pretraining.tfrecords import TFRecordExamples
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 ROWS_COUNTED = 16_384
 TOKENS_COUNTED = 2**24  # for the first embeddings

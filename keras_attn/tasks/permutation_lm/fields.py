@@ -2,7 +2,7 @@
 
 from keras_attn.field import Field
 from keras_attn.shared_fields import DOCUMENTS
-from keras_attn.tasks.pretraining_fields import pretraining_fields
+from keras_attn.tasks.pretraining.fields import pretraining_fields
 
 NAMES = ("permutation_modeling",)  # in data.task
 FAMILY = "xlnet"  # where a config names none

@@ -8,14 +8,14 @@ import numpy as np
 from keras_attn.errors import UserError
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
-from keras_attn.tasks.tokenizer_choice import choose_tokenizer
-from keras_attn.tasks.unlabelled_text import (
+from keras_attn.tasks.pretraining.splits import (
     PRETRAINING_MINUTES,
     check_targets,
     hashes_of_splits,
     prepared_folder,
     read_splits,
 )
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.text.sentence_pieces import BLANK
 
 

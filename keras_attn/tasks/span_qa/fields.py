@@ -1,6 +1,6 @@
 """Question answering: config fields."""
 
-from keras_attn.tasks.finetuning_fields import FINETUNING
+from keras_attn.tasks.finetuning.fields import FINETUNING
 
 NAMES = ("reading_comprehension",)  # in data.task
 FAMILY = "bert"  # where a config names none

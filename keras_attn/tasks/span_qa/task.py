@@ -8,7 +8,7 @@ from keras_attn.data.batches import TableBatches
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.errors import UserError
 from keras_attn.tasks.contract import Plan, Task
-from keras_attn.tasks.finetuning_choices import (
+from keras_attn.tasks.finetuning.choices import (
     check_training,
     choose_best,
     choose_buckets,
@@ -16,7 +16,7 @@ from keras_attn.tasks.finetuning_choices import (
     tell_few_rows,
     told_lengths,
 )
-from keras_attn.tasks.finetuning_defaults import FinetuningDefaults
+from keras_attn.tasks.finetuning.defaults import FinetuningDefaults
 from keras_attn.tasks.model_arguments import require_float32
 from keras_attn.tasks.span_qa.answer_files import (
     answer_file,

@@ -10,7 +10,7 @@ from keras_attn.shared_fields import (
     family_field,
     run_fields,
 )
-from keras_attn.tasks.finetuning_fields import CHOICE
+from keras_attn.tasks.finetuning.fields import CHOICE
 
 NAMES = ("translation",)  # in data.task
 FAMILY = "transformer"  # where a config names none

@@ -13,7 +13,7 @@ from keras_attn.data.shards.prepare import unknown_warning
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.errors import UserError, check_precision
 from keras_attn.tasks.contract import Plan, Task
-from keras_attn.tasks.finetuning_choices import choose_best, rows_drawn
+from keras_attn.tasks.finetuning.choices import choose_best, rows_drawn
 from keras_attn.tasks.translation.batches import TranslationBatches
 from keras_attn.tasks.translation.evaluate import evaluate_translator
 from keras_attn.tasks.translation.export import ExportedTranslator

@@ -16,8 +16,8 @@ from keras_attn.data.shards.shard_files import (
 )
 from keras_attn.errors import UserError
 from keras_attn.tasks.causal_lm.examples import NextTokenExamples
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 
 
 def _shard(largest=100):

@@ -1,6 +1,6 @@
 """The toy task: config fields."""
 
-from keras_attn.tasks.finetuning_fields import FINETUNING
+from keras_attn.tasks.finetuning.fields import FINETUNING
 
 NAMES = ("counting",)
 FAMILY = "bert"

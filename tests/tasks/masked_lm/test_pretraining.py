@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keras_attn.errors import UserError
-from keras_attn.tasks.masked_lm import examples as pretraining
-from keras_attn.tasks.masked_lm.examples import PretrainingExamples
+from keras_attn.tasks.pretraining import masked_examples as pretraining
+from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from tests.support.small_shards import (
     CLS,
     PAD,

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_attn.tasks.masked_lm import cooccurrences
-from keras_attn.tasks.masked_lm.cooccurrences import cooccurrence_vectors
+from keras_attn.tasks.pretraining import cooccurrences
+from keras_attn.tasks.pretraining.cooccurrences import cooccurrence_vectors
 
 SPECIAL = [0, 1]
 

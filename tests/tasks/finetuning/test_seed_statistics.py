@@ -7,7 +7,7 @@ import scipy.stats
 from keras_attn.tasks.classification.fields import METRICS
 from keras_attn.tasks.classification.metrics import METRICS as CLASSIFICATION
 from keras_attn.tasks.classification.metrics import MULTILABEL_METRICS
-from keras_attn.tasks.seed_statistics import mean_interval, student_t_quantile
+from keras_attn.tasks.finetuning.seed_statistics import mean_interval, student_t_quantile
 
 
 def test_all_metrics_of_classification_are_declared():

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.tasks.masked_lm import tfrecords
-from keras_attn.tasks.masked_lm.tfrecords import TFRecordExamples
+from keras_attn.tasks.pretraining import tfrecords
+from keras_attn.tasks.pretraining.tfrecords import TFRecordExamples
 
 LENGTH, SLOTS = 16, 4
 TOKENIZER = SimpleNamespace(vocabulary_size=1000)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attn.tasks.masked_lm.examples import lay_out_rows
-from keras_attn.tasks.masked_lm.full_sentences import make_full_rows
+from keras_attn.tasks.pretraining.full_sentences import make_full_rows
+from keras_attn.tasks.pretraining.masked_examples import lay_out_rows
 from tests.support.sentence_pairs import make_shard, random_documents
 
 SEPARATOR = 10**6

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_attn.tasks.pretraining_rows import in_order
+from keras_attn.tasks.pretraining.rows import in_order
 
 
 @dataclass(frozen=True)

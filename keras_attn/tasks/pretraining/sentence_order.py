@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_attn.tasks.masked_lm.pairs import chunk_targets, cut, sentences_of
+from keras_attn.tasks.pretraining.pairs import chunk_targets, cut, sentences_of
 
 
 def make_ordered_pairs(shard, *, length, short_fraction, rng):

@@ -12,10 +12,9 @@ from keras_attn.data.packing import PackedExamples, pack
 from keras_attn.data.shards.shard_files import read_index, shard_reader
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_if_complete, write_json
-from keras_attn.tasks.masked_lm.full_sentences import make_full_rows
-from keras_attn.tasks.masked_lm.pairs import make_pairs
-from keras_attn.tasks.masked_lm.sentence_order import make_ordered_pairs
-from keras_attn.tasks.pretraining_rows import (
+from keras_attn.tasks.pretraining.full_sentences import make_full_rows
+from keras_attn.tasks.pretraining.pairs import make_pairs
+from keras_attn.tasks.pretraining.rows import (
     Recent,
     check_vocabulary,
     epoch_pieces,
@@ -23,6 +22,7 @@ from keras_attn.tasks.pretraining_rows import (
     join,
     permutation,
 )
+from keras_attn.tasks.pretraining.sentence_order import make_ordered_pairs
 
 # Part of the name of the cached counts: raise it when make_pairs gives other pairs, or
 # choose_rows other rows.

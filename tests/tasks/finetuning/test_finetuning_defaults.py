@@ -10,7 +10,7 @@ from keras_attn import finetune
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.tasks.classification.baseline import compute_baselines
-from keras_attn.tasks.finetuning_defaults import (
+from keras_attn.tasks.finetuning.defaults import (
     PRETRAINED,
     RANDOM,
     RELEASED,

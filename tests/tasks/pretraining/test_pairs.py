@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from keras_attn.tasks.masked_lm.pairs import make_pairs
+from keras_attn.tasks.pretraining.pairs import make_pairs
 from tests.support.sentence_pairs import document_of, make_shard, near, random_documents, spans
 
 

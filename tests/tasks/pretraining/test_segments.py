@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 from keras_attn import pretrain
 from keras_attn.data.shards.prepare import prepare
 from keras_attn.defaults import pretraining_defaults
-from keras_attn.tasks.masked_lm.segments import choose_segments
+from keras_attn.tasks.pretraining.segments import choose_segments
 from keras_attn.text.vocabulary import SPECIAL_TOKENS
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from tests.support.small_runs import SmallRun

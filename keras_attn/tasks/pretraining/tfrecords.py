@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError
 
 from keras_attn.data.sources.files import find_files
 from keras_attn.errors import UserError
-from keras_attn.tasks.pretraining_rows import (
+from keras_attn.tasks.pretraining.rows import (
     Recent,
     epoch_pieces,
     epoch_seed,

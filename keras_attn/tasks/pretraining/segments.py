@@ -2,7 +2,7 @@
 
 from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import read_index
-from keras_attn.tasks.unlabelled_text import prepared_folder
+from keras_attn.tasks.pretraining.splits import prepared_folder
 
 FEW_FOLLOW = 0.1  # share of sentences with a next one below which there is nothing to predict
 

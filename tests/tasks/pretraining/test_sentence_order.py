@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attn.tasks.masked_lm.sentence_order import make_ordered_pairs
+from keras_attn.tasks.pretraining.sentence_order import make_ordered_pairs
 from tests.support.sentence_pairs import document_of, make_shard, near, random_documents, spans
 
 

@@ -1,0 +1,1 @@
+"""What finetuning tasks share: config fields, chosen values, statistics over seeds."""

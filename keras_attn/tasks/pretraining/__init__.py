@@ -1,0 +1,1 @@
+"""What pretraining tasks share: config fields, splits of text, rows, masks and pairs."""
