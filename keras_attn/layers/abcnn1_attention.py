@@ -49,14 +49,13 @@ class ABCNN1Attention(CheckedLayer):
         Sentence Pairs, 2016, section 4.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import ABCNN1Attention
-    >>> layer = ABCNN1Attention(2, kernel_initializer="ones")
-    >>> first, second = layer(np.array([[[5.0]]]), np.array([[[5.0], [6.0]]]))
-    >>> print(ops.convert_to_numpy(first).round(3), ops.convert_to_numpy(second)[0, 1])
-    [[[5.  1.5]]] [6.  0.5]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import ABCNN1Attention
+        >>> layer = ABCNN1Attention(2, kernel_initializer="ones")
+        >>> first, second = layer(np.array([[[5.0]]]), np.array([[[5.0], [6.0]]]))
+        >>> print(ops.convert_to_numpy(first).round(3), ops.convert_to_numpy(second)[0, 1])
+        [[[5.  1.5]]] [6.  0.5]
     """
 
     AXES = {"first": "BTD", "second": "BSD"}

@@ -45,13 +45,12 @@ class ABCNN2Pooling(CheckedLayer):
         Sentence Pairs, 2016, section 4.2.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import ABCNN2Pooling
-    >>> first, second = ABCNN2Pooling(2)(np.array([[[1.0], [1.0]]]), np.array([[[1.0], [3.0]]]))
-    >>> print(ops.convert_to_numpy(first).round(3), ops.convert_to_numpy(second).round(3))
-    [[[2.667]]] [[[4.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import ABCNN2Pooling
+        >>> first, second = ABCNN2Pooling(2)(np.array([[[1.0], [1.0]]]), np.array([[[1.0], [3.0]]]))
+        >>> print(ops.convert_to_numpy(first).round(3), ops.convert_to_numpy(second).round(3))
+        [[[2.667]]] [[[4.]]]
     """
 
     AXES = {"first": "BTD", "second": "BSD"}

@@ -71,15 +71,14 @@ class Attention(CheckedLayer):
         and Translate, 2015, eq. 5-6.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import Attention
-    >>> key = np.array([[[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]]])
-    >>> value, query = np.array([[[1.0], [10.0], [20.0]]]), np.array([[[0.0, 9.0]]])
-    >>> output, weights = Attention("dot")(query, value, key, return_attention_scores=True)
-    >>> print(ops.convert_to_numpy(output), ops.convert_to_numpy(weights).round(3))
-    [[[15.]]] [[[0.  0.5 0.5]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import Attention
+        >>> key = np.array([[[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]]])
+        >>> value, query = np.array([[[1.0], [10.0], [20.0]]]), np.array([[[0.0, 9.0]]])
+        >>> output, weights = Attention("dot")(query, value, key, return_attention_scores=True)
+        >>> print(ops.convert_to_numpy(output), ops.convert_to_numpy(weights).round(3))
+        [[[15.]]] [[[0.  0.5 0.5]]]
     """
 
     AXES = SEQUENCES

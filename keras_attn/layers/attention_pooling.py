@@ -59,13 +59,14 @@ class AttentionPooling(CheckedLayer):
         2016, eq. 5-7.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import AttentionPooling
-    >>> layer = AttentionPooling(score="linear", activation="linear", kernel_initializer="zeros")
-    >>> print(ops.convert_to_numpy(layer(np.array([[[1.0], [2.0], [9.0]]]), lengths=np.array([2]))))
-    [[1.5]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import AttentionPooling
+        >>> layer = AttentionPooling(score="linear", activation="linear",
+        ...                          kernel_initializer="zeros")
+        >>> value = np.array([[[1.0], [2.0], [9.0]]])
+        >>> print(ops.convert_to_numpy(layer(value, lengths=np.array([2]))))
+        [[1.5]]
     """
 
     AXES = {"inputs": "BTD", "query": "B..."}

@@ -50,14 +50,13 @@ class AttentionalInteraction(CheckedLayer):
         the softmax over an axis of one, so that all its weights are 1.)
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import AttentionalInteraction
-    >>> layer = AttentionalInteraction(4, kernel_initializer="zeros")
-    >>> found = layer(np.array([[[2.0], [3.0], [5.0]]]))
-    >>> print(ops.convert_to_numpy(found).round(3))  # 31 / 3
-    [[10.333]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import AttentionalInteraction
+        >>> layer = AttentionalInteraction(4, kernel_initializer="zeros")
+        >>> found = layer(np.array([[[2.0], [3.0], [5.0]]]))
+        >>> print(ops.convert_to_numpy(found).round(3))  # 31 / 3
+        [[10.333]]
     """
 
     AXES = {"inputs": "BFD"}

@@ -47,15 +47,14 @@ class AttentiveConvPooling(CheckedLayer):
         Modelling, 2016.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import AttentiveConvPooling
-    >>> layer = AttentiveConvPooling(4, kernel_size=1, lstm_units=2)
-    >>> output, weights = layer(np.ones((1, 6, 5)), mask=np.array([[1, 1, 1, 1, 0, 0]]),
-    ...                         return_attention_scores=True)
-    >>> print(output.shape, ops.convert_to_numpy(weights).round(3))  # four words alike
-    (1, 8) [[0.25 0.25 0.25 0.25 0.   0.  ]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import AttentiveConvPooling
+        >>> layer = AttentiveConvPooling(4, kernel_size=1, lstm_units=2)
+        >>> output, weights = layer(np.ones((1, 6, 5)), mask=np.array([[1, 1, 1, 1, 0, 0]]),
+        ...                         return_attention_scores=True)
+        >>> print(output.shape, ops.convert_to_numpy(weights).round(3))  # four words alike
+        (1, 8) [[0.25 0.25 0.25 0.25 0.   0.  ]]
     """
 
     AXES = {"inputs": "BTD"}

@@ -42,15 +42,14 @@ class CopyDistribution(CheckedLayer):
         2017, eq. 9.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import CopyDistribution
-    >>> probabilities = CopyDistribution(num_oov=1)(
-    ...     np.array([[[0.25, 0.75]]]), np.array([[[0.5, 0.25, 0.25]]]), np.array([[2, 1, 2]]),
-    ...     np.array([[[0.5]]]))
-    >>> print(ops.convert_to_numpy(probabilities))
-    [[[0.125 0.5   0.375]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import CopyDistribution
+        >>> probabilities = CopyDistribution(num_oov=1)(
+        ...     np.array([[[0.25, 0.75]]]), np.array([[[0.5, 0.25, 0.25]]]), np.array([[2, 1, 2]]),
+        ...     np.array([[[0.5]]]))
+        >>> print(ops.convert_to_numpy(probabilities))
+        [[[0.125 0.5   0.375]]]
     """
 
     AXES = {"vocabulary_probabilities": "BTV", "attention": "BTS", "source_ids": "BS",

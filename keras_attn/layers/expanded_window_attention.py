@@ -62,15 +62,14 @@ class ExpandedWindowAttention(CheckedLayer):
         Zaheer et al., Big Bird, 2020, section 2 (random blocks).
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import ExpandedWindowAttention
-    >>> layer = ExpandedWindowAttention(1, 1, window=2, extension=1)
-    >>> _, weights = layer(np.zeros((1, 5, 1)), return_attention_scores=True)
-    >>> print(ops.convert_to_numpy(weights)[0, 0, 1:3].round(2))  # from one before to two after
-    [[0.25 0.25 0.25 0.25 0.  ]
-     [0.   0.25 0.25 0.25 0.25]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import ExpandedWindowAttention
+        >>> layer = ExpandedWindowAttention(1, 1, window=2, extension=1)
+        >>> _, weights = layer(np.zeros((1, 5, 1)), return_attention_scores=True)
+        >>> print(ops.convert_to_numpy(weights)[0, 0, 1:3].round(2))  # from one before to two after
+        [[0.25 0.25 0.25 0.25 0.  ]
+         [0.   0.25 0.25 0.25 0.25]]
     """
 
     AXES = {"query": "BTD"}

@@ -70,13 +70,12 @@ class HardAttention(CheckedLayer):
         Jang et al., Categorical Reparameterization with Gumbel-Softmax, 2017.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import HardAttention
-    >>> query, value = np.array([[[1.0]]]), np.array([[[0.1], [0.3], [0.2]]])
-    >>> print(ops.convert_to_numpy(HardAttention(score="dot")(query, value)))
-    [[[0.3]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import HardAttention
+        >>> query, value = np.array([[[1.0]]]), np.array([[[0.1], [0.3], [0.2]]])
+        >>> print(ops.convert_to_numpy(HardAttention(score="dot")(query, value)))
+        [[[0.3]]]
     """
 
     AXES = SEQUENCES

@@ -48,17 +48,16 @@ class HierarchicalAttention(CheckedLayer):
         2016, eq. 1-10.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import HierarchicalAttention
-    >>> layer = HierarchicalAttention(2, 3, 4, kernel_initializer="zeros")
-    >>> vector, words, sentences = layer(np.ones((1, 3, 2, 5)), return_attention_scores=True,
-    ...                                  mask=np.array([[[1, 1], [1, 0], [0, 0]]]))
-    >>> print(vector.shape, ops.convert_to_numpy(words), ops.convert_to_numpy(sentences))
-    (1, 6) [[[0.5 0.5]
-      [1.  0. ]
-      [0.  0. ]]] [[0.5 0.5 0. ]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import HierarchicalAttention
+        >>> layer = HierarchicalAttention(2, 3, 4, kernel_initializer="zeros")
+        >>> vector, words, sentences = layer(np.ones((1, 3, 2, 5)), return_attention_scores=True,
+        ...                                  mask=np.array([[[1, 1], [1, 0], [0, 0]]]))
+        >>> print(vector.shape, ops.convert_to_numpy(words), ops.convert_to_numpy(sentences))
+        (1, 6) [[[0.5 0.5]
+          [1.  0. ]
+          [0.  0. ]]] [[0.5 0.5 0. ]]
     """
 
     AXES = {"inputs": "BSWD"}

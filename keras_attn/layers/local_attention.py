@@ -73,13 +73,13 @@ class LocalAttention(CheckedLayer):
         Translation, 2015, section 3.2, eq. 9-10.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import LocalAttention
-    >>> query, value = np.zeros((1, 4, 1)), np.array([[[1.0], [2.0], [4.0], [8.0]]])
-    >>> print(ops.convert_to_numpy(LocalAttention(1, score="dot")(query, value))[0, :, 0].round(3))
-    [1.5   2.333 4.667 6.   ]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import LocalAttention
+        >>> query, value = np.zeros((1, 4, 1)), np.array([[[1.0], [2.0], [4.0], [8.0]]])
+        >>> output = LocalAttention(1, score="dot")(query, value)
+        >>> print(ops.convert_to_numpy(output)[0, :, 0].round(3))
+        [1.5   2.333 4.667 6.   ]
     """
 
     AXES = SEQUENCES

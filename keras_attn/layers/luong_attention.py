@@ -54,14 +54,13 @@ class LuongAttention(CheckedLayer):
         Translation, 2015, section 3.1, eq. 5.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import LuongAttention
-    >>> layer = LuongAttention(1, "dot", kernel_initializer="ones")
-    >>> query, value = np.array([[[0.0, 0.5]]]), np.array([[[0.2, 0.0], [0.4, 0.0]]])
-    >>> print(ops.convert_to_numpy(layer(query, value)).round(4))  # tanh(0.3 + 0.5)
-    [[[0.664]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import LuongAttention
+        >>> layer = LuongAttention(1, "dot", kernel_initializer="ones")
+        >>> query, value = np.array([[[0.0, 0.5]]]), np.array([[[0.2, 0.0], [0.4, 0.0]]])
+        >>> print(ops.convert_to_numpy(layer(query, value)).round(4))  # tanh(0.3 + 0.5)
+        [[[0.664]]]
     """
 
     AXES = SEQUENCES

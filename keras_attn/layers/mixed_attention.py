@@ -63,15 +63,14 @@ class MixedAttention(CheckedLayer):
             or value or key is another tensor.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import MixedAttention
-    >>> layer = MixedAttention(1, 1, window=0)  # half of all, half of itself
-    >>> _, weights = layer(np.zeros((1, 2, 1)), return_attention_scores=True)
-    >>> print(ops.convert_to_numpy(weights)[0, 0].round(4))
-    [[0.75 0.25]
-     [0.25 0.75]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import MixedAttention
+        >>> layer = MixedAttention(1, 1, window=0)  # half of all, half of itself
+        >>> _, weights = layer(np.zeros((1, 2, 1)), return_attention_scores=True)
+        >>> print(ops.convert_to_numpy(weights)[0, 0].round(4))
+        [[0.75 0.25]
+         [0.25 0.75]]
     """
 
     AXES = {"query": "BTD"}

@@ -109,17 +109,16 @@ class MultiHeadAttention(CheckedLayer):
         Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import MultiHeadAttention
-    >>> layer = MultiHeadAttention(1, 1, kernel_initializer="ones")
-    >>> x = np.array([[[1.0], [2.0], [2.0]]])
-    >>> _, weights = layer(x, x, use_causal_mask=True, return_attention_scores=True)
-    >>> print(ops.convert_to_numpy(weights)[0, 0].round(3))
-    [[1.    0.    0.   ]
-     [0.119 0.881 0.   ]
-     [0.063 0.468 0.468]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import MultiHeadAttention
+        >>> layer = MultiHeadAttention(1, 1, kernel_initializer="ones")
+        >>> x = np.array([[[1.0], [2.0], [2.0]]])
+        >>> _, weights = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+        >>> print(ops.convert_to_numpy(weights)[0, 0].round(3))
+        [[1.    0.    0.   ]
+         [0.119 0.881 0.   ]
+         [0.063 0.468 0.468]]
     """
 
     def __init__(

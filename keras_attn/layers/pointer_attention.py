@@ -45,15 +45,15 @@ class PointerAttention(CheckedLayer):
         Vinyals et al., Pointer Networks, 2015, section 2.3, eq. 3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import PointerAttention
-    >>> layer = PointerAttention(2, kernel_initializer="ones")
-    >>> query, value = np.array([[[0.0]]]), np.array([[[0.0], [9.0], [9.0]]])
-    >>> _, p = layer(query, value, value_mask=np.array([[1, 1, 0]]), return_attention_scores=True)
-    >>> print(ops.convert_to_numpy(p).round(3))
-    [[[0.119 0.881 0.   ]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import PointerAttention
+        >>> layer = PointerAttention(2, kernel_initializer="ones")
+        >>> query, value = np.array([[[0.0]]]), np.array([[[0.0], [9.0], [9.0]]])
+        >>> mask = np.array([[1, 1, 0]])
+        >>> _, p = layer(query, value, value_mask=mask, return_attention_scores=True)
+        >>> print(ops.convert_to_numpy(p).round(3))
+        [[[0.119 0.881 0.   ]]]
     """
 
     AXES = SEQUENCES

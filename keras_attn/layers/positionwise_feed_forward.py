@@ -42,14 +42,13 @@ class PositionwiseFeedForward(CheckedLayer):
         Vaswani et al., Attention Is All You Need, 2017, eq. 2.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import PositionwiseFeedForward
-    >>> layer = PositionwiseFeedForward(3, kernel_initializer="ones")
-    >>> print(ops.convert_to_numpy(layer(np.array([[[1.0, 1.0], [-1.0, 0.0]]]))))
-    [[[6. 6.]
-      [0. 0.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import PositionwiseFeedForward
+        >>> layer = PositionwiseFeedForward(3, kernel_initializer="ones")
+        >>> print(ops.convert_to_numpy(layer(np.array([[[1.0, 1.0], [-1.0, 0.0]]]))))
+        [[[6. 6.]
+          [0. 0.]]]
     """
 
     def __init__(

@@ -68,14 +68,13 @@ class RelativeAttention(CheckedLayer):
         Self-Attention with Relative Position Representations, 2018, eq. 3-4.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import RelativeAttention
-    >>> layer = RelativeAttention(1, 2, style="shaw", max_distance=1, kernel_initializer="ones")
-    >>> output = layer(np.zeros((1, 3, 4)))  # weights 1/3; only the b of the distances are left
-    >>> print(ops.convert_to_numpy(output)[0, :, 0].round(3))
-    [2. 2. 2.]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import RelativeAttention
+        >>> layer = RelativeAttention(1, 2, style="shaw", max_distance=1, kernel_initializer="ones")
+        >>> output = layer(np.zeros((1, 3, 4)))  # weights 1/3; only the b of the distances are left
+        >>> print(ops.convert_to_numpy(output)[0, :, 0].round(3))
+        [2. 2. 2.]
     """
 
     AXES = {"query": "BTD", "memory": "BMD"}

@@ -58,15 +58,14 @@ class TransformerDecoderLayer(TransformerLayer):
         Vaswani et al., Attention Is All You Need, 2017, section 3.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import TransformerDecoderLayer
-    >>> layer = TransformerDecoderLayer(num_heads=2, intermediate_dim=16, seed=0)
-    >>> target, source = np.random.default_rng(0).normal(size=(2, 1, 3, 8))
-    >>> whole, beginning = layer(target, source), layer(target[:, :2], source)
-    >>> print(round(float(ops.max(ops.abs(whole[:, :2] - beginning))), 4))  # none sees ahead
-    0.0
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import TransformerDecoderLayer
+        >>> layer = TransformerDecoderLayer(num_heads=2, intermediate_dim=16, seed=0)
+        >>> target, source = np.random.default_rng(0).normal(size=(2, 1, 3, 8))
+        >>> whole, beginning = layer(target, source), layer(target[:, :2], source)
+        >>> print(round(float(ops.max(ops.abs(whole[:, :2] - beginning))), 4))  # none sees ahead
+        0.0
     """
 
     def build(self, inputs_shape: Shape, encoded_shape: Shape | None = None) -> None:

@@ -64,14 +64,13 @@ class TransformerEncoderLayer(TransformerLayer):
         Transformer Architecture, 2020.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import TransformerEncoderLayer
-    >>> layer = TransformerEncoderLayer(num_heads=2, intermediate_dim=16, seed=0)
-    >>> output, weights = layer(np.ones((1, 3, 8)), return_attention_scores=True)
-    >>> print(output.shape, ops.convert_to_numpy(weights)[0, 0, 0].round(3))
-    (1, 3, 8) [0.333 0.333 0.333]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import TransformerEncoderLayer
+        >>> layer = TransformerEncoderLayer(num_heads=2, intermediate_dim=16, seed=0)
+        >>> output, weights = layer(np.ones((1, 3, 8)), return_attention_scores=True)
+        >>> print(output.shape, ops.convert_to_numpy(weights)[0, 0, 0].round(3))
+        (1, 3, 8) [0.333 0.333 0.333]
     """
 
     def __init__(

@@ -65,17 +65,16 @@ class TwoStreamAttention(CheckedLayer):
         Yang et al., XLNet, 2019, sections 2.3 to 2.5; released code: zihangdai/xlnet.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import TwoStreamAttention
-    >>> layer = TwoStreamAttention(num_heads=1, key_dim=4, kernel_initializer="zeros")
-    >>> *_, weights = layer(np.ones((1, 5, 8)), np.ones((1, 2, 8)), np.array([[1, 4]]),
-    ...                     query_mask=np.array([[[1, 0, 1, 1, 1], [1, 1, 1, 1, 0]]]),
-    ...                     return_attention_scores=True)
-    >>> print(ops.convert_to_numpy(weights)[0, 0])  # of the query stream: none sees itself
-    [[0.25 0.   0.25 0.25 0.25]
-     [0.25 0.25 0.25 0.25 0.  ]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import TwoStreamAttention
+        >>> layer = TwoStreamAttention(num_heads=1, key_dim=4, kernel_initializer="zeros")
+        >>> *_, weights = layer(np.ones((1, 5, 8)), np.ones((1, 2, 8)), np.array([[1, 4]]),
+        ...                     query_mask=np.array([[[1, 0, 1, 1, 1], [1, 1, 1, 1, 0]]]),
+        ...                     return_attention_scores=True)
+        >>> print(ops.convert_to_numpy(weights)[0, 0])  # of the query stream: none sees itself
+        [[0.25 0.   0.25 0.25 0.25]
+         [0.25 0.25 0.25 0.25 0.  ]]
     """
 
     AXES = {"content": "BTD", "query": "BKD", "query_positions": "BK", "segment_ids": "BT",

@@ -63,14 +63,13 @@ class WindowAttention(CheckedLayer):
         Beltagy et al., Longformer, 2020, section 3.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import WindowAttention
-    >>> layer = WindowAttention(1, 1, window=1, kernel_initializer="ones")
-    >>> x = np.array([[[1.0], [1.0], [1.0], [9.0]]])
-    >>> print(ops.convert_to_numpy(layer(x))[0, :, 0].round(3))  # the first two do not see the 9
-    [1.    1.    8.995 9.   ]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import WindowAttention
+        >>> layer = WindowAttention(1, 1, window=1, kernel_initializer="ones")
+        >>> x = np.array([[[1.0], [1.0], [1.0], [9.0]]])
+        >>> print(ops.convert_to_numpy(layer(x))[0, :, 0].round(3))
+        [1.    1.    8.995 9.   ]
     """
 
     def __init__(self, num_heads: int, key_dim: int, window: int | tuple[int, int],

@@ -62,14 +62,13 @@ class ABCNN(LabelLoss, keras.Model):
         Sentence Pairs, 2016.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import ABCNN
-    >>> model = ABCNN(50, 2, max_length=8, variant=1, embedding_dim=4, filters=3, seed=0)
-    >>> ids = np.array([[4, 7, 9, 0]])
-    >>> found = model({"token_ids": ids, "second_token_ids": ids})
-    >>> print(np.diag(found["input_attention_0"][0]).round(3))  # how each token matches itself
-    [1. 1. 1. 0.]
+        >>> import numpy as np
+        >>> from keras_attn.models import ABCNN
+        >>> model = ABCNN(50, 2, max_length=8, variant=1, embedding_dim=4, filters=3, seed=0)
+        >>> ids = np.array([[4, 7, 9, 0]])
+        >>> found = model({"token_ids": ids, "second_token_ids": ids})
+        >>> print(np.diag(found["input_attention_0"][0]).round(3))  # how each token matches itself
+        [1. 1. 1. 0.]
     """
 
     INPUTS = {"token_ids": "BT", "second_token_ids": "BS", "padding_mask": "BT",

@@ -53,13 +53,13 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         Factorization Machines, 2010, eq. 1 and lemma 3.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import AttentionalFactorizationMachine
-    >>> model = AttentionalFactorizationMachine(num_features=9, num_fields=3, embedding_dim=4)
-    >>> found = model({"feature_ids": np.array([[1, 4, 7]]), "padding_mask": np.array([[1, 1, 0]])})
-    >>> print(np.array(found["attention"]))  # of the pairs (0, 1), (0, 2), (1, 2)
-    [[1. 0. 0.]]
+        >>> import numpy as np
+        >>> from keras_attn.models import AttentionalFactorizationMachine
+        >>> model = AttentionalFactorizationMachine(num_features=9, num_fields=3, embedding_dim=4)
+        >>> found = model({"feature_ids": np.array([[1, 4, 7]]),
+        ...                "padding_mask": np.array([[1, 1, 0]])})
+        >>> print(np.array(found["attention"]))  # of the pairs (0, 1), (0, 2), (1, 2)
+        [[1. 0. 0.]]
     """
 
     INPUTS = dict.fromkeys(("feature_ids", "feature_values", "padding_mask"), "BF")

@@ -54,13 +54,12 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         ValueError: If an argument is out of range or unknown.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import AttentiveLSTMClassifier
-    >>> model = AttentiveLSTMClassifier(50, 3, embedding_dim=4, units=4, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 7, 0, 0]])})
-    >>> print(found["logits"].shape, np.array(found["attention"]).round(1))
-    (1, 3) [[0.5 0.5 0.  0. ]]
+        >>> import numpy as np
+        >>> from keras_attn.models import AttentiveLSTMClassifier
+        >>> model = AttentiveLSTMClassifier(50, 3, embedding_dim=4, units=4, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 7, 0, 0]])})
+        >>> print(found["logits"].shape, np.array(found["attention"]).round(1))
+        (1, 3) [[0.5 0.5 0.  0. ]]
     """
 
     def __init__(self, vocabulary_size: int, num_classes: int, embedding_dim: int = 100,

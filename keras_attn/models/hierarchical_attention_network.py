@@ -44,13 +44,12 @@ class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
         Yang et al., Hierarchical Attention Networks for Document Classification, 2016.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import HierarchicalAttentionNetwork
-    >>> model = HierarchicalAttentionNetwork(50, 3, embedding_dim=4, seed=0)
-    >>> found = model({"token_ids": np.array([[[4, 7, 0], [5, 0, 0], [0, 0, 0]]])})
-    >>> print(np.array(found["word_attention"])[0].sum(axis=-1).round(3))  # no word, no weight
-    [1. 1. 0.]
+        >>> import numpy as np
+        >>> from keras_attn.models import HierarchicalAttentionNetwork
+        >>> model = HierarchicalAttentionNetwork(50, 3, embedding_dim=4, seed=0)
+        >>> found = model({"token_ids": np.array([[[4, 7, 0], [5, 0, 0], [0, 0, 0]]])})
+        >>> print(np.array(found["word_attention"])[0].sum(axis=-1).round(3))  # no word, no weight
+        [1. 1. 0.]
     """
 
     INPUTS = {"token_ids": "BSW", "padding_mask": "BSW"}

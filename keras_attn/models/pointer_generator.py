@@ -73,14 +73,13 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         2017, eq. 1-13.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import PointerGenerator
-    >>> model = PointerGenerator(vocabulary_size=9, num_oov=2, embedding_dim=4, units=4, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 9, 5]]), "target_ids": np.array([[2, 4]])})
-    >>> p = np.array(found["probabilities"])[0]  # id 9 is in the source, 10 is nowhere
-    >>> print(p.shape, p.sum(axis=-1).round(3), p[:, 9] > 0, p[:, 10])
-    (2, 11) [1. 1.] [ True  True] [0. 0.]
+        >>> import numpy as np
+        >>> from keras_attn.models import PointerGenerator
+        >>> model = PointerGenerator(vocabulary_size=9, num_oov=2, embedding_dim=4, units=4, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 9, 5]]), "target_ids": np.array([[2, 4]])})
+        >>> p = np.array(found["probabilities"])[0]  # id 9 is in the source, 10 is nowhere
+        >>> print(p.shape, p.sum(axis=-1).round(3), p[:, 9] > 0, p[:, 10])
+        (2, 11) [1. 1.] [ True  True] [0. 0.]
     """
 
     INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}

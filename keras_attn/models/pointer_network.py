@@ -58,14 +58,13 @@ class PointerNetwork(Losses, keras.Model):
         Vinyals et al., Pointer Networks, 2015, section 2.3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import PointerNetwork
-    >>> model = PointerNetwork(element_dim=1, units=8, seed=0)
-    >>> elements, label = np.array([[[0.3], [0.1], [0.2]]]), np.array([[1, 2, 0]])
-    >>> found = model({"elements": elements, "label": label})
-    >>> print(found["attention"].shape, np.array(found["attention"]).sum(axis=-1).round(3))
-    (1, 3, 3) [[1. 1. 1.]]
+        >>> import numpy as np
+        >>> from keras_attn.models import PointerNetwork
+        >>> model = PointerNetwork(element_dim=1, units=8, seed=0)
+        >>> elements, label = np.array([[[0.3], [0.1], [0.2]]]), np.array([[1, 2, 0]])
+        >>> found = model({"elements": elements, "label": label})
+        >>> print(found["attention"].shape, np.array(found["attention"]).sum(axis=-1).round(3))
+        (1, 3, 3) [[1. 1. 1.]]
     """
 
     INPUTS = {"elements": "BND", "padding_mask": "BN", "label": "BM"}

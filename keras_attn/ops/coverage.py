@@ -19,10 +19,9 @@ def coverage_loss(attention: Tensor, coverage: Tensor) -> Tensor:
         See et al., Get To The Point, 2017, eq. 12.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.ops import coverage_loss
-    >>> print(float(coverage_loss(np.array([0.75, 0.25]), np.array([0.5, 1.5]))))
-    0.75
+        >>> import numpy as np
+        >>> from keras_attn.ops import coverage_loss
+        >>> print(float(coverage_loss(np.array([0.75, 0.25]), np.array([0.5, 1.5]))))
+        0.75
     """
     return ops.sum(ops.cast(ops.minimum(attention, coverage), "float32"), axis=-1)

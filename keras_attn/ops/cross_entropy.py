@@ -69,14 +69,13 @@ def linear_cross_entropy(labels: Tensor, hidden: Tensor, table: Tensor, bias: Te
         losses without label smoothing. Only the first are differentiable.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.ops import linear_cross_entropy
-    >>> hidden, table = np.eye(2, dtype="float32"), np.eye(3, 2, dtype="float32")
-    >>> losses, correct, _ = linear_cross_entropy(np.array([0, 2]), hidden, table)
-    >>> print(ops.convert_to_numpy(losses).round(3), ops.convert_to_numpy(correct))
-    [0.551 1.551] [1. 0.]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.ops import linear_cross_entropy
+        >>> hidden, table = np.eye(2, dtype="float32"), np.eye(3, 2, dtype="float32")
+        >>> losses, correct, _ = linear_cross_entropy(np.array([0, 2]), hidden, table)
+        >>> print(ops.convert_to_numpy(losses).round(3), ops.convert_to_numpy(correct))
+        [0.551 1.551] [1. 0.]
     """
     require_probabilities(label_smoothing=label_smoothing)
     require_sizes(most=most)

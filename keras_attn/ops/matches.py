@@ -32,13 +32,12 @@ def match_matrix(first: Tensor, second: Tensor, first_mask: Tensor | None = None
         Yin et al., ABCNN, 2016, section 4.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.ops import match_matrix
-    >>> first, second = np.array([[[0.0, 0.0]]]), np.array([[[0.0, 0.0], [3.0, 4.0]]])
-    >>> print(ops.convert_to_numpy(match_matrix(first, second)).round(3))
-    [[[1.    0.167]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.ops import match_matrix
+        >>> first, second = np.array([[[0.0, 0.0]]]), np.array([[[0.0, 0.0], [3.0, 4.0]]])
+        >>> print(ops.convert_to_numpy(match_matrix(first, second)).round(3))
+        [[[1.    0.167]]]
     """
     require_not_negative(epsilon=epsilon)
     first, second = ops.cast(first, "float32"), ops.cast(second, "float32")

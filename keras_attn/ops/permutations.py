@@ -22,14 +22,13 @@ def permutation_mask(ranks: Tensor) -> Tensor:
         Yang et al., XLNet, 2019, eq. 3 and section 2.3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.ops import permutation_mask
-    >>> print(ops.convert_to_numpy(permutation_mask(np.array([[-1, 1, 0]]))).astype(int))
-    [[[1 0 0]
-      [1 0 1]
-      [1 0 0]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.ops import permutation_mask
+        >>> print(ops.convert_to_numpy(permutation_mask(np.array([[-1, 1, 0]]))).astype(int))
+        [[[1 0 0]
+          [1 0 1]
+          [1 0 0]]]
     """
     ranks = ops.cast(ranks, "int32")
     queries, keys = ranks[:, :, None], ranks[:, None, :]

@@ -19,14 +19,13 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
         float32 `(..., S)`; 0 where masked, also in rows with no key at all.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.ops import masked_softmax
-    >>> print(ops.convert_to_numpy(masked_softmax(np.array([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]),
-    ...                      np.array([[1, 1, 0], [0, 0, 0]]))).round(3))
-    [[0.5 0.5 0. ]
-     [0.  0.  0. ]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.ops import masked_softmax
+        >>> print(ops.convert_to_numpy(masked_softmax(np.array([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]),
+        ...                      np.array([[1, 1, 0], [0, 0, 0]]))).round(3))
+        [[0.5 0.5 0. ]
+         [0.  0.  0. ]]
     """
     logits = ops.cast(logits, "float32")
     if mask is None:

@@ -32,16 +32,15 @@ def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, n
         Weights that a layer around it returns, too, have the shape that they have there.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.layers import TransformerEncoderLayer
-    >>> from keras_attn.visualize import attention_maps
-    >>> layer = TransformerEncoderLayer(2, 8, name="layer")
-    >>> maps = attention_maps(layer, np.zeros((1, 4, 6)))
-    >>> print({name: weights.shape for name, weights in maps.items()})
-    {'attention': (1, 2, 4, 4)}
-    >>> print(maps["attention"][0, 0, 0].round(4))
-    [0.25 0.25 0.25 0.25]
+        >>> import numpy as np
+        >>> from keras_attn.layers import TransformerEncoderLayer
+        >>> from keras_attn.visualize import attention_maps
+        >>> layer = TransformerEncoderLayer(2, 8, name="layer")
+        >>> maps = attention_maps(layer, np.zeros((1, 4, 6)))
+        >>> print({name: weights.shape for name, weights in maps.items()})
+        {'attention': (1, 2, 4, 4)}
+        >>> print(maps["attention"][0, 0, 0].round(4))
+        [0.25 0.25 0.25 0.25]
     """
     if not model.built:
         model(*args, **kwargs)  # else it has no layers yet

@@ -63,12 +63,11 @@ def attention_page(maps: Tensor | dict[str, Tensor],
             no such row, or weights have another number of axes, are negative or not finite.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.visualize import attention_page
-    >>> page = attention_page(np.eye(3)[None], ["one", "two", "three"])
-    >>> print(page.html.count("<script"), "https:" in page.html)
-    2 False
+        >>> import numpy as np
+        >>> from keras_attn.visualize import attention_page
+        >>> page = attention_page(np.eye(3)[None], ["one", "two", "three"])
+        >>> print(page.html.count("<script"), "https:" in page.html)
+        2 False
     """
     if not isinstance(maps, dict):
         maps = {"attention": maps}

@@ -32,12 +32,11 @@ def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
         ImportError: If matplotlib is missing; `pip install 'keras-attn[plot]'` installs it.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.visualize import plot_attention
-    >>> figure = plot_attention(np.eye(2), ["a", "b"])
-    >>> print([label.get_text() for label in figure.axes[0].get_yticklabels()])
-    ['a', 'b']
+        >>> import numpy as np
+        >>> from keras_attn.visualize import plot_attention
+        >>> figure = plot_attention(np.eye(2), ["a", "b"])
+        >>> print([label.get_text() for label in figure.axes[0].get_yticklabels()])
+        ['a', 'b']
     """
     from matplotlib.figure import Figure
 

@@ -38,16 +38,15 @@ class AlibiBias(CheckedLayer):
         Press et al., Train Short, Test Long, 2022, section 3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import AlibiBias
-    >>> print(ops.convert_to_numpy(AlibiBias(2)(np.zeros((1, 2, 4)))))
-    [[[-0.         -0.0625    ]
-      [-0.0625     -0.        ]]
-    <BLANKLINE>
-     [[-0.         -0.00390625]
-      [-0.00390625 -0.        ]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import AlibiBias
+        >>> print(ops.convert_to_numpy(AlibiBias(2)(np.zeros((1, 2, 4)))))
+        [[[-0.         -0.0625    ]
+          [-0.0625     -0.        ]]
+        <BLANKLINE>
+         [[-0.         -0.00390625]
+          [-0.00390625 -0.        ]]]
     """
 
     AXES = {"query": "...", "key": "..."}  # their lengths alone are used

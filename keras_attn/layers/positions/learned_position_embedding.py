@@ -38,14 +38,13 @@ class LearnedPositionEmbedding(CheckedLayer):
         Devlin et al., BERT, 2018, section 3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import LearnedPositionEmbedding
-    >>> layer = LearnedPositionEmbedding(8, initializer="ones")
-    >>> print(ops.convert_to_numpy(layer(np.array([[[0.0, 1.0], [2.0, 3.0]]]))))
-    [[[1. 2.]
-      [3. 4.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import LearnedPositionEmbedding
+        >>> layer = LearnedPositionEmbedding(8, initializer="ones")
+        >>> print(ops.convert_to_numpy(layer(np.array([[[0.0, 1.0], [2.0, 3.0]]]))))
+        [[[1. 2.]
+          [3. 4.]]]
     """
 
     AXES = {"inputs": "BTD"}

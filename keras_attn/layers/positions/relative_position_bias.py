@@ -47,14 +47,13 @@ class RelativePositionBias(CheckedLayer):
         Text-to-Text Transformer, 2020, section 2.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import RelativePositionBias
-    >>> layer = RelativePositionBias(1, num_buckets=8, max_distance=16)
-    >>> print(ops.convert_to_numpy(layer.buckets(np.zeros((1, 2, 4)), np.zeros((1, 10, 4)))))
-    [[0 5 6 6 6 6 7 7 7 7]
-     [1 0 5 6 6 6 6 7 7 7]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import RelativePositionBias
+        >>> layer = RelativePositionBias(1, num_buckets=8, max_distance=16)
+        >>> print(ops.convert_to_numpy(layer.buckets(np.zeros((1, 2, 4)), np.zeros((1, 10, 4)))))
+        [[0 5 6 6 6 6 7 7 7 7]
+         [1 0 5 6 6 6 6 7 7 7]]
     """
 
     AXES = {"query": "...", "key": "..."}  # their lengths alone are used

@@ -40,14 +40,13 @@ class RotaryEmbedding(CheckedLayer):
         Su et al., RoFormer, 2021, eq. 34.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import RotaryEmbedding
-    >>> turned = RotaryEmbedding()(np.array([[[1.0, 0.0], [1.0, 0.0]]]))
-    >>> print(ops.convert_to_numpy(turned).round(3))  # by 0 and by 1
-    [[[1.    0.   ]
-      [0.54  0.841]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import RotaryEmbedding
+        >>> turned = RotaryEmbedding()(np.array([[[1.0, 0.0], [1.0, 0.0]]]))
+        >>> print(ops.convert_to_numpy(turned).round(3))  # by 0 and by 1
+        [[[1.    0.   ]
+          [0.54  0.841]]]
     """
 
     def __init__(self, layout: str = "interleaved", max_wavelength: float = 10000.0, **kwargs: Any

@@ -39,13 +39,12 @@ class SinusoidalPositionEncoding(CheckedLayer):
         Vaswani et al., Attention Is All You Need, 2017, section 3.5.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import SinusoidalPositionEncoding
-    >>> print(ops.convert_to_numpy(SinusoidalPositionEncoding()(np.zeros((1, 2, 4)))).round(3))
-    [[[0.    1.    0.    1.   ]
-      [0.841 0.54  0.01  1.   ]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import SinusoidalPositionEncoding
+        >>> print(ops.convert_to_numpy(SinusoidalPositionEncoding()(np.zeros((1, 2, 4)))).round(3))
+        [[[0.    1.    0.    1.   ]
+          [0.841 0.54  0.01  1.   ]]]
     """
 
     AXES = {"inputs": "BTD"}

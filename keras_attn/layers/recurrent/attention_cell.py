@@ -62,17 +62,16 @@ class AttentionCell(CheckedLayer):
         Translation, 2015, section 3.3.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import LuongAttention
-    >>> from keras_attn.layers import AttentionCell, RecurrentDecoder
-    >>> cell = AttentionCell(keras.layers.LSTMCell(4), LuongAttention(5))
-    >>> decoder = RecurrentDecoder(cell, vocabulary_size=9, embedding_dim=3)
-    >>> logits, alignments = decoder(np.array([[1, 5, 6]]), np.ones((1, 2, 8)))
-    >>> print(logits.shape, keras.ops.convert_to_numpy(alignments)[0])  # two states alike
-    (1, 3, 9) [[0.5 0.5]
-     [0.5 0.5]
-     [0.5 0.5]]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import LuongAttention
+        >>> from keras_attn.layers import AttentionCell, RecurrentDecoder
+        >>> cell = AttentionCell(keras.layers.LSTMCell(4), LuongAttention(5))
+        >>> decoder = RecurrentDecoder(cell, vocabulary_size=9, embedding_dim=3)
+        >>> logits, alignments = decoder(np.array([[1, 5, 6]]), np.ones((1, 2, 8)))
+        >>> print(logits.shape, keras.ops.convert_to_numpy(alignments)[0])  # two states alike
+        (1, 3, 9) [[0.5 0.5]
+         [0.5 0.5]
+         [0.5 0.5]]
     """
 
     def __init__(self, cell: LayerLike, attention: LayerLike | None, order: str = "attend_last",

@@ -58,15 +58,14 @@ class BahdanauDecoderCell(CheckedLayer):
         and Translate, 2015, appendix A.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import BahdanauDecoderCell, RecurrentDecoder
-    >>> decoder = RecurrentDecoder(BahdanauDecoderCell(4), vocabulary_size=9, embedding_dim=3)
-    >>> logits, alignments = decoder(np.array([[1, 5, 6]]), np.ones((1, 2, 8)))
-    >>> print(logits.shape, keras.ops.convert_to_numpy(alignments)[0])  # two states alike
-    (1, 3, 9) [[0.5 0.5]
-     [0.5 0.5]
-     [0.5 0.5]]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import BahdanauDecoderCell, RecurrentDecoder
+        >>> decoder = RecurrentDecoder(BahdanauDecoderCell(4), vocabulary_size=9, embedding_dim=3)
+        >>> logits, alignments = decoder(np.array([[1, 5, 6]]), np.ones((1, 2, 8)))
+        >>> print(logits.shape, keras.ops.convert_to_numpy(alignments)[0])  # two states alike
+        (1, 3, 9) [[0.5 0.5]
+         [0.5 0.5]
+         [0.5 0.5]]
     """
 
     def __init__(self, units: int, attention_units: int | None = None,

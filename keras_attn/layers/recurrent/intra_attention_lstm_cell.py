@@ -50,14 +50,13 @@ class IntraAttentionLSTMCell(CheckedLayer):
         section 3.1, eq. 4-9.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import IntraAttentionLSTMCell
-    >>> cell = IntraAttentionLSTMCell(1, max_length=3, kernel_initializer="ones",
-    ...                               recurrent_initializer="zeros")
-    >>> outputs = keras.layers.RNN(cell, return_sequences=True)(np.ones((1, 3, 1)))
-    >>> print(keras.ops.convert_to_numpy(outputs)[0, :, 0].round(3))
-    [0.37  0.571 0.623]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import IntraAttentionLSTMCell
+        >>> cell = IntraAttentionLSTMCell(1, max_length=3, kernel_initializer="ones",
+        ...                               recurrent_initializer="zeros")
+        >>> outputs = keras.layers.RNN(cell, return_sequences=True)(np.ones((1, 3, 1)))
+        >>> print(keras.ops.convert_to_numpy(outputs)[0, :, 0].round(3))
+        [0.37  0.571 0.623]
     """
 
     def __init__(self, units: int, max_length: int, attention_units: int | None = None,

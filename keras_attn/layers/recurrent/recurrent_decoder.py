@@ -75,18 +75,17 @@ class RecurrentDecoder(CheckedLayer):
         Neural Networks, 2015.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import LuongAttention
-    >>> from keras_attn.layers import AttentionCell, RecurrentDecoder
-    >>> cell = AttentionCell(keras.layers.GRUCell(4), LuongAttention(4))
-    >>> decoder = RecurrentDecoder(cell, vocabulary_size=9, embedding_dim=3)
-    >>> memory, mask = np.ones((1, 2, 8)), np.array([[1, 0]])
-    >>> logits, alignments = decoder(np.array([[1, 5, 6]]), memory, mask)
-    >>> print(keras.ops.convert_to_numpy(alignments))
-    [[[1. 0.]
-      [1. 0.]
-      [1. 0.]]]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import LuongAttention
+        >>> from keras_attn.layers import AttentionCell, RecurrentDecoder
+        >>> cell = AttentionCell(keras.layers.GRUCell(4), LuongAttention(4))
+        >>> decoder = RecurrentDecoder(cell, vocabulary_size=9, embedding_dim=3)
+        >>> memory, mask = np.ones((1, 2, 8)), np.array([[1, 0]])
+        >>> logits, alignments = decoder(np.array([[1, 5, 6]]), memory, mask)
+        >>> print(keras.ops.convert_to_numpy(alignments))
+        [[[1. 0.]
+          [1. 0.]
+          [1. 0.]]]
     """
 
     AXES = {"target_ids": "BT"}  # with a cache the memory is that of `start_decoding`

@@ -54,15 +54,14 @@ class SequenceToSequence(CheckedLayer):
         Encoder-Decoder, 2014, appendix A, `"both"`.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import SequenceToSequence
-    >>> adders = [keras.layers.SimpleRNNCell(
-    ...     1, activation=None, kernel_initializer="ones", recurrent_initializer="ones")
-    ...     for _ in range(2)]
-    >>> source, target = np.array([[[1.0], [2.0]]]), np.array([[[10.0], [20.0]]])
-    >>> print(keras.ops.convert_to_numpy(SequenceToSequence(*adders)(source, target))[0, :, 0])
-    [13. 33.]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import SequenceToSequence
+        >>> adders = [keras.layers.SimpleRNNCell(
+        ...     1, activation=None, kernel_initializer="ones", recurrent_initializer="ones")
+        ...     for _ in range(2)]
+        >>> source, target = np.array([[[1.0], [2.0]]]), np.array([[[10.0], [20.0]]])
+        >>> print(keras.ops.convert_to_numpy(SequenceToSequence(*adders)(source, target))[0, :, 0])
+        [13. 33.]
     """
 
     AXES = {"source": "BSD", "target": "BTE"}

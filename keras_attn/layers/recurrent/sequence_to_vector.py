@@ -43,12 +43,11 @@ class SequenceToVector(CheckedLayer):
             are not `(B,)`.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import SequenceToVector
-    >>> x, mask = np.array([[[1.0], [2.0], [9.0]]]), np.array([[1, 1, 0]])
-    >>> [float(SequenceToVector(reduce)(x, mask)[0, 0]) for reduce in ("last", "mean", "max")]
-    [2.0, 1.5, 2.0]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import SequenceToVector
+        >>> x, mask = np.array([[[1.0], [2.0], [9.0]]]), np.array([[1, 1, 0]])
+        >>> [float(SequenceToVector(reduce)(x, mask)[0, 0]) for reduce in ("last", "mean", "max")]
+        [2.0, 1.5, 2.0]
     """
 
     AXES = {"inputs": "BTD"}

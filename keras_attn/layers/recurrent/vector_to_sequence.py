@@ -37,14 +37,13 @@ class VectorToSequence(CheckedLayer):
         ValueError: If `length` is not positive or `feed` unknown.
 
     Examples:
-
-    >>> import keras, numpy as np
-    >>> from keras_attn.layers import VectorToSequence
-    >>> cell = keras.layers.SimpleRNNCell(1, "linear", kernel_initializer="ones",
-    ...                                   recurrent_initializer="ones")
-    >>> layer = VectorToSequence(cell, length=3, feed="every")
-    >>> print(keras.ops.convert_to_numpy(layer(np.array([[2.0]])))[0, :, 0])
-    [2. 4. 6.]
+        >>> import keras, numpy as np
+        >>> from keras_attn.layers import VectorToSequence
+        >>> cell = keras.layers.SimpleRNNCell(1, "linear", kernel_initializer="ones",
+        ...                                   recurrent_initializer="ones")
+        >>> layer = VectorToSequence(cell, length=3, feed="every")
+        >>> print(keras.ops.convert_to_numpy(layer(np.array([[2.0]])))[0, :, 0])
+        [2. 4. 6.]
     """
 
     AXES = {"inputs": "BD"}

@@ -46,14 +46,13 @@ class AdditiveScore(CheckedLayer):
         Weight Normalization, 2016, eq. 2.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import AdditiveScore
-    >>> score = AdditiveScore(2, kernel_initializer="ones")
-    >>> query, key = np.array([[[0.5]]]), np.array([[[0.5], [-0.5]]])
-    >>> print(ops.convert_to_numpy(score(query, key)).round(3))
-    [[[1.523 0.   ]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import AdditiveScore
+        >>> score = AdditiveScore(2, kernel_initializer="ones")
+        >>> query, key = np.array([[[0.5]]]), np.array([[[0.5], [-0.5]]])
+        >>> print(ops.convert_to_numpy(score(query, key)).round(3))
+        [[[1.523 0.   ]]]
     """
 
     AXES = SEQUENCES

@@ -35,14 +35,13 @@ class BilinearScore(CheckedLayer):
         Translation, 2015, section 3.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import BilinearScore
-    >>> score = BilinearScore(kernel_initializer="ones")
-    >>> query, key = np.array([[[1.0, 2.0]]]), np.array([[[1.0, 1.0, 1.0], [0.0, 0.0, 2.0]]])
-    >>> print(ops.convert_to_numpy(score(query, key)))
-    [[[9. 6.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import BilinearScore
+        >>> score = BilinearScore(kernel_initializer="ones")
+        >>> query, key = np.array([[[1.0, 2.0]]]), np.array([[[1.0, 1.0, 1.0], [0.0, 0.0, 2.0]]])
+        >>> print(ops.convert_to_numpy(score(query, key)))
+        [[[9. 6.]]]
     """
 
     AXES = SEQUENCES

@@ -42,14 +42,13 @@ class ConcatScore(CheckedLayer):
         Translation, 2015, section 3.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import ConcatScore
-    >>> score = ConcatScore(2, kernel_initializer="ones")
-    >>> query, key = np.array([[[0.5]]]), np.array([[[0.5], [-0.5]]])
-    >>> print(ops.convert_to_numpy(score(query, key)).round(3))
-    [[[1.523 0.   ]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import ConcatScore
+        >>> score = ConcatScore(2, kernel_initializer="ones")
+        >>> query, key = np.array([[[0.5]]]), np.array([[[0.5], [-0.5]]])
+        >>> print(ops.convert_to_numpy(score(query, key)).round(3))
+        [[[1.523 0.   ]]]
     """
 
     AXES = SEQUENCES

@@ -40,13 +40,12 @@ class CosineScore(CheckedLayer):
         Graves et al., Neural Turing Machines, 2014, eq. 5-6.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import CosineScore
-    >>> query, key = np.array([[[3.0, 4.0]]]), np.array([[[6.0, 8.0], [-4.0, 3.0]]])
-    >>> print(ops.convert_to_numpy(CosineScore()(query, key)).round(3))
-    [[[1. 0.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import CosineScore
+        >>> query, key = np.array([[[3.0, 4.0]]]), np.array([[[6.0, 8.0], [-4.0, 3.0]]])
+        >>> print(ops.convert_to_numpy(CosineScore()(query, key)).round(3))
+        [[[1. 0.]]]
     """
 
     AXES = {"query": "BTD", "key": "BSD"}

@@ -36,13 +36,12 @@ class DotScore(CheckedLayer):
         You Need, 2017, section 3.2.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import DotScore
-    >>> query, key = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 1.0], [0.0, -1.0]]])
-    >>> print(ops.convert_to_numpy(DotScore(scale=1.0)(query, key)))
-    [[[ 5. -2.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import DotScore
+        >>> query, key = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 1.0], [0.0, -1.0]]])
+        >>> print(ops.convert_to_numpy(DotScore(scale=1.0)(query, key)))
+        [[[ 5. -2.]]]
     """
 
     AXES = {"query": "BTD", "key": "BSD"}

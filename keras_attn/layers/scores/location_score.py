@@ -39,13 +39,13 @@ class LocationScore(CheckedLayer):
         Translation, 2015, section 3.1, eq. 8.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.layers import LocationScore
-    >>> score = LocationScore(3, kernel_initializer="ones")
-    >>> print(ops.convert_to_numpy(score(np.array([[[1.0, 2.0]]]), np.zeros((1, 2, 5)))).round(3))
-    [[[3. 3.]]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.layers import LocationScore
+        >>> score = LocationScore(3, kernel_initializer="ones")
+        >>> scores = score(np.array([[[1.0, 2.0]]]), np.zeros((1, 2, 5)))
+        >>> print(ops.convert_to_numpy(scores).round(3))
+        [[[3. 3.]]]
     """
 
     AXES = {"query": "BTQ", "key": "NSK"}  # no product: the batch of the key is not used

@@ -88,15 +88,14 @@ class BertEncoder(DeclaredInputs, keras.Model):
         Devlin et al., BERT, 2018, section 3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import BertEncoder
-    >>> model = BertEncoder.from_size("tiny", vocabulary_size=50, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 7, 9]])})
-    >>> print(found["sequence_output"].shape, found["pooled_output"].shape)
-    (1, 3, 128) (1, 128)
-    >>> print(np.std(found["sequence_output"], axis=-1).round(2))  # it ends in a LayerNorm
-    [[1. 1. 1.]]
+        >>> import numpy as np
+        >>> from keras_attn.models import BertEncoder
+        >>> model = BertEncoder.from_size("tiny", vocabulary_size=50, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 7, 9]])})
+        >>> print(found["sequence_output"].shape, found["pooled_output"].shape)
+        (1, 3, 128) (1, 128)
+        >>> print(np.std(found["sequence_output"], axis=-1).round(2))  # it ends in a LayerNorm
+        [[1. 1. 1.]]
     """
 
     INPUTS = {**dict.fromkeys(("token_ids", "segment_ids", "padding_mask", "position_ids",

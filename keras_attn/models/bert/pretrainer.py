@@ -52,17 +52,16 @@ class BertPretrainer(Task, keras.Model):
         Devlin et al., BERT, 2018, section 3.1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.models import BertEncoder, BertPretrainer
-    >>> model = BertPretrainer(BertEncoder.from_size("tiny", vocabulary_size=50, seed=0))
-    >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[1]])})
-    >>> print(found["mlm_logits"].shape, found["nsp_logits"].shape)
-    (1, 1, 50) (1, 2)
-    >>> p = np.array(ops.softmax(found["mlm_logits"]))
-    >>> print((-np.sum(p * np.log(p), axis=-1)).round(1))  # log 50: it has learnt nothing yet
-    [[3.9]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.models import BertEncoder, BertPretrainer
+        >>> model = BertPretrainer(BertEncoder.from_size("tiny", vocabulary_size=50, seed=0))
+        >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[1]])})
+        >>> print(found["mlm_logits"].shape, found["nsp_logits"].shape)
+        (1, 1, 50) (1, 2)
+        >>> p = np.array(ops.softmax(found["mlm_logits"]))
+        >>> print((-np.sum(p * np.log(p), axis=-1)).round(1))  # log 50: it has learnt nothing yet
+        [[3.9]]
     """
 
     OWN_INPUTS = {"mask_positions": "BP"}

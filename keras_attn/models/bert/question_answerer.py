@@ -41,17 +41,16 @@ class BertQuestionAnswerer(Task, keras.Model):
         Devlin et al., BERT, 2018, sections 4.2 and 4.3.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.models import BertEncoder, BertQuestionAnswerer
-    >>> model = BertQuestionAnswerer(BertEncoder.from_size("tiny", vocabulary_size=50, seed=0))
-    >>> found = model({"token_ids": np.array([[2, 4, 3, 7, 9, 3]]),  # [CLS] question [SEP] …
-    ...                "segment_ids": np.array([[0, 0, 0, 1, 1, 1]]),
-    ...                "padding_mask": np.array([[1, 1, 1, 1, 1, 1]])})
-    >>> p = np.array(ops.softmax(found["span_logits"], axis=1))[0, :, 0]
-    >>> print((p > 0) * 1, p.sum().round(3))  # of the first token: none, or in the passage
-    [1 0 0 1 1 0] 1.0
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.models import BertEncoder, BertQuestionAnswerer
+        >>> model = BertQuestionAnswerer(BertEncoder.from_size("tiny", vocabulary_size=50, seed=0))
+        >>> found = model({"token_ids": np.array([[2, 4, 3, 7, 9, 3]]),  # [CLS] question [SEP] …
+        ...                "segment_ids": np.array([[0, 0, 0, 1, 1, 1]]),
+        ...                "padding_mask": np.array([[1, 1, 1, 1, 1, 1]])})
+        >>> p = np.array(ops.softmax(found["span_logits"], axis=1))[0, :, 0]
+        >>> print((p > 0) * 1, p.sum().round(3))  # of the first token: none, or in the passage
+        [1 0 0 1 1 0] 1.0
     """
 
     REQUIRED = ("token_ids", "segment_ids")

@@ -28,15 +28,14 @@ class GPT2Classifier(Classifier):
         section 3.2.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import GPT2, GPT2Classifier
-    >>> model = GPT2Classifier(GPT2.from_size("tiny", vocabulary_size=50, seed=0), 3)
-    >>> short, padded = ({"token_ids": np.array([ids]), "padding_mask": np.sign([ids])}
-    ...                  for ids in ([4, 7, 9], [4, 7, 9, 0]))
-    >>> logits = [np.array(model(inputs)["logits"]) for inputs in (short, padded)]
-    >>> print(logits[0].shape, np.abs(logits[0] - logits[1]).max().round(4))  # padding is unseen
-    (1, 3) 0.0
+        >>> import numpy as np
+        >>> from keras_attn.models import GPT2, GPT2Classifier
+        >>> model = GPT2Classifier(GPT2.from_size("tiny", vocabulary_size=50, seed=0), 3)
+        >>> short, padded = ({"token_ids": np.array([ids]), "padding_mask": np.sign([ids])}
+        ...                  for ids in ([4, 7, 9], [4, 7, 9, 0]))
+        >>> logits = [np.array(model(inputs)["logits"]) for inputs in (short, padded)]
+        >>> print(logits[0].shape, np.abs(logits[0] - logits[1]).max().round(4))
+        (1, 3) 0.0
     """
 
     OWN = "last"

@@ -38,14 +38,13 @@ class GPT2LanguageModel(Task, keras.Model):
         Radford et al., Language Models are Unsupervised Multitask Learners, 2019, eq. 1.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import GPT2, GPT2LanguageModel
-    >>> model = GPT2LanguageModel(GPT2.from_size("tiny", vocabulary_size=50, seed=0))
-    >>> whole, beginning = (np.array(model({"token_ids": np.array([ids])})["logits"])
-    ...                     for ids in ([4, 7, 9], [4, 7]))
-    >>> print(whole.shape, np.abs(whole[:, :2] - beginning).max().round(4))  # none sees ahead
-    (1, 3, 50) 0.0
+        >>> import numpy as np
+        >>> from keras_attn.models import GPT2, GPT2LanguageModel
+        >>> model = GPT2LanguageModel(GPT2.from_size("tiny", vocabulary_size=50, seed=0))
+        >>> whole, beginning = (np.array(model({"token_ids": np.array([ids])})["logits"])
+        ...                     for ids in ([4, 7, 9], [4, 7]))
+        >>> print(whole.shape, np.abs(whole[:, :2] - beginning).max().round(4))  # none sees ahead
+        (1, 3, 50) 0.0
     """
 
     metric_names = ("token_loss", "token_accuracy")

@@ -57,14 +57,14 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         read-out units, 30000 words.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import BahdanauSeq2Seq
-    >>> model = BahdanauSeq2Seq(vocabulary_size=50, units=8, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 7, 0]]), "padding_mask": np.array([[1, 1, 0]]),
-    ...                "target_ids": np.array([[2, 9]])})
-    >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
-    (1, 2, 50) [0. 0.]
+        >>> import numpy as np
+        >>> from keras_attn.models import BahdanauSeq2Seq
+        >>> model = BahdanauSeq2Seq(vocabulary_size=50, units=8, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 7, 0]]),
+        ...                "padding_mask": np.array([[1, 1, 0]]),
+        ...                "target_ids": np.array([[2, 9]])})
+        >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
+        (1, 2, 50) [0. 0.]
     """
 
     def __init__(self, vocabulary_size: int, units: int, embedding_dim: int | None = None,

@@ -74,14 +74,14 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         Translation, 2015. There: 4 layers of 1000 units, the source backwards.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import LuongSeq2Seq
-    >>> model = LuongSeq2Seq(vocabulary_size=50, units=8, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 7, 0]]), "padding_mask": np.array([[1, 1, 0]]),
-    ...                "target_ids": np.array([[2, 9]])})
-    >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
-    (1, 2, 50) [0. 0.]
+        >>> import numpy as np
+        >>> from keras_attn.models import LuongSeq2Seq
+        >>> model = LuongSeq2Seq(vocabulary_size=50, units=8, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 7, 0]]),
+        ...                "padding_mask": np.array([[1, 1, 0]]),
+        ...                "target_ids": np.array([[2, 9]])})
+        >>> print(found["logits"].shape, np.array(found["alignments"])[0, :, 2])  # none to padding
+        (1, 2, 50) [0. 0.]
     """
 
     SAME_BATCH = ("target_ids",)

@@ -84,14 +84,14 @@ class Transformer(TokenLoss, keras.Model):
         Vaswani et al., Attention Is All You Need, 2017.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import Transformer
-    >>> model = Transformer.from_size("tiny", vocabulary_size=50, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 7, 0]]), "padding_mask": np.array([[1, 1, 0]]),
-    ...                "target_ids": np.array([[2, 9]])})
-    >>> print(found["logits"].shape, model.count_params())
-    (1, 2, 50) 1331456
+        >>> import numpy as np
+        >>> from keras_attn.models import Transformer
+        >>> model = Transformer.from_size("tiny", vocabulary_size=50, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 7, 0]]),
+        ...                "padding_mask": np.array([[1, 1, 0]]),
+        ...                "target_ids": np.array([[2, 9]])})
+        >>> print(found["logits"].shape, model.count_params())
+        (1, 2, 50) 1331456
     """
 
     INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}

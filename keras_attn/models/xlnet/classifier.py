@@ -29,16 +29,15 @@ class XLNetClassifier(Classifier):
         Yang et al., XLNet, 2019, section 3; released code: zihangdai/xlnet, `summarize_sequence`.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import XLNet, XLNetClassifier
-    >>> model = XLNetClassifier(
-    ...     XLNet.from_size("tiny", vocabulary_size=50, use_pooler=True, seed=0), 3)
-    >>> short, padded = ({"token_ids": np.array([ids]), "padding_mask": np.sign([ids])}
-    ...                  for ids in ([4, 7, 9], [4, 7, 9, 0]))
-    >>> logits = [np.array(model(inputs)["logits"]) for inputs in (short, padded)]
-    >>> print(logits[0].shape, np.abs(logits[0] - logits[1]).max().round(4))  # padding is unseen
-    (1, 3) 0.0
+        >>> import numpy as np
+        >>> from keras_attn.models import XLNet, XLNetClassifier
+        >>> model = XLNetClassifier(
+        ...     XLNet.from_size("tiny", vocabulary_size=50, use_pooler=True, seed=0), 3)
+        >>> short, padded = ({"token_ids": np.array([ids]), "padding_mask": np.sign([ids])}
+        ...                  for ids in ([4, 7, 9], [4, 7, 9, 0]))
+        >>> logits = [np.array(model(inputs)["logits"]) for inputs in (short, padded)]
+        >>> print(logits[0].shape, np.abs(logits[0] - logits[1]).max().round(4))
+        (1, 3) 0.0
     """
 
     OWN = "last"

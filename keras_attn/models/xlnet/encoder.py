@@ -90,16 +90,15 @@ class XLNet(DeclaredInputs, keras.Model):
         Yang et al., XLNet, 2019, section 2; released code: zihangdai/xlnet.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras_attn.models import XLNet
-    >>> model = XLNet.from_size("tiny", vocabulary_size=50, seed=0)
-    >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[1]]),
-    ...                "permutation_ranks": np.array([[-1, 0, -1]])})
-    >>> print(found["sequence_output"].shape, found["query_output"].shape)
-    (1, 3, 128) (1, 1, 128)
-    >>> print(np.std(found["query_output"], axis=-1).round(2))  # it ends in a LayerNorm
-    [[1.]]
+        >>> import numpy as np
+        >>> from keras_attn.models import XLNet
+        >>> model = XLNet.from_size("tiny", vocabulary_size=50, seed=0)
+        >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[1]]),
+        ...                "permutation_ranks": np.array([[-1, 0, -1]])})
+        >>> print(found["sequence_output"].shape, found["query_output"].shape)
+        (1, 3, 128) (1, 1, 128)
+        >>> print(np.std(found["query_output"], axis=-1).round(2))  # it ends in a LayerNorm
+        [[1.]]
     """
 
     INPUTS = {"token_ids": "BT", "segment_ids": "BT", "padding_mask": "BT", "pack_ids": "BT",

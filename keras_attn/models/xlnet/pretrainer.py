@@ -44,16 +44,15 @@ class XLNetPretrainer(Task, keras.Model):
         Yang et al., XLNet, 2019, eq. 4-5.
 
     Examples:
-
-    >>> import numpy as np
-    >>> from keras import ops
-    >>> from keras_attn.models import XLNet, XLNetPretrainer
-    >>> model = XLNetPretrainer(XLNet.from_size("tiny", vocabulary_size=50, seed=0))
-    >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[2]]),
-    ...                "permutation_ranks": np.array([[-1, -1, 0]])})
-    >>> p = np.array(ops.softmax(found["logits"]))
-    >>> print((-np.sum(p * np.log(p), axis=-1)).round(1))  # log 50: it has learnt nothing yet
-    [[3.9]]
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attn.models import XLNet, XLNetPretrainer
+        >>> model = XLNetPretrainer(XLNet.from_size("tiny", vocabulary_size=50, seed=0))
+        >>> found = model({"token_ids": np.array([[4, 7, 9]]), "mask_positions": np.array([[2]]),
+        ...                "permutation_ranks": np.array([[-1, -1, 0]])})
+        >>> p = np.array(ops.softmax(found["logits"]))
+        >>> print((-np.sum(p * np.log(p), axis=-1)).round(1))  # log 50: it has learnt nothing yet
+        [[3.9]]
     """
 
     OWN_INPUTS = {"memory_ids": "BM", "memory_mask": "BM"}
