@@ -17,7 +17,7 @@ transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
 model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 
-.PHONY: help install demo test test-runs test-browser test-slow test-backends test-oldest lint bench-env clean
+.PHONY: help install demo test test-runs test-browser test-slow test-backends test-oldest lint docs dist bench-env clean
 
 help:
 	@echo 'make install       make $(VENV) with the package'
@@ -29,6 +29,8 @@ help:
 	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
 	@echo 'make test-oldest   the tests on the oldest TensorFlow and Keras; half an hour'
 	@echo 'make lint          ruff, import-linter and mypy'
+	@echo 'make docs          the documentation in site/'
+	@echo 'make dist          sdist and wheel in dist/, checked in an empty environment'
 	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
 	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
 
@@ -64,6 +66,19 @@ lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m pytest tests/test_annotations.py
 
+# NO_MKDOCS_2_WARNING: about a version that the bound of the extra excludes.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 $(VENV)/bin/python -m mkdocs build --strict
+
+dist: $(VENV)/installed-dist
+	rm -rf dist build
+	$(VENV)/bin/python -m build
+	$(VENV)/bin/python -m twine check --strict dist/*
+	$(VENV)/bin/python -m venv --clear build/clean
+	build/clean/bin/python -m pip --disable-pip-version-check --quiet install dist/*.whl
+	cd build && clean/bin/keras-attn-pretrain --config=bert_tiny --workdir=run \
+		--config.train.steps=2 && clean/bin/keras-attn-fill-mask --workdir=run --text='a [MASK]'
+
 bench-env: install $(foreach name,transformers keras-hub model-garden,$(BENCH)/$(name)/installed)
 
 $(BENCH)/%/installed: $(VENV)/made
@@ -73,7 +88,7 @@ $(BENCH)/%/installed: $(VENV)/made
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist keras_attn.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist site keras_attn.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made:
