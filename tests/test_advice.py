@@ -58,7 +58,7 @@ def test_messages_name_extras_that_can_be_installed():
 
 
 def test_examples_name_models_of_the_hub_with_their_prefix():
-    texts = [*FILES, *ROOT.glob("configs/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]
+    texts = [*FILES, *ROOT.glob("configs/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     named = [name for path in texts for name in re.findall(
         r"--(?:from|pretrained|workdir)=((?:hf:)?[\w/-]*(?:bert-base|gpt2|xlnet-base)[\w-]*)",
         path.read_text())]

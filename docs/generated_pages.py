@@ -1,0 +1,109 @@
+"""MkDocs hook: pages made from the code, the API reference and the configuration reference."""
+
+import importlib
+from collections.abc import Iterator
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from keras_attn.defaults import declared
+from keras_attn.registry import FAMILIES, TASKS
+
+# Public modules, and what each page says first.
+MODULES = {
+    "keras_attn": "Training and loading models.",
+    "keras_attn.layers": "Attention mechanisms and Transformer blocks as Keras layers.",
+    "keras_attn.models": "Backbones, and models for a task.",
+    "keras_attn.ops": "Functions of tensors, written with `keras.ops`.",
+    "keras_attn.generation": "Decoding with any step function.",
+    "keras_attn.visualize": "Plots and pages of attention weights.",
+    "keras_attn.convert": "Reading and writing checkpoints of other libraries.",
+}
+# Modules without `__all__` whose members are public: classes that `load` returns, and contracts.
+MEMBERS = {
+    "keras_attn.tasks.embedder": ("Embedder",),
+    "keras_attn.tasks.masked_lm.mask_filler": ("MaskFiller",),
+    "keras_attn.tasks.classification.predictor": ("Predictor",),
+    "keras_attn.tasks.span_qa.answerer": ("Answerer",),
+    "keras_attn.tasks.causal_lm.generator": ("Generator",),
+    "keras_attn.tasks.translation.translator": ("Translator",),
+    "keras_attn.registry": ("Registry",),
+    "keras_attn.families.contract": ("Family",),
+    "keras_attn.tasks.contract": ("Task", "Plan"),
+    "keras_attn.training.engines.contract": ("Engine", "Evaluator"),
+    "keras_attn.checkpoints.trained_model": ("TrainedModel",),
+}
+EXTENSION_API = ("keras_attn.registry", "keras_attn.families.contract",
+                 "keras_attn.tasks.contract", "keras_attn.training.engines.contract",
+                 "keras_attn.checkpoints.trained_model")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages."""
+    for path, content in {**dict(_api_pages()), "configuration.md": _configuration()}.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def _api_pages() -> Iterator[tuple[str, str]]:
+    for name, summary in MODULES.items():
+        module = importlib.import_module(name)
+        public = [public for public in getattr(module, "__all__", ()) if not _is_module(
+            f"{name}.{public}")]
+        lines = [f"# {name}", summary, *(f"::: {_home(module, name, one)}" for one in public)]
+        yield f"api/{name.removeprefix('keras_attn.')}.md", "\n\n".join(lines)
+    loaded = [name for name in MEMBERS if name not in EXTENSION_API]
+    yield "api/loaded.md", _members(
+        "Loaded models", "What `keras_attn.load` returns, by the task of the model.", loaded)
+    yield "api/extending.md", _members(
+        "Extending", "Contracts of families, tasks and engines.", EXTENSION_API)
+
+
+def _members(title, summary, modules):
+    return "\n\n".join([f"# {title}", summary, *(
+        f"::: {module}.{member}" for module in modules for member in MEMBERS[module])])
+
+
+def _is_module(name):
+    try:
+        return bool(importlib.util.find_spec(name))
+    except ModuleNotFoundError:
+        return False
+
+
+def _home(module, name, public):
+    """Where a public name is defined: names that are imported when first used have no alias."""
+    found = getattr(module, public)
+    return f"{getattr(found, '__module__', name)}.{public}"
+
+
+def _configuration() -> str:
+    """A table of the fields of every task, of the family that its configs have by default."""
+    lines = ["# Configuration reference",
+             "Each field can be set on the command line: `--config.train.learning_rate=3e-4`. "
+             "`python -m pretrain --config=CONFIG --help` and `python -m finetune --config=CONFIG "
+             "--help` print the fields of a config. A default of *unset* means that the run "
+             "chooses the value, or does without.",
+             "Fields that are the same in all tasks are listed once, under *All tasks*."]
+    tables = {f"`{task}`, {FAMILIES[TASKS.fields(task).FAMILY].title}": declared(task)
+              for task in TASKS if TASKS.fields(task).config_fields and task != "backbone"}
+    shared = {path: field for path, field in next(iter(tables.values())).items()
+              if all(_same(table.get(path), field) for table in tables.values())}
+    for title, table in {"All tasks": shared, **tables}.items():
+        rows = [f"| `{path}` | {_default(field)} | {_escaped(field.help)} |"
+                for path, field in sorted(table.items()) if table is shared or path not in shared]
+        lines += [f"## {title}", "\n".join(["| field | default | meaning |", "|---|---|---|",
+                                            *rows])]
+    return "\n\n".join(lines)
+
+
+def _same(field, other):
+    return field is not None and (field.default, field.help) == (other.default, other.help)
+
+
+def _default(field):
+    return "*unset*" if isinstance(field.default, type) else f"`{field.default!r}`"
+
+
+def _escaped(text):
+    return text.replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,116 @@
+"""The documentation: code runs, commands name flags and fields that exist, links lead somewhere."""
+
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from keras_attn.cli.command_line import config_folder, load_config
+from keras_attn.defaults import fields
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WORKDIRS = ROOT / "tests/golden/workdirs_0_1"
+# Workdirs that pages use, and committed ones with a model of the same kind.
+STANDS_FOR = {"runs/mini": "bert", "runs/reviews": "bert_classifier", "runs/gpt2": "gpt2",
+              "runs/squad": "reading", "runs/de": "translation"}
+
+
+def _name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def _blocks(text, language):
+    """(line number, content) of the fenced blocks of a language."""
+    for found in re.finditer(rf"^```{language}\n(.*?)^```", text, re.M | re.S):
+        yield text[:found.start()].count("\n") + 1, found[1]
+
+
+def _commands(text):
+    """Command lines of indented blocks and of fenced blocks of a shell."""
+    lines = re.sub(r"\\\n\s*", "", text)
+    yield from re.findall(r"^(?:    |\t)(python -m .*)$", lines, re.M)
+    for _, block in _blocks(lines, "(?:bash|sh)"):
+        yield from re.findall(r"^\s*(python -m .*)$", block, re.M)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the workdirs that pages use."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "runs").mkdir()
+    for name, kind in STANDS_FOR.items():
+        (folder / name).symlink_to(WORKDIRS / kind)
+    return folder
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if "```python" in path.read_text(
+    encoding="utf-8")], ids=_name)
+def test_python_code_of_a_page_runs(path, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = {"__name__": "__main__"}
+    for line, code in _blocks(path.read_text(encoding="utf-8"), "python"):
+        if "    ...\n" in code:  # an excerpt of a file
+            continue
+        compiled = compile("\n" * line + code, path, "exec")
+        if not re.search(r"keras_attn\.(finetune|pretrain)\(|served/", code):  # which train
+            exec(compiled, names)
+
+
+def _help(module, config):
+    """What `--help` prints; it imports no TensorFlow and takes a tenth of a second."""
+    command = [sys.executable, "-m", module, *([f"--config={config}"] if config else []), "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout
+
+
+def test_commands_name_flags_and_fields_that_exist():
+    known, wrong, seen = {}, [], 0
+    for path in PAGES:
+        for command in _commands(path.read_text(encoding="utf-8")):
+            words = shlex.split(command.replace("…", ""), comments=True)
+            module = words[2]
+            if not (ROOT / module.split(".")[0]).is_dir() or module.startswith("benchmarks"):
+                continue
+            flags = dict(word[2:].split("=", 1) if "=" in word else (word[2:], "")
+                         for word in words if word.startswith("--"))
+            config = flags.get("config") or None
+            if config and not config.endswith(".py"):
+                assert (config_folder() / f"{config.split(':')[0]}.py").exists(), (path, command)
+            if (module, config) not in known:
+                known[module, config] = set(re.findall(r"^  --([\w.]+)", _help(module, config),
+                                                       re.M))
+            wrong += [(_name(path), name) for name in flags
+                      if name not in known[module, config] and not name.startswith("help")]
+            seen += len(flags)
+    assert not wrong and seen > 100
+
+
+def test_fields_in_tables_exist():
+    known = {name for path in config_folder().glob("*.py") if path.stem != "__init__"
+             for name, _ in fields(load_config(path))}
+    groups = {name.split(".")[0] for name in known if "." in name}
+    pattern = rf"`((?:{'|'.join(groups)})\.[a-z_]+)(?:=[^`]*)?`"
+    found = {(_name(path), name) for path in PAGES
+             for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
+    wrong = [(path, name) for path, name in found
+             if name not in known
+             and not name.endswith((".json", ".py", ".keras", ".source", ".target"))]
+    assert found and not wrong
+
+
+def test_links_lead_to_files_of_the_repository():
+    wrong = []
+    for path in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+            name = target.split("#")[0]
+            if not name or "://" in target or "/api/" in f"/{name}" or name.endswith(
+                    "configuration.md"):  # generated pages; mkdocs checks them
+                continue
+            if not (path.parent / name).exists():
+                wrong.append((_name(path), target))
+    assert not wrong
