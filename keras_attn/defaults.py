@@ -6,7 +6,7 @@ import operator
 import ml_collections
 from ml_collections.config_dict import placeholder
 
-from keras_attn.registry import FAMILIES, TASKS, task_of_config
+from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
 
 ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
 
@@ -102,7 +102,7 @@ def select_task(config: ml_collections.ConfigDict, named: str) -> None:
         config: Is changed.
         named: Value of `data.task`.
     """
-    old = task_of_config(config, "classification")
+    old = task_of_config(config, DEFAULT_TASKS["finetune"])
     new = task_of_config({"data": {"task": named}}, old, TASKS.fields(old).command)
     if declared(new).keys() != declared(old).keys():
         match_task(config, new)
@@ -139,7 +139,7 @@ def _flat(table, prefix=""):
 
 def meaning(config, path):
     """Help of a field of a config; "" for a field that is not one of ours."""
-    unnamed = "classification" if "task" in config.get("data", {}) else "masked_lm"
+    unnamed = DEFAULT_TASKS["finetune" if "task" in config.get("data", {}) else "pretrain"]
     task, family = task_of_config(config, unnamed), config.get("model", {}).get("family")
     field = declared(task, family).get(path)
     return field.help if field else ""

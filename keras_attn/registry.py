@@ -109,6 +109,9 @@ TASKS = Registry("task", {
     "translation": "keras_attn.tasks.translation",
 }, TaskFields)
 
+# The task of a config that names none, by command.
+DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
+
 # Engines run the steps of a run. Name: module with a function `make_engine(**options)`.
 ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
 

@@ -92,22 +92,22 @@ def _typed(found, defaults, path, prefix):
     return typed
 
 
-def check_same(old, new, declared):
+def check_same(old, new, fields):
     """Checks that a run is resumed with its own config.
 
     Args:
         old, new: Nested dicts of the saved config and of that of the run.
-        declared: Dict of the `Field`s by dotted name; their defaults stand for what the old version
+        fields: Dict of the `Field`s by dotted name; their defaults stand for what the old version
             lacked, and `resume` says which may differ.
 
     Raises:
         UserError: Names the first field that differs and may not.
     """
     new = flatten(json.loads(json.dumps(new)))
-    old = {**{name: declared[name].value for name in new if name in declared}, **flatten(old)}
+    old = {**{name: fields[name].value for name in new if name in fields}, **flatten(old)}
     for name in sorted({*old, *new}):
-        fixed = name not in declared or declared[name].resume == "same"
-        if fixed and old.get(name) != new.get(name):
+        is_fixed = name not in fields or fields[name].resume == "same"
+        if is_fixed and old.get(name) != new.get(name):
             ends = name.removeprefix("train.") in ENDS
             raise UserError(
                 f"A resumed run must keep {name}; choose another --workdir or the old value"
@@ -116,11 +116,11 @@ def check_same(old, new, declared):
             )
 
 
-def fields_to_keep(old, new, declared):
+def fields_to_keep(old, new, fields):
     """Values that a resumed run takes from the saved config.
 
     Args:
-        old, new, declared: See `check_same`.
+        old, new, fields: See `check_same`.
 
     Returns:
         Dict from dotted names to values: of unset fields what the run chose, and those that only
@@ -129,7 +129,7 @@ def fields_to_keep(old, new, declared):
     old, new = flatten(old), flatten(new)
     ends = [f"train.{name}" for name in ENDS]
     given = any(new.get(name) is not None for name in ends)  # another number of steps, say
-    return {name: old[name] for name, field in declared.items()
+    return {name: old[name] for name, field in fields.items()
             if name in new and old.get(name) is not None
             and (field.resume == "first" or field.chosen and new[name] is None)
             and not (given and name in ends)}

@@ -8,7 +8,7 @@ import re
 
 from keras_attn.defaults import declared
 from keras_attn.errors import DivergedError, UserError
-from keras_attn.registry import TASKS, task_of_config
+from keras_attn.registry import DEFAULT_TASKS, TASKS, task_of_config
 from keras_attn.reports.run_report import NAME
 from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.saved_config import check_same, fields_to_keep
@@ -46,7 +46,7 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
     if os.environ.get("TF_CONFIG") or strategy in ("multi_worker", "tpu"):
         raise UserError("train.seeds and search need one machine without TPU. "
                         f"Received: strategy={strategy}, TF_CONFIG={os.environ.get('TF_CONFIG')}")
-    task = task_of_config(config, "classification", "finetune")
+    task = task_of_config(config, DEFAULT_TASKS["finetune"], "finetune")
     known = declared(task)
     for name in ("train.seeds", "train.seed"):
         value = config.train[name.removeprefix("train.")]

@@ -22,7 +22,7 @@ class Plan:
             the first step; None: nothing else is initialized.
         outputs: Name of an output of the model that `metrics` needs row by row.
         metrics: Function of the model, the mean losses and metrics, the rows of `outputs` and
-            `stop`, a function that is true once the run has to end. Returns a dict of metrics, or
+            `stop`, a function that is true once the run has to end. Returns a dict of numbers, or
             None once `stop()` was true. None: the losses and metrics of the model.
         best: `keras_attn.training.best.Best`, to end with the weights of the best evaluation; None:
             with the last ones.

@@ -40,7 +40,8 @@ def choose_rows(run, splits, unit, labels=None):
 
     Args:
         run: `Run`.
-        splits: Dict of `train` and `validation`, a `Table` or `Questions`, or what is false.
+        splits: Dict of `train` and `validation`: objects with a length, `texts`, `text_pairs` (or
+            None) and `take(rows)`, such as `Table`; false where there is none.
         unit: What is held out, for the message.
         labels: Function of the training split; see `hold_out`. None: no classes.
     """

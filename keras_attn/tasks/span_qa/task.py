@@ -170,8 +170,7 @@ def _check(config):
         raise UserError(f"data.regression=False and data.pack=1 are needed in {NAME}. "
                         f"Received: data.regression={data.regression}, data.pack={data.pack}")
     if config.train.class_weights:
-        raise UserError("train.class_weights must be False: answers have no classes. "
-                        "Received: train.class_weights=True")
+        raise UserError(f"train.class_weights needs one class a row. Received: data.task={NAME}")
     if not data.train:
         raise UserError("data.train must name the training data: a JSON file of SQuAD, or a glob. "
                         "Received: data.train=None")
