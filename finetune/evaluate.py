@@ -15,11 +15,7 @@ import contextlib
 from absl import flags
 
 from keras_attn.cli.command_line import define_reading_flags, run_command
-from keras_attn.errors import PRECISIONS
-
-# What tasks call the flags that not every task takes.
-OPTIONS = {"data": "data", "source": "source", "target": "target", "label": "label_column",
-           "beam": "beam", "length_penalty": "length_penalty", "precision": "precision"}
+from keras_attn.cli.task_options import define_task_flags, given_options, input_files
 
 
 def define_flags():
@@ -27,16 +23,10 @@ def define_flags():
     flags.DEFINE_string("data", None, "TSV, CSV, JSONL or Parquet file, a glob, "
                         "tfds:NAME[:SPLIT], its validation without a split, or - for standard "
                         "input, with --format.")
-    flags.DEFINE_string("source", None, "Of a translator, in place of --data.")
-    flags.DEFINE_string("target", None, "Of a translator: the translations, line by line.")
-    flags.DEFINE_integer("beam", None, "Of a translator; without: eval.beam of its run.",
-                         lower_bound=1)
-    flags.DEFINE_float("length_penalty", None, "Of a translator; without: that of its run.")
-    flags.DEFINE_enum("precision", None, PRECISIONS, "Of a translator; without: float32.")
+    define_task_flags("evaluate")
     flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
                         "the terminal.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text", "quoted_tsv"])
-    flags.DEFINE_string("label_column", None, "Column of the label, likewise.")
 
 
 def main():
@@ -44,19 +34,18 @@ def main():
     from keras_attn.io.json_files import to_json
 
     values = flags.FLAGS
-    output = opened(values.output, (".json",), workdir=values.workdir, inputs=(
-        values.data, values.source, values.target)) if values.output else contextlib.nullcontext()
-    with output as file:
-        found = _evaluate(values)
+    inputs = (values.data, *input_files("evaluate", values))
+    output = opened(values.output, (".json",), workdir=values.workdir, inputs=inputs)
+    with output if values.output else contextlib.nullcontext() as file:
+        task, found = _evaluate(values)
         if file:
             file.write(to_json(found, indent=2) + "\n")
     if values.output != "-":
-        print("\n".join(_told(found)))
+        print("\n".join([*_metric_lines(found), *task.describe(found)]))
 
 
-def _told(found):
-    """Lines of numbers with how sure they are, and of classes."""
-    from keras_attn.tasks.classification.report_numbers import told_classes
+def _metric_lines(found):
+    """Yields a line for each metric, with how far it can be trusted."""
     from keras_attn.tasks.finetuning.seed_statistics import metrics_among, told_over_seeds
 
     runs = found.get("runs")
@@ -76,29 +65,32 @@ def _told(found):
                 spread = "" if low is None else (
                     f" (95 %: {low:.4f} to {high:.4f}, by other rows like these)")
                 yield f"{name:20} {value:{kind}}{spread}"
-    yield from told_classes(found)
 
 
 def _evaluate(values):
+    """Returns the `Task` of the model and its metrics."""
     from keras_attn.errors import UserError
-    from keras_attn.inference.evaluate import evaluate
+    from keras_attn.inference.evaluate import measure
     from keras_attn.inference.loading import task_of_workdir
+    from keras_attn.inference.options import check_options
     from keras_attn.registry import TASKS
 
-    task = task_of_workdir(values.workdir) or TASKS["classification"]
-    options = {name: values[flag].value for name, flag in OPTIONS.items()}
-    wrong = [OPTIONS[name] for name, value in options.items()
-             if value is not None and name not in (task.evaluates, *task.evaluation_flags)]
-    if options[task.evaluates] is None or wrong:
-        without = f", without {' and '.join(f'--{flag}' for flag in wrong)}" if wrong else ""
-        given = ", ".join(f"{flag}={options[name]}" for name, flag in OPTIONS.items())
-        raise UserError(f"--{OPTIONS[task.evaluates]} is needed{without}: {values.workdir} holds a "
-                        f"model for {task.name}. Received: {given}")
-    return evaluate(values.workdir, options.pop(task.evaluates), values.batch_size,
-                    format=values.format, text=values.text_column,
-                    text_pair=values.text_pair_column, on_bad_text=values.on_bad_text,
-                    encoding=values.encoding, max_line=values.max_line,
-                    **{name: value for name, value in options.items() if value is not None})
+    task, options = task_of_workdir(values.workdir), given_options("evaluate", values)
+    if values.data is not None:
+        options["data"] = values.data
+    data_flag = TASKS.fields(task.name).data if task else "data"
+    data = options.pop(data_flag, None)
+    if data is None:
+        held = f", a model for {task.name}" if task else ""
+        given = "".join(f", {name}={value}" for name, value in options.items())
+        raise UserError(f"--{data_flag} is needed. Received: workdir={values.workdir}{held}{given}")
+    if task:
+        check_options(task.name, "evaluate", options)  # before the model is loaded
+    reading = {"format": values.format, "text": values.text_column,
+               "text_pair": values.text_pair_column, "on_bad_text": values.on_bad_text,
+               "encoding": values.encoding, "max_line": values.max_line}
+    precision = options.pop("precision", None)
+    return measure(values.workdir, data, values.batch_size, reading, precision, options)
 
 
 def command():

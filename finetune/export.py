@@ -11,24 +11,21 @@ which were cut; a translator refuses them.
 from absl import flags
 
 from keras_attn.cli.command_line import run_command
+from keras_attn.cli.task_options import define_task_flags, given_options
 
 
 def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
     flags.DEFINE_string("output", None, "Folder to make; for TensorFlow Serving a number, the "
                         "version, in a folder of the model's name.", required=True)
-    flags.DEFINE_bool("pairs", None, "Whether it takes pairs of texts; for a model of another "
-                      "library, which does not say.")
-    flags.DEFINE_integer("beam", None, "Of a translator: hypotheses of the beam search; without: "
-                         "eval.beam of its run.", lower_bound=1)
-    flags.DEFINE_float("length_penalty", None, "Of a translator; without: that of its run.")
+    define_task_flags("export")
 
 
 def main():
     from keras_attn.export.saved_model import export
 
     values = flags.FLAGS
-    export(values.workdir, values.output, values.pairs, values.beam, values.length_penalty)
+    export(values.workdir, values.output, **given_options("export", values))
     print(f"saved in {values.output}; to load it: import tensorflow_text, then "
           "tf.saved_model.load")
 

@@ -27,6 +27,7 @@ answer, score, start and end in the passage, and how much "no answer" scores abo
 from absl import flags
 
 from keras_attn.cli.command_line import define_reading_flags, run_command
+from keras_attn.cli.task_options import define_task_flags, given_options
 from keras_attn.errors import UserError
 
 
@@ -44,12 +45,14 @@ def define_flags():
                         "attend to in each layer and head.")
     define_reading_flags(
         ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
+    define_task_flags("predict")
 
 
 def main():
     from keras_attn.inference.predict_files import predict_file, predict_texts
 
     values = flags.FLAGS
+    options = given_options("predict", values)
     if values.input and values.text:
         raise UserError("Either --text or --input is needed. Received: both")
     if values.attention:
@@ -58,9 +61,9 @@ def main():
         predict_file(values.workdir, values.input, values.output, values.batch_size,
                      format=values.format, text=values.text_column,
                      text_pair=values.text_pair_column, on_bad_text=values.on_bad_text,
-                     encoding=values.encoding, max_line=values.max_line)
+                     encoding=values.encoding, max_line=values.max_line, **options)
     else:
-        predict_texts(values.workdir, values.text, values.text_pair, values.output)
+        predict_texts(values.workdir, values.text, values.text_pair, values.output, **options)
 
 
 def show_attention(values):

@@ -1,16 +1,14 @@
 """Default configs of runs, made of the fields that tasks and families declare."""
 
+import functools
+import operator
+
 import ml_collections
 from ml_collections.config_dict import placeholder
 
-from keras_attn.registry import FAMILIES, TASKS, task_of_config
+from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
 
 ENDS = "steps", "epochs", "minutes"  # fields of `train` that end a run, one of them
-# Fields that a run chooses where they are unset, from the model, the data and the machine.
-CHOSEN = ("train.learning_rate", "train.steps", "train.epochs", "train.minutes",
-          "train.accumulate", "data.length", "data.windows", "data.segments", "data.header",
-          "model.pooling", "model.family")
-
 
 def pretraining_defaults() -> ml_collections.ConfigDict:
     """Returns the config of MLM + NSP pretraining; `configs/bert_tiny.py` shows its use."""
@@ -53,8 +51,8 @@ def declared(task: str, family: str | None = None) -> dict:
 
 
 def _nested_fields(task, family):
-    module = TASKS.fields(task)
-    return module.config_fields(FAMILIES.fields(family or module.FAMILY))
+    found = TASKS.fields(task)
+    return found.config(FAMILIES.fields(family or found.family))
 
 
 def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
@@ -67,6 +65,50 @@ def as_bert(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     return config
 
 
+def match_task(config: ml_collections.ConfigDict, task: str, family: str | None = None) -> None:
+    """Gives a config the fields of a task.
+
+    Those that it lacks, such as those of a config file that is written out by hand, take their
+    defaults. Those of other tasks of the same command are removed, if they have their defaults.
+
+    Args:
+        config: Is changed.
+        task, family: See `default_config`.
+    """
+    own, command = declared(task, family), TASKS.fields(task).command
+    others = [declared(name) for name in TASKS if TASKS.fields(name).command == command]
+    with config.unlocked():
+        for path, value in list(fields(config)):
+            of_others = [other[path].value for other in others if path in other]
+            if path not in own and value in of_others:
+                *groups, name = path.split(".")
+                del functools.reduce(operator.getitem, groups, config)[name]
+        _add_missing(config, default_config(task, family))
+
+
+def _add_missing(config, defaults):
+    for name, value in defaults.items():
+        if name not in config:
+            config[name] = value
+        elif isinstance(value, ml_collections.ConfigDict) and isinstance(
+                config[name], ml_collections.ConfigDict):
+            _add_missing(config[name], value)
+
+
+def select_task(config: ml_collections.ConfigDict, named: str) -> None:
+    """Makes a config that of the task that `data.task` is going to name, if that has other fields.
+
+    Args:
+        config: Is changed.
+        named: Value of `data.task`.
+    """
+    old = task_of_config(config, DEFAULT_TASKS["finetune"])
+    new = task_of_config({"data": {"task": named}}, old, TASKS.fields(old).command)
+    if declared(new).keys() != declared(old).keys():
+        match_task(config, new)
+        config.data.task = named
+
+
 def _config(table):
     config = ml_collections.ConfigDict()
     for name, entry in table.items():
@@ -74,8 +116,7 @@ def _config(table):
             config[name] = _config(entry)
         else:
             # A placeholder has a type, so that a flag can set it.
-            unset = isinstance(entry.default, type)
-            config[name] = placeholder(entry.default) if unset else entry.default
+            config[name] = placeholder(entry.default) if entry.value is None else entry.value
     return config
 
 
@@ -98,7 +139,7 @@ def _flat(table, prefix=""):
 
 def meaning(config, path):
     """Help of a field of a config; "" for a field that is not one of ours."""
-    unnamed = "classification" if "task" in config.get("data", {}) else "masked_lm"
+    unnamed = DEFAULT_TASKS["finetune" if "task" in config.get("data", {}) else "pretrain"]
     task, family = task_of_config(config, unnamed), config.get("model", {}).get("family")
     field = declared(task, family).get(path)
     return field.help if field else ""

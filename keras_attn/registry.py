@@ -1,7 +1,8 @@
 """The families, tasks and engines that runs are made of: one line for each.
 
 A family or task is a package. Its light module `fields` declares its config fields, and what
-commands need to know before TensorFlow is imported; its module `family` or `task` has the object
+commands need to know before TensorFlow is imported: of a task an instance of
+`keras_attn.declarations.TaskFields` named `FIELDS`. Its module `family` or `task` has the object
 that implements `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`.
 
 Installed packages add members by entry points of the groups `keras_attn.family` and
@@ -11,9 +12,9 @@ Installed packages add members by entry points of the groups `keras_attn.family`
 import importlib
 import importlib.metadata
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
+from keras_attn.declarations import TaskFields
 from keras_attn.errors import UserError, nearest
 
 
@@ -23,10 +24,13 @@ class Registry:
     Args:
         what: "family" or "task": the module and, in upper case, the name of a member's object.
         packages: Dict from names to packages.
+        declares: Class of the `FIELDS` in the module `fields` of a member; None: the module itself
+            is what a member declares.
     """
 
-    def __init__(self, what: str, packages: dict[str, str]):
+    def __init__(self, what: str, packages: dict[str, str], declares: type | None = None):
         self.what = what
+        self._declares = declares
         self._packages = dict(packages)
         self._discovered = False
 
@@ -38,15 +42,28 @@ class Registry:
             package: Package with the modules `fields` and `family` or `task`.
 
         Raises:
-            ValueError: If another package has the name.
+            ValueError: If another package has the name, or the package lacks its declaration.
         """
-        if self._packages.setdefault(name, package) != package:
+        if self._packages.get(name, package) != package:
             raise ValueError(f"The {self.what} {name!r} is registered already. "
                              f"Received: {package}, there is {self._packages[name]}")
+        if self._declares:
+            self._declaration(package)
+        self._packages[name] = package
 
-    def fields(self, name: str) -> ModuleType:
-        """Returns the module `fields` of a member."""
-        return importlib.import_module(f"{self.package(name)}.fields")
+    def fields(self, name: str) -> Any:
+        """Returns what a member declares: its `FIELDS`, or its module `fields`."""
+        return self._declaration(self.package(name))
+
+    def _declaration(self, package):
+        module = importlib.import_module(f"{package}.fields")
+        if self._declares is None:
+            return module
+        found = getattr(module, "FIELDS", None)
+        if not isinstance(found, self._declares):
+            raise ValueError(f"{module.__name__} must have FIELDS, an instance of "
+                             f"{self._declares.__name__}. Received: {found!r}")
+        return found
 
     def __getitem__(self, name: str) -> Any:
         module = importlib.import_module(f"{self.package(name)}.{self.what}")
@@ -90,7 +107,10 @@ TASKS = Registry("task", {
     "classification": "keras_attn.tasks.classification",
     "span_qa": "keras_attn.tasks.span_qa",
     "translation": "keras_attn.tasks.translation",
-})
+}, TaskFields)
+
+# The task of a config that names none, by command.
+DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
 
 # Engines run the steps of a run. Name: module with a function `make_engine(**options)`.
 ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
@@ -134,6 +154,6 @@ def task_of_config(config: Any, default: str, command: str | None = None) -> str
     named = config.get("data", {}).get("task")
     for name in TASKS if named is not None else ():
         fields = TASKS.fields(name)
-        if named in (name, *fields.NAMES) and command in (None, fields.COMMAND):
+        if named in (name, *fields.names) and command in (None, fields.command):
             return name
     return default

@@ -1,15 +1,12 @@
-"""The config of a run as it was saved: its fields checked, with those that its version lacked."""
+"""Saved configs: checked, completed with the fields that their version lacked, and compared with
+the config of a run that resumes them."""
 
+import json
 from reprlib import repr as shorten
 
-from ml_collections import ConfigDict
-
-from keras_attn.defaults import declared, default_config
+from keras_attn.defaults import ENDS, declared, default_config
 from keras_attn.errors import UserError
 from keras_attn.registry import FAMILIES, family_and_task
-
-# What versions without these fields did, where it is not what the default is now.
-_BEFORE = {"initial_embeddings": "random"}
 
 
 def complete(config, kind):
@@ -26,10 +23,12 @@ def complete(config, kind):
     if known is None:
         return config
     family, task = known
-    defaults = default_config(task, family).to_dict()
+    defaults = default_config(task, family)
+    defaults.update_from_flattened_dict({
+        name: field.before for name, field in declared(task, family).items()
+        if field.before is not None})
+    defaults = defaults.to_dict()
     del defaults["workdir"]
-    for name in _BEFORE.keys() & defaults["model"].keys():
-        defaults["model"][name] = _BEFORE[name]
     if "lowercase" in defaults["data"]:  # None is for a run that has not begun
         defaults["data"]["lowercase"] = FAMILIES[family].tokenizers.lowercase
     return _merged(defaults, config)
@@ -40,16 +39,6 @@ def _merged(defaults, given):
             if isinstance(value, dict) and isinstance(defaults.get(name), dict) else value
             for name, value in given.items()}
     return {**defaults, **both}
-
-
-def add_missing(config, defaults):
-    """Adds the fields that a ConfigDict lacks, of a config file that was written out by hand."""
-    with config.unlocked():
-        for name, value in defaults.items():
-            if name not in config:
-                config[name] = value
-            elif isinstance(value, ConfigDict) and isinstance(config[name], ConfigDict):
-                add_missing(config[name], value)
 
 
 def checked(config, kind, path):
@@ -101,3 +90,57 @@ def _typed(found, defaults, path, prefix):
                                 f". Received: {shorten(value)} in {path}") from error
             typed[name] = value
     return typed
+
+
+def check_same(old, new, fields):
+    """Checks that a run is resumed with its own config.
+
+    Args:
+        old, new: Nested dicts of the saved config and of that of the run.
+        fields: Dict of the `Field`s by dotted name; their defaults stand for what the old version
+            lacked, and `resume` says which may differ.
+
+    Raises:
+        UserError: Names the first field that differs and may not.
+    """
+    new = flatten(json.loads(json.dumps(new)))
+    old = {**{name: fields[name].value for name in new if name in fields}, **flatten(old)}
+    for name in sorted({*old, *new}):
+        is_fixed = name not in fields or fields[name].resume == "same"
+        if is_fixed and old.get(name) != new.get(name):
+            ends = name.removeprefix("train.") in ENDS
+            raise UserError(
+                f"A resumed run must keep {name}; choose another --workdir or the old value"
+                f"{', and no other end of the run' if ends else ''}. "
+                f"Received: {name}={new.get(name)}, was {old.get(name)}"
+            )
+
+
+def fields_to_keep(old, new, fields):
+    """Values that a resumed run takes from the saved config.
+
+    Args:
+        old, new, fields: See `check_same`.
+
+    Returns:
+        Dict from dotted names to values: of unset fields what the run chose, and those that only
+        the beginning of a run uses.
+    """
+    old, new = flatten(old), flatten(new)
+    ends = [f"train.{name}" for name in ENDS]
+    given = any(new.get(name) is not None for name in ends)  # another number of steps, say
+    return {name: old[name] for name, field in fields.items()
+            if name in new and old.get(name) is not None
+            and (field.resume == "first" or field.chosen and new[name] is None)
+            and not (given and name in ends)}
+
+
+def flatten(tree, prefix=""):
+    """A nested dict as one level, with dotted names."""
+    flat = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat

@@ -74,9 +74,9 @@ SHAPE = {
 TRAINING = {
     "steps": Field(
         int, "length of the run: one of steps, epochs and minutes; that of the command line takes "
-        "the place of the config's", above=0),
-    "epochs": Field(float, "passes over data.train", above=0),
-    "minutes": Field(float, "of training, over all restarts", above=0),
+        "the place of the config's", above=0, chosen=True, resume="any"),
+    "epochs": Field(float, "passes over data.train", above=0, chosen=True),
+    "minutes": Field(float, "of training, over all restarts", above=0, chosen=True),
     "batch_size": Field(32, "rows of a step, over all devices and micro-batches", above=0),
     "learning_rate": Field(2e-3, "its peak", above=0),
     "warmup_fraction": Field(
@@ -90,21 +90,23 @@ TRAINING = {
     "seed": Field(0, "of weights, order, masks and dropout", low=0),
     "accumulate": Field(
         int, "micro-batches of a step: less memory, the same result but for dropout masks; "
-        "without: the fewest with which a step fits into free memory", above=0),
+        "without: the fewest with which a step fits into free memory", above=0, chosen=True,
+        resume="any"),
     "remat": Field(
         False, "rematerialization: keep only the inputs of each layer for the gradient, and "
-        "compute the rest again; less memory, more time"),
+        "compute the rest again; less memory, more time", resume="any"),
     "precision": Field(
         "float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16",
         choices=("float32", "mixed_bfloat16", "mixed_float16")),
     "jit": Field(False, "whether XLA compiles the step"),
 }
 CHECKPOINT = {
-    "every": Field(int, "steps; without: five minutes", above=0),
-    "keep": Field(2, "how many of the newest stay", above=0),
+    "every": Field(int, "steps; without: five minutes", above=0, resume="any"),
+    "keep": Field(2, "how many of the newest stay", above=0, resume="any"),
 }
 EVAL = {
-    "every": Field(0, "steps; 0: at the end only", low=0),
-    "batch_size": Field(64, "rows of a step of validation", above=0),
+    "every": Field(0, "steps; 0: at the end only", low=0, resume="any"),
+    "batch_size": Field(64, "rows of a step of validation", above=0, resume="any"),
 }
-LIMIT = {"limit": Field(int, "evaluate on that many rows only, spread evenly", above=0)}
+LIMIT = {"limit": Field(
+    int, "evaluate on that many rows only, spread evenly", above=0, resume="any")}

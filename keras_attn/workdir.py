@@ -1,10 +1,8 @@
 """The folder a run leaves behind: what is in it, writing and reading it.
 
     config.json      the resolved config, architecture, hashes of the data, versions, the command
-    vocab.txt        the vocabulary; of a translator subwords.model; of a GPT-2 vocab.json and
-                     merges.txt; of an XLNet spiece.model
-    labels.json      names of the classes (finetuned models)
-    reading.json     above which score a question has no answer (of reading comprehension)
+    vocab.txt        files of the tokenizer, those of its kind in text/recipes.py
+    labels.json      files of the task, `TaskFields.files`
     data/            shards of token ids
     checkpoints/     see training/checkpoints.py
     metrics.jsonl    one record a step
@@ -19,38 +17,33 @@ one.
 """
 
 import hashlib
-import json
-import math
 import os
 import platform
 import posixpath
 import re
 import sys
 import tempfile
-from reprlib import repr as shorten
 
 import tensorflow as tf
 
 import keras_attn
-from keras_attn.counts import counted
-from keras_attn.data.sources.table_formats import is_text
-from keras_attn.defaults import CHOSEN, ENDS
 from keras_attn.errors import UserError
 from keras_attn.io.atomic_write import atomic_path, reporting_failed_writes, temporary_folder
 from keras_attn.io.files import exists, read_bytes
 from keras_attn.io.json_files import read_if_complete, read_json, read_object, write_json
 from keras_attn.io.locks import lock_file
+from keras_attn.registry import TASKS
 from keras_attn.saved_config import checked, complete
+from keras_attn.text.recipes import KINDS
 from keras_attn.training.checkpoints import Checkpoints
 
-# What a resumed run may change, besides strategy and devices: the number of its steps, if it ends
-# by that, how a step uses memory, and what only watches it.
-CHANGEABLE = ("train.steps", "train.accumulate", "train.remat", "eval.every",
-              "eval.batch_size", "eval.limit", "eval.patience", "eval.report", "eval.beam",
-              "eval.length_penalty", "eval.lowercase", "eval.tokenize",
-              "model.initial_embeddings", "checkpoint.")
-
 WORTH_KEEPING_SECONDS = 60.0
+
+
+def member_files():
+    """Names of the files that tokenizers and tasks write to a workdir before its config.json."""
+    return {*(name for tokenizers in KINDS.values() for name in tokenizers.files),
+            *(name for task in TASKS for name in TASKS.fields(task).files)}
 
 
 def kind_of(folder):
@@ -85,22 +78,6 @@ def began_as_released(saved):
         saved: Its config.json. Version 0.1 wrote whether it began from another model at all.
     """
     return bool(saved.get("released", saved.get("converted") or saved["config"].get("pretrained")))
-
-
-def check_class_names(names, field, path):
-    """Raises a `UserError` if names of classes are not different texts.
-
-    Args:
-        names: What a JSON file has as the list of names; empty for regression.
-        field, path: Of the file, for the message.
-    """
-    if not isinstance(names, list) or not all(
-            isinstance(name, str) and is_text(name) for name in names):
-        raise UserError(f"{field} must be a list of strings, one for each class. "
-                        f"Received: {shorten(names)} in {path}")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{field} must be different. Received: {shorten(twice)} twice in {path}")
 
 
 class Workdir:
@@ -170,27 +147,6 @@ class Workdir:
         config = checked(found["config"], found["kind"], self / "config.json")
         return {**found, "config": complete(config, found["kind"])}
 
-    def read_labels(self, num_classes=None):
-        """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not.
-
-        Args:
-            num_classes: Of the model, 1 of a regression; None: not compared.
-        """
-        path, found = self / "labels.json", self.read_json("labels.json")
-        if found is None or not found.keys() >= {"names", "pairs"}:
-            raise UserError(f"{path} must be that of a classifier, with names and pairs. "
-                            "Received: something else, or no file")
-        names, pairs = found["names"], found["pairs"]
-        check_class_names(names, "names", path)
-        if num_classes not in (None, len(names) or 1):
-            raise UserError(f"names must have one name for each of the {shorten(num_classes)} "
-                            f"classes of the model. Received: {counted(len(names), 'name')} in "
-                            f"{path}")
-        if not (pairs is None or isinstance(pairs, bool)):
-            raise UserError(f"pairs must be true, false or null. Received: {shorten(pairs)} in "
-                            f"{path}")
-        return found
-
     def check_tokenizer(self, saved, names):
         """Checks that the tokenizer's files are those that the run was made with.
 
@@ -208,16 +164,6 @@ class Workdir:
                 raise UserError(
                     f"{self / name} has changed since the run: its SHA-256 is {found[:12]}…, "
                     f"config.json has {str(recorded.get(name))[:12]}…. Restore the original file")
-
-    def read_threshold(self):
-        """Reads reading.json: the `threshold` of a model that reads, or None if it has none."""
-        found = self.read_json("reading.json")
-        threshold = found.get("threshold", "") if found else ""
-        number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
-        if not (threshold is None or number and math.isfinite(threshold)):
-            raise UserError(f"{self / 'reading.json'} must be that of a model that reads, with a "
-                            "threshold. Received: something else, or no file")
-        return threshold
 
     def write_json(self, name, value):
         """Writes a JSON file so that readers see the old or the new one whole."""
@@ -270,8 +216,7 @@ class Workdir:
         """
         if not self._unused or tf.io.gfile.exists(self / "config.json"):
             return
-        for name in ("vocab.txt", "labels.json", "reading.json", "subwords.model", "vocab.json",
-                     "merges.txt", "spiece.model", "lock"):
+        for name in (*member_files(), "lock"):
             if tf.io.gfile.exists(self / name):
                 tf.io.gfile.remove(self / name)
         splits = ("data/validation", "data/train")
@@ -301,56 +246,6 @@ class Workdir:
                     tf.io.gfile.copy(local, temporary, overwrite=True)
             else:
                 os.replace(local, path)
-
-
-def check_same(old, new, defaults):
-    """Checks that a run goes on with its own config.
-
-    Args:
-        old, new: Nested dicts.
-        defaults: Another, of the values of fields that the old version had not.
-
-    Raises:
-        UserError: Names the first field that differs and may not.
-    """
-    new, defaults = (flatten(json.loads(json.dumps(tree))) for tree in (new, defaults))
-    old = {**defaults, **flatten(old)}
-    for name in sorted(set(old) | set(new)):
-        if old.get(name) != new.get(name) and not name.startswith(CHANGEABLE):
-            ends = name.removeprefix("train.") in ENDS
-            raise UserError(
-                f"A resumed run must keep {name}; choose another --workdir or the old value"
-                f"{', and no other end of the run' if ends else ''}. "
-                f"Received: {name}={new.get(name)}, was {old.get(name)}"
-            )
-
-
-def fields_to_keep(old, new):
-    """Values of a run that is resumed for fields that are unset now, of those in `CHOSEN`.
-
-    Args:
-        old, new: Nested dicts of the run and of what resumes it.
-
-    Returns:
-        Dict from dotted names to values.
-    """
-    old, new = flatten(old), flatten(new)
-    ends = [f"train.{name}" for name in ENDS]
-    given = any(new.get(name) is not None for name in ends)  # another number of steps, say
-    return {name: old[name] for name in CHOSEN
-            if name in new and new[name] is None and old.get(name) is not None
-            and not (given and name in ends)}
-
-
-def flatten(tree, prefix=""):
-    """A nested dict as one level, with dotted names."""
-    flat = {}
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            flat.update(flatten(value, f"{prefix}{name}."))
-        else:
-            flat[prefix + name] = value
-    return flat
 
 
 def versions():

@@ -8,14 +8,17 @@ import types
 import ml_collections
 import pytest
 
+import tests.support.toys  # noqa: F401
 from keras_attn.defaults import (
     declared,
     default_config,
     finetuning_defaults,
     language_modeling_defaults,
+    match_task,
     meaning,
     permutation_modeling_defaults,
     pretraining_defaults,
+    select_task,
     translation_defaults,
 )
 from keras_attn.errors import UserError
@@ -157,6 +160,40 @@ def test_the_help_says_that_data_may_come_from_standard_input(defaults):
     assert "- for standard input" in meaning(config, name)
 
 
+def test_a_config_written_by_hand_takes_the_defaults():
+    config = ml_collections.ConfigDict({"data": {"train": "x.txt"}, "train": {"steps": 3}})
+    match_task(config, "masked_lm")
+    whole = pretraining_defaults()
+    whole.data.train, whole.train.steps = "x.txt", 3
+    assert config.to_dict() == whole.to_dict()
+
+
+def test_tasks_of_one_config_keep_it_and_list_themselves_in_its_help():
+    config = finetuning_defaults()
+    before = config.to_dict()
+    for name in ("multilabel", "sst2", "reading_comprehension"):
+        select_task(config, name)
+    assert config.to_dict() == before == default_config("span_qa").to_dict()
+    told = meaning(config, "data.task")
+    for name in ("classification", "span_qa"):
+        assert TASKS.fields(name).summary in told and TASKS.fields(name).names[0] in told
+
+
+def test_a_config_becomes_that_of_a_task_with_other_fields():
+    config = finetuning_defaults()
+    config.train.steps, config.data.label = 7, "stars"
+    select_task(config, "counting")
+    wanted = default_config("counting")
+    wanted.train.steps, wanted.data.task = 7, "counting"
+    assert config.data.word == "good" and "stride" not in config.data
+    with config.unlocked():
+        del config.data["label"]  # which is set, so that the run can say that it is unknown
+    assert config.to_dict() == wanted.to_dict()
+    assert meaning(config, "data.word") == "word to count"
+    assert "counting: how often" in meaning(finetuning_defaults(), "data.task")
+    assert "word" not in finetuning_defaults().data
+
+
 def test_two_configs_share_nothing():
     first, second = finetuning_defaults(), finetuning_defaults()
     first.train.seed = 7
@@ -182,6 +219,8 @@ def test_choices_are_those_of_the_modules_that_take_them():
     (Field(0, "", low=0), (0, 1e9), (-1,), "at least 0"),
     (Field(0.1, "", low=0, below=1), (0, 0.99), (1, 2), "below 1"),
     (Field(1.0, "", above=0), (), (float("inf"),), "finite"),
+    (Field(1.0, "", above=0, high=1), (1, 0.5), (0, 1.5, float("nan")), r"in \(0, 1\]"),
+    (Field(0, "", low=0, high=2), (0, 2), (-1, 3), r"in \[0, 2\]"),
     (Field("a", "", choices=("a", "b")), ("a", "b", None), ("c",), "one of a, b"),
 ])
 def test_a_field_takes_the_values_that_it_declares(field, good, bad, bound):

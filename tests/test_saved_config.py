@@ -6,25 +6,24 @@ import shutil
 
 import numpy as np
 import pytest
-from ml_collections import ConfigDict
 
 from keras_attn import load
 from keras_attn.convert import convert
-from keras_attn.defaults import default_config, pretraining_defaults
+from keras_attn.defaults import declared, default_config
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.embed_files import embed_texts
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
 from keras_attn.registry import FAMILIES, TASKS, family_and_task, kind_of
-from keras_attn.saved_config import add_missing, complete
-from keras_attn.workdir import Workdir, check_same
+from keras_attn.saved_config import check_same, complete, fields_to_keep
+from keras_attn.workdir import Workdir
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 
 KINDS = [kind_of(family, task) for family in FAMILIES for task in FAMILIES[family].task_models
-         if TASKS.fields(task).COMMAND]
+         if TASKS.fields(task).command]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,20 +86,36 @@ def test_a_classifier_predicts_without_any_field_that_has_its_default(name, fiel
         export(str(tmp_path / "old"), str(tmp_path / "exported"))
 
 
-def test_a_config_written_by_hand_takes_the_defaults():
-    config = ConfigDict({"data": {"train": "x.txt"}, "train": {"steps": 3}})
-    add_missing(config, pretraining_defaults())
-    assert config.data.train == "x.txt" and config.train.steps == 3
-    whole = pretraining_defaults()
-    whole.data.train, whole.train.steps = "x.txt", 3
-    assert config.to_dict() == whole.to_dict()
-
-
 def test_a_resumed_run_may_split_its_steps_otherwise():
-    old = {"train": {"accumulate": 1, "batch_size": 8}}
-    check_same(old, {"train": {"accumulate": 4, "batch_size": 8}}, {})
+    old, known = {"train": {"accumulate": 1, "batch_size": 8}}, declared("masked_lm")
+    check_same(old, {"train": {"accumulate": 4, "batch_size": 8}}, known)
     with pytest.raises(UserError, match="must keep train.batch_size"):
-        check_same(old, {"train": {"accumulate": 1, "batch_size": 4}}, {})
+        check_same(old, {"train": {"accumulate": 1, "batch_size": 4}}, known)
+
+
+def test_a_resumed_run_may_change_what_it_declares_and_its_checkpoints():
+    def free(task):
+        return {name for name, field in declared(task).items() if field.resume == "any"}
+
+    assert free("masked_lm") == {
+        "train.steps", "train.accumulate", "train.remat", "eval.every", "eval.batch_size",
+        "eval.limit", "checkpoint.every", "checkpoint.keep"}
+    assert free("classification") == free("masked_lm") - {"eval.limit"} | {
+        "eval.patience", "eval.report"}
+    assert free("translation") == free("masked_lm") - {"eval.limit"} | {
+        "eval.patience", "eval.beam", "eval.length_penalty", "eval.lowercase", "eval.tokenize",
+        "checkpoint.average"}
+
+
+def test_a_resumed_run_keeps_what_it_chose_and_how_it_began():
+    known = declared("masked_lm")
+    old = {"train": {"steps": 5, "accumulate": 2}, "data": {"segments": "next_sentence"},
+           "model": {"initial_embeddings": "random"}}
+    new = {"train": {"steps": 7, "accumulate": None}, "data": {"segments": None},
+           "model": {"initial_embeddings": "cooccurrences"}}
+    assert fields_to_keep(old, new, known) == {
+        "train.accumulate": 2, "data.segments": "next_sentence",
+        "model.initial_embeddings": "random"}
 
 
 def test_byte_pairs_are_not_lower_cased(tmp_path):

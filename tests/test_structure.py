@@ -3,12 +3,14 @@
 import importlib.metadata
 import pathlib
 import re
+import sys
 import types
 
 import pytest
 
 import keras_attn
 from keras_attn.checkpoints.huggingface_config import model_of_task
+from keras_attn.declarations import TaskFields
 from keras_attn.errors import UserError
 from keras_attn.families.contract import Family
 from keras_attn.registry import (
@@ -59,9 +61,10 @@ def test_every_member_declares_what_its_contract_names():
             assert callable(family.format(format).read) and callable(family.format(format).write)
     for name in TASKS:
         fields, task = TASKS.fields(name), TASKS[name]
-        assert isinstance(task, Task) and task.name == name and isinstance(fields.METRICS, tuple)
-        assert {"data", "train", "eval"} <= fields.config_fields(
-            FAMILIES.fields(fields.FAMILY)).keys()
+        assert isinstance(task, Task) and task.name == name
+        assert fields.options.keys() <= {"evaluate", "export", "predict"}
+        assert fields.data in {"data", *fields.options.get("evaluate", {})}
+        assert {"data", "train", "eval"} <= fields.config(FAMILIES.fields(fields.family)).keys()
 
 
 def test_kinds_of_version_0_1_keep_their_names():
@@ -96,6 +99,19 @@ def test_a_name_is_registered_once():
         registry.register("one", "package.other")
     with pytest.raises(UserError, match="Unknown family 'on'. Choose one of one. Did you mean one"):
         registry.package("on")
+
+
+def test_a_task_without_its_declaration_is_not_registered(monkeypatch):
+    registry = Registry("task", {}, TaskFields)
+    for content in ({}, {"FIELDS": {"command": "finetune"}}):
+        module = types.ModuleType("incomplete.fields")
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, "incomplete.fields", module)
+        with pytest.raises(ValueError, match="incomplete.fields must have FIELDS, an inst"):
+            registry.register("new", "incomplete")
+    with pytest.raises(TypeError, match="'command' and 'config'"):
+        TaskFields(family="bert")
+    assert "new" not in registry
 
 
 def test_an_installed_package_adds_members_by_entry_points(monkeypatch):

@@ -13,6 +13,8 @@ import pytest
 from keras_attn import convert
 from keras_attn.defaults import translation_defaults
 from keras_attn.errors import UserError
+from keras_attn.tasks.classification.labels import read_label_file
+from keras_attn.tasks.span_qa.task import read_threshold
 from keras_attn.workdir import Workdir
 from tests.support.small_workdirs import write_workdir
 
@@ -37,7 +39,7 @@ def workdir(tmp_path):
 def test_labels_are_different_strings(workdir, found, message):
     workdir.write_json("labels.json", found)
     with pytest.raises(UserError, match=message):
-        workdir.read_labels()
+        read_label_file(workdir)
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2_classifier", "xlnet"])
@@ -52,14 +54,14 @@ def test_labels_are_as_many_as_the_model_has_classes(kind, tmp_path):
 def test_labels_of_classes_and_of_a_regression_are_read(workdir):
     for names, pairs in ((["a", ""], True), ([], None)):
         workdir.write_json("labels.json", {"names": names, "pairs": pairs})
-        assert workdir.read_labels() == {"names": names, "pairs": pairs}
+        assert read_label_file(workdir) == {"names": names, "pairs": pairs}
 
 
 @pytest.mark.parametrize("threshold", ["NaN", "-Infinity", "true", '"1"', "[]"])
 def test_a_threshold_is_a_finite_number(workdir, threshold):
     pathlib.Path(workdir / "reading.json").write_text(f'{{"threshold": {threshold}}}')
     with pytest.raises(UserError, match="with a threshold"):
-        workdir.read_threshold()
+        read_threshold(workdir)
 
 
 def test_numbers_that_are_not_finite_are_null_in_json(workdir):

@@ -5,8 +5,24 @@ from reprlib import repr as shorten
 
 import numpy as np
 
+from keras_attn.data.sources.table_formats import is_text
 from keras_attn.errors import UserError
-from keras_attn.workdir import check_class_names
+
+
+def check_class_names(names, field, path):
+    """Raises a `UserError` if names of classes are not different texts.
+
+    Args:
+        names: What a JSON file has as the list of names; empty for regression.
+        field, path: Of the file, for the message.
+    """
+    if not isinstance(names, list) or not all(
+            isinstance(name, str) and is_text(name) for name in names):
+        raise UserError(f"{field} must be a list of strings, one for each class. "
+                        f"Received: {shorten(names)} in {path}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{field} must be different. Received: {shorten(twice)} twice in {path}")
 
 
 def read_labels(config, path):

@@ -35,6 +35,7 @@ class TrainedModel:
         pairs: Whether a classifier takes pairs of texts; None if the folder does not say.
         threshold: Of question answering: the least `no_answer` for which there is no answer; None
             if there always is one.
+        files: What else the task has in files of its own, by name.
         config: Of the run, or None if no run of ours made the model.
         released: Whether the weights are, or began as, those of a released model.
     """
@@ -50,6 +51,7 @@ class TrainedModel:
     labels: list | None = None
     pairs: bool | None = None
     threshold: float | None = None
+    files: Mapping = dataclasses.field(default_factory=dict)
     config: dict | None = None
     released: bool = True
 

@@ -1,6 +1,7 @@
 """What the commands share: flags of a run, configs by path or name, errors in one line."""
 
 import errno
+import itertools
 import math
 import os
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from keras_attn.defaults import ENDS, fields, meaning
+from keras_attn.defaults import ENDS, fields, meaning, select_task
 from keras_attn.errors import PRECISIONS, UserError, first_line, nearest
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.io.paths import check_path, scheme_of
@@ -236,6 +237,8 @@ def _parse(usage, default_config):
     if default_config:
         arguments, name = _take_config(arguments, default_config)
         config = load_config(find_config(name))
+        if (task := _named_task(arguments)) and "task" in config.data:
+            select_task(config, task)
     if HELP_FLAGS.intersection(arguments):
         _print_help(usage, config)
         sys.exit(0)
@@ -335,6 +338,16 @@ def _take_config(arguments, default):
         else:
             kept.append(argument)
     return kept, name
+
+
+def _named_task(arguments):
+    """Value of the last `--config.data.task`; None without it."""
+    named = None
+    for argument, following in itertools.zip_longest(arguments, arguments[1:]):
+        name, has_value, value = argument.partition("=")
+        if name.lstrip("-") == "config.data.task":
+            named = value if has_value else following
+    return None if named in NO_VALUE else named
 
 
 def _check_fields(arguments, config):

@@ -7,11 +7,12 @@ import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
 from keras_attn.inference.loading import load
+from keras_attn.inference.options import check_options
 from keras_attn.io.unfinished_outputs import unfinished_output
 from keras_attn.registry import TASKS
 
 
-def export(workdir, output, pairs=None, beam=None, length_penalty=None):
+def export(workdir, output, **options):
     """Writes a SavedModel with the tokenizer inside.
 
     Its signature takes `text`, strings `(N,)`, and for a model of pairs `text_pair`; it returns
@@ -25,9 +26,10 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     Args:
         workdir: Folder of a finetuning run, or what `keras_attn.load` reads and classifies.
         output: Folder to make; TensorFlow Serving wants a number as its name.
-        pairs: Whether it takes pairs of texts; None: as in training. A model of another library
-            does not say, and takes single texts then.
-        beam, length_penalty: Of a translator; None: those of its evaluations.
+        **options: Of the task, `TaskFields.options`. `pairs` of classification: whether it takes
+            pairs of texts; without it as in training, and single texts for a model of another
+            library, which does not say. `beam` and `length_penalty` of translation; without them
+            those of its evaluations.
 
     Raises:
         UserError: If there is no classifier, the folder exists, or the model was trained on
@@ -37,7 +39,7 @@ def export(workdir, output, pairs=None, beam=None, length_penalty=None):
     if tf.io.gfile.exists(output):
         raise UserError(f"A new folder is needed. Received: {output}, which exists")
     model = load(workdir)
-    module = TASKS[model.task].exported(model, pairs, beam, length_penalty)
+    module = TASKS[model.task].exported(model, check_options(model.task, "export", options))
     # A folder of another machine has no rename; what names it complete, saved_model.pb, comes last.
     remote = "://" in output
     # Another export may have the same output: the first to end is kept, the other fails.

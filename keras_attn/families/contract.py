@@ -34,7 +34,8 @@ class Family:
             sizes.
         poolers: Values of `model.pooling` that take a dense layer of the backbone.
         released_pooling: Default of `model.pooling` for classifiers of released models.
-        tokenizer_fields: Fields of the config's `data` that `tokenizer_settings` may return.
+        tokenizer_fields: Fields of the config's `data` that `tokenizer_settings` may return, and
+            their defaults.
         unpretrained_heads: Heads of classifiers that no pretraining trains, so that they are newly
             initialized without `model.new_heads`.
         position_table: Path of a position table that may be extended; None if there is none.
@@ -50,7 +51,7 @@ class Family:
     sizes: Mapping[str, tuple]
     poolers: tuple[str, ...] = ()
     released_pooling: str = "cls"
-    tokenizer_fields: tuple[str, ...] = ()
+    tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()
     position_table: str | None = None
 

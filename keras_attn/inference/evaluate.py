@@ -2,12 +2,11 @@
 
 import posixpath
 
-from keras_attn.errors import UserError
 from keras_attn.inference.cut_texts import warn_of_cut_texts
 from keras_attn.inference.loading import load
+from keras_attn.inference.options import check_options
 from keras_attn.registry import TASKS
 from keras_attn.runs.sweep import seeds_of
-from keras_attn.tasks.classification.report_numbers import mean_scores
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among, over_seeds
 
 
@@ -24,12 +23,12 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
         format, text, text_pair, on_bad_text, encoding, max_line: See `iterate_rows`. None: as in
             training.
         precision: See `keras_attn.load`.
-        **options: Of the task, those of `Task.evaluation_flags`: `label` of classification,
-            `target`, `beam` and `length_penalty` of translation.
+        **options: Of the task, `TaskFields.options`: `label` of classification, `target`, `beam`
+            and `length_penalty` of translation.
 
     Returns:
         Dict of the metrics of the task, `examples` and `skipped`. Of several seeds what
-        `over_seeds` and `mean_scores` make of these, `examples`, `skipped`, and `runs`: `run`,
+        `over_seeds` and `Task.combine` make of these, `examples`, `skipped`, and `runs`: `run`,
         `seed` and metrics of each.
 
     Raises:
@@ -37,24 +36,32 @@ def evaluate(workdir, data, batch_size=64, *, format=None, text=None, text_pair=
     """
     reading = {"format": format, "text": text, "text_pair": text_pair, "on_bad_text": on_bad_text,
                "encoding": encoding, "max_line": max_line}
+    return measure(workdir, data, batch_size, reading, precision, options)[1]
 
+
+def measure(workdir, data, batch_size, reading, precision, options):
+    """Returns the `Task` of a model and its metrics; arguments and errors as of `evaluate`.
+
+    Args:
+        reading: Dict of `format`, `text`, `text_pair`, `on_bad_text`, `encoding` and `max_line`.
+        options: Dict.
+    """
     def measured(folder):
         model = load(folder, precision=precision or "float32")
+        given = check_options(model.task, "evaluate", options)
         task = TASKS[model.task]
-        for name, value in options.items():
-            if value is not None and name not in task.evaluation_flags:
-                raise UserError(f"Models for {task.name} are evaluated without {name}. "
-                                f"Received: {name}={value}")
-        found = task.evaluate(model, data, batch_size, reading, options)
+        found = task.evaluate(model, data, batch_size, reading, given)
         warn_of_cut_texts(model)
-        return found
+        return task, found
 
     seeds = seeds_of(workdir)
     if len(seeds) < 2:
         return measured(workdir)
-    each = [measured(posixpath.join(workdir, run["run"])) for run in seeds]
+    measurements = [measured(posixpath.join(workdir, run["run"])) for run in seeds]
+    task, each = measurements[0][0], [found for _, found in measurements]
     runs = [{"run": run["run"], "seed": run["seed"], **metrics_among(found)}
             for run, found in zip(seeds, each, strict=True)]
-    return {**over_seeds(runs, metrics_among(each[0])), **mean_scores(each),
-            **{name: each[0][name] for name in ("examples", "skipped") if name in each[0]},
-            "runs": runs}
+    return task, {
+        **over_seeds(runs, metrics_among(each[0])), **task.combine(each),
+        **{name: each[0][name] for name in ("examples", "skipped") if name in each[0]},
+        "runs": runs}

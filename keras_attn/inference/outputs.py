@@ -11,14 +11,14 @@ from keras_attn.errors import UserError, first_line
 from keras_attn.io.atomic_write import atomic_path
 from keras_attn.io.terminal import standard_output
 from keras_attn.io.unfinished_outputs import unfinished_output
+from keras_attn.registry import FAMILIES
+from keras_attn.workdir import member_files
 
-# Files that a model is read from, in a workdir or in a folder of another library.
-_MODEL_FILES = {
-    "config.json", "labels.json", "reading.json", "results.json", "settings.json", "metrics.jsonl",
-    "vocab.txt", "vocab.json", "merges.txt", "encoder.json", "hparams.json", "bert_config.json",
-    "xlnet_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+# Files of a run, and those of other libraries besides the ones that families name.
+_RUN_FILES = {"config.json", "results.json", "settings.json", "metrics.jsonl", "report.html"}
+_LIBRARY_FILES = {
+    "encoder.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "generation_config.json", "metadata.json", "model.safetensors.index.json",
-    "report.html",
 }
 
 
@@ -89,9 +89,16 @@ def check_output(output, inputs, workdir=None, flag="--output"):
                             f"Received: {flag}={output}, input {source}")
     # Through a link, too: what it points to would stay, but the name would be lost.
     for path in (output, os.path.realpath(output)) if workdir else ():
-        if os.path.basename(path) in _MODEL_FILES and _same(os.path.dirname(path) or ".", workdir):
+        folder, name = os.path.split(path)
+        if name in _model_files() and _same(folder or ".", workdir):
             raise UserError(f"{flag} must not be a file of the model. Choose another name. "
                             f"Received: {flag}={output}")
+
+
+def _model_files():
+    """Names of the files that a model is read from, in a workdir or another library's folder."""
+    identifying = (FAMILIES.fields(name).CONFIG_FILES for name in FAMILIES)
+    return _RUN_FILES.union(_LIBRARY_FILES, member_files(), *identifying)
 
 
 def _same(first, second):

@@ -6,7 +6,7 @@ from keras_attn.defaults import default_config
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.reports.page import page, tag
 from keras_attn.reports.sections import run_facts
-from keras_attn.workdir import flatten
+from keras_attn.saved_config import flatten
 
 NAME = "report.html"
 
@@ -27,9 +27,9 @@ def about_the_run(run, results, counts):
         results: As in results.json.
         counts: Dict of names and strings: of its data.
     """
-    # The first is none of the fields: a run takes it from the classifier that it starts from.
-    defaults = {"data.end_mark": True, **flatten(
-        default_config(run.task.name, run.family.name).to_dict())}
+    # Settings of the tokenizer are no fields: a run takes them from the model that it starts from.
+    defaults = flatten({"data": run.family.tokenizer_fields})
+    defaults |= flatten(default_config(run.task.name, run.family.name).to_dict())
     changed = [[name, str(value), str(defaults[name])]
                for name, value in sorted(flatten(run.resolved).items()) if value != defaults[name]]
     data = run.resolved["data"]

@@ -14,16 +14,16 @@ from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.sources.streams import check_streams_differ, shown
-from keras_attn.defaults import ENDS, default_config, fields
+from keras_attn.defaults import ENDS, declared, fields, match_task
 from keras_attn.errors import UserError, forget_warnings
 from keras_attn.registry import kind_of
 from keras_attn.runs.config_checks import check_fields
 from keras_attn.runs.dry_run import measure
 from keras_attn.runs.step_memory import choose_sizes
-from keras_attn.saved_config import add_missing
+from keras_attn.saved_config import check_same, fields_to_keep
 from keras_attn.training.engines import make_engine
 from keras_attn.training.trainer import Trainer, check_batch_size
-from keras_attn.workdir import Workdir, began_as_released, check_same, fields_to_keep, versions
+from keras_attn.workdir import Workdir, began_as_released, versions
 
 
 class Run:
@@ -58,8 +58,7 @@ class Run:
         for name, value in {"workdir": workdir, "pretrained": pretrained}.items():
             if value is not None:
                 config[name] = os.fspath(value)
-        self._defaults = default_config(task.name, family.name)
-        add_missing(config, self._defaults)
+        match_task(config, task.name, family.name)
         if all(config.train[name] is None for name in ENDS):
             config.train.update(task.default_end)
         check_fields(config, task.name, family.name)
@@ -141,13 +140,11 @@ class Run:
         self.resolved.pop("workdir")
         self.resolved["data"].update(self._tokenizer_settings())
         if self.resumed:
-            for path, value in fields_to_keep(self.saved["config"], self.resolved).items():
+            known = declared(self.task.name, self.family.name)
+            configs = self.saved["config"], self.resolved, known
+            for path, value in fields_to_keep(*configs).items():
                 self.set_field(path, value)
-            check_same(self.saved["config"], self.resolved, self._defaults.to_dict())
-            saved = self.saved["config"]["model"]
-            if "initial_embeddings" in self.resolved["model"]:  # how it began
-                self.resolved["model"]["initial_embeddings"] = saved.get(
-                    "initial_embeddings", "random")
+            check_same(*configs)
 
     def _tokenizer_settings(self):
         """Fields of `data` that `Family.read_tokenizer` needs besides those of the config."""

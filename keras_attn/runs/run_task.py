@@ -84,7 +84,7 @@ def run_task(config, workdir, pretrained, dry_run, *, default_task, compared=Fal
     """
     workdir = workdir or config.get("workdir")
     pretrained = pretrained or config.get("pretrained")
-    task = task_of_config(config, default_task, TASKS.fields(default_task).COMMAND)
+    task = task_of_config(config, default_task, TASKS.fields(default_task).command)
     family = _family_of(task, config, workdir, pretrained)
     run = Run(TASKS[task], FAMILIES[family], config, workdir, pretrained, dry_run, compared, engine)
     with run.locked():
@@ -102,6 +102,6 @@ def _family_of(task, config, workdir, pretrained):
     if named is None:
         held = (family_name(folder) for folder in (workdir, pretrained) if folder)
         named = next((name for name in held if name and FAMILIES[name].supports(task)),
-                     TASKS.fields(task).FAMILY)
+                     TASKS.fields(task).family)
     FAMILIES[named].model_class(task)  # raises if there is none
     return named

@@ -6,14 +6,15 @@ import math
 import os
 import re
 
-from keras_attn.defaults import finetuning_defaults
+from keras_attn.defaults import declared
 from keras_attn.errors import DivergedError, UserError
+from keras_attn.registry import DEFAULT_TASKS, TASKS, task_of_config
 from keras_attn.reports.run_report import NAME
 from keras_attn.runs.sweep_report import write_runs_report
-from keras_attn.tasks.classification.report_numbers import mean_scores
+from keras_attn.saved_config import check_same, fields_to_keep
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among, over_seeds, told_over_seeds
 from keras_attn.training.best import score
-from keras_attn.workdir import Workdir, check_run_name, check_same, fields_to_keep, run_folder
+from keras_attn.workdir import Workdir, check_run_name, run_folder
 
 
 def is_repeated(config):
@@ -36,8 +37,8 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
         Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
         standard deviation, `<metric>_interval`, half the 95 % confidence interval of the mean;
         `runs`, a list with the settings, folder and metrics of each; `best_run`, a folder; how
-        often was tried, `tried`; how many seeds the means leave out, `diverged`; of classes
-        means of `classes`, `macro` and `micro`, and what is `to_beat`, as of a single run.
+        often was tried, `tried`; how many seeds the means leave out, `diverged`; what is `to_beat`,
+        as of a single run; and what `Task.combine` returns.
 
     Raises:
         UserError: As `finetune`; for a search that is no list of numbers; on workers or a TPU.
@@ -45,15 +46,18 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
     if os.environ.get("TF_CONFIG") or strategy in ("multi_worker", "tpu"):
         raise UserError("train.seeds and search need one machine without TPU. "
                         f"Received: strategy={strategy}, TF_CONFIG={os.environ.get('TF_CONFIG')}")
-    for name, least in {"seeds": 1, "seed": 0}.items():
-        if config.train[name] is None or config.train[name] < least:
-            raise UserError(f"train.{name} must be at least {least}. "
-                            f"Received: train.{name}={config.train[name]}")
+    task = task_of_config(config, DEFAULT_TASKS["finetune"], "finetune")
+    known = declared(task)
+    for name in ("train.seeds", "train.seed"):
+        value = config.train[name.removeprefix("train.")]
+        if value is None:
+            raise UserError(f"{name} must have a value. Received: {name}=None")
+        known[name].check(name, value)
     rates = _numbers(config, "learning_rates", float)
     sizes = _numbers(config, "batch_sizes", int) or [config.train.batch_size]
     first = config.train.seed
     seeds = range(first, first + config.train.seeds)
-    runs = _Runs(run_once, config, workdir, pretrained, strategy, virtual_devices)
+    runs = _Runs(task, run_once, config, workdir, pretrained, strategy, virtual_devices)
     if dry_run:
         several = max(1, len(rates)) * len(sizes) + len(seeds) - 1
         print(f"one of {several} runs:", flush=True)
@@ -74,7 +78,8 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
 
 
 class _Runs:
-    def __init__(self, run_once, config, workdir, pretrained, strategy, virtual_devices):
+    def __init__(self, task, run_once, config, workdir, pretrained, strategy, virtual_devices):
+        self.task = task
         self.config = config.copy_and_resolve_references()
         self.folder = workdir or config.workdir
         self.run_once, self.pretrained = run_once, pretrained and os.fspath(pretrained)
@@ -94,12 +99,13 @@ class _Runs:
             raise UserError("Several runs need a folder without a run of its own. "
                             f"Received: workdir={self.folder}")
         before = self.workdir.read_json("settings.json")
+        known = declared(self.task)
         if before is not None:
             self.config.update_from_flattened_dict(
-                fields_to_keep(before, self.config.to_dict()))
+                fields_to_keep(before, self.config.to_dict(), known))
         self.settings = _settings(self.config, self.pretrained)
         if before is not None:  # else one table would stand in place of another's
-            check_same(before, self.settings, _settings(finetuning_defaults()))
+            check_same(before, self.settings, known)
 
     def run(self, rate, size, seed):
         """Runs one, or returns what it found before: its settings, folder and results."""
@@ -148,10 +154,11 @@ class _Runs:
             results["to_beat"] = self.results[best]["to_beat"]
         results.update(best_run=best, tried=len(tried), diverged=len(lost),
                        runs=list(self.found.values()),
-                       **mean_scores([self.results[run["run"]] for run in repeated]))
+                       **TASKS[self.task].combine(
+                           [self.results[run["run"]] for run in repeated]))
         self.workdir.write_json("results.json", results)
         if self.config.eval.report:
-            write_runs_report(self.workdir, results, self.names,
+            write_runs_report(TASKS[self.task], self.workdir, results, self.names,
                               [run["run"] for run in repeated])
         print("\n" + _table(self.found.values(), self.names))
         for line in told_over_seeds(results, self.names, len(repeated)):

@@ -7,13 +7,13 @@ import tensorflow as tf
 from keras_attn.reports.page import join, section, table, tag
 from keras_attn.reports.run_report import NAME, write_page
 from keras_attn.reports.sections import figure, numbers
-from keras_attn.tasks.classification.report_sections import mean_classes, runs_to_beat
 
 
-def write_runs_report(workdir, results, names, repeated):
+def write_runs_report(task, workdir, results, names, repeated):
     """Writes the report of a folder of several runs.
 
     Args:
+        task: `keras_attn.tasks.contract.Task`.
         workdir: `Workdir`.
         results: As in its results.json, see `repeat`.
         names: Of the metrics.
@@ -50,9 +50,5 @@ def write_runs_report(workdir, results, names, repeated):
                 tag("p", "The validation rows that compare the runs also measure them, which "
                          "flatters the best: give finetune.evaluate other rows.")),
         section("Runs", table("Runs", heads, map(row, results["runs"]), foot)),
-        runs_to_beat(results), mean_classes(results),
-        section("Most sure, and wrong", tag(
-            "p", tag("a", "The page of the best run", href=best),
-            " has the rows that it is most sure and wrong about, confusions and calibration."))
-        if "classes" in results else "",
+        *task.sections(results, best),
     )

@@ -1,7 +1,7 @@
 """What a task answers: examples, heads, metrics, predictions, export."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from keras_attn.errors import UserError
@@ -22,7 +22,7 @@ class Plan:
             the first step; None: nothing else is initialized.
         outputs: Name of an output of the model that `metrics` needs row by row.
         metrics: Function of the model, the mean losses and metrics, the rows of `outputs` and
-            `stop`, a function that is true once the run has to end. Returns a dict of metrics, or
+            `stop`, a function that is true once the run has to end. Returns a dict of numbers, or
             None once `stop()` was true. None: the losses and metrics of the model.
         best: `keras_attn.training.best.Best`, to end with the weights of the best evaluation; None:
             with the last ones.
@@ -49,9 +49,10 @@ class Plan:
 class Task:
     """What a model is trained for, or used for.
 
-    A new task is a package with a module `fields` (see `keras_attn.tasks.classification.fields`)
-    and a module `task` with an instance of a subclass named `TASK`, and one line in
-    `keras_attn.registry`. docs/adding_a_task.md goes through the steps.
+    A new task is a package with a module `fields`, which has an instance of
+    `keras_attn.declarations.TaskFields` named `FIELDS`, and a module `task` with an instance of a
+    subclass named `TASK`, and one line in `keras_attn.registry`. docs/adding_a_task.md goes through
+    the steps.
 
     Attributes:
         name: Name in the registry.
@@ -64,8 +65,6 @@ class Task:
         decodes: Whether evaluation decodes a token at a time: then it needs no memory for a batch
             of logits, and its batches need not divide over devices.
         command: The command that uses its models, for messages.
-        evaluates: Flag of `finetune.evaluate` that names its data.
-        evaluation_flags: Further flags of `finetune.evaluate` that only it takes.
     """
 
     name: str
@@ -75,8 +74,6 @@ class Task:
     default_end: Mapping[str, float] = {}
     decodes: bool = False
     command: str = "keras_attn.load"
-    evaluates: str = "data"
-    evaluation_flags: tuple[str, ...] = ()
 
     # Training.
 
@@ -118,7 +115,9 @@ class Task:
         return {}
 
     def read_files(self, workdir: Any, heads: Mapping) -> dict:
-        """Returns what a workdir holds besides weights, as arguments of `TrainedModel`.
+        """Returns what a workdir holds besides weights, as arguments of `TrainedModel`: `files`, a
+        dict of what only this task knows, or `labels`, `pairs` and `threshold`, which formats of
+        other libraries hold, too.
 
         Args:
             workdir: `keras_attn.workdir.Workdir`.
@@ -160,18 +159,19 @@ class Task:
         raise NotImplementedError
 
     def predict_texts(self, model: Any, texts: list, text_pairs: list | None, file: Any,
-                      output: str) -> None:
+                      output: str, options: Mapping) -> None:
         """Writes a prediction for each text.
 
         Args:
             model: What `load` returned.
             texts, text_pairs: Lists of strings; None if there are no pairs.
             file, output: The open output and its name.
+            options: Values by name of those that `TaskFields.options` has for "predict".
         """
         raise self._unsuited("finetune.predict", model)
 
     def predict_file(self, model: Any, source: str, file: Any, output: str, batch_size: int,
-                     reading: Mapping) -> None:
+                     reading: Mapping, options: Mapping) -> None:
         """Writes a prediction for each row of a file.
 
         Args:
@@ -181,6 +181,7 @@ class Task:
             batch_size: Rows worked on together.
             reading: How to read the file: `format`, `text`, `text_pair`, `on_bad_text`, `encoding`,
                 `max_line`; None: as in training.
+            options: See `predict_texts`.
         """
         raise self._unsuited("finetune.predict", model)
 
@@ -190,22 +191,49 @@ class Task:
 
         Args:
             model: What `load` returned.
-            data: Value of the flag `evaluates`.
-            batch_size, reading: See `predict_file`; `reading` has `label`, too.
-            options: Values of the flags `evaluation_flags`.
+            data: Value of the option that `TaskFields.data` names.
+            batch_size, reading: See `predict_file`.
+            options: Values by name of those that `TaskFields.options` has for "evaluate".
         """
         raise self._unsuited("finetune.evaluate", model)
 
-    def exported(self, model: Any, pairs: bool | None = None, beam: int | None = None,
-                 length_penalty: float | None = None) -> Any:
+    def exported(self, model: Any, options: Mapping) -> Any:
         """Returns a `tf.Module` with a function `serve`, strings in, and `labels` or None.
 
         Args:
             model: What `load` returned.
-            pairs: Whether it takes pairs of texts; None: as in training.
-            beam, length_penalty: Of a beam search; None: those of the run.
+            options: Values by name of those that `TaskFields.options` has for "export".
         """
         raise self._unsuited("finetune.export", model)
+
+    # Results.
+
+    def combine(self, results: list[Mapping]) -> dict:
+        """Returns what the results of several seeds on the same rows have in common.
+
+        The means of the metrics are there already.
+
+        Args:
+            results: As in results.json, or as `evaluate` returned them.
+        """
+        return {}
+
+    def describe(self, results: Mapping) -> Iterable[str]:
+        """Yields the lines that `finetune.evaluate` prints below the metrics.
+
+        Args:
+            results: What `evaluate` or, of several seeds, `combine` returned.
+        """
+        return ()
+
+    def sections(self, results: Mapping, best: str) -> list:
+        """Returns the sections of the report of several runs, parts of `keras_attn.reports.page`.
+
+        Args:
+            results: As in the results.json of the folder.
+            best: Address of the report of the best run.
+        """
+        return []
 
     def _unsuited(self, command, model):
         return UserError(f"`python -m {command}` does not support models for {self.name}. Use "

@@ -10,13 +10,14 @@ from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.splits import reading_of
 
 
-def choose_tokenizer(run, texts=None):
+def choose_tokenizer(run, texts=None, **options):
     """Writes the tokenizer of a new run and returns it.
 
     Args:
         run: `Run`.
         texts: Function that returns the texts to train one on, where none is given; None: that of
             prepared text in `data.train`, or the text there to train one on.
+        **options: Further arguments of the training.
     """
     data, family = run.config.data, run.family
     kind = family.tokenizers
@@ -25,13 +26,13 @@ def choose_tokenizer(run, texts=None):
         chosen = kind.read(data.vocab, lowercase) if data.vocab else None
         if run.pretrained:
             if chosen and chosen.sha256 != run.pretrained.tokenizer.sha256:
-                raise UserError("data.vocab must be the vocabulary of the pretrained model, or be "
-                                f"left out. Received: data.vocab={data.vocab}, "
+                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
+                                f"Received: data.vocab={data.vocab}, "
                                 f"pretrained={run.pretrained.path}")
             chosen = run.pretrained.tokenizer
         if run.chief:
             if not chosen:
-                chosen = (kind.train(texts(), data.vocab_size, lowercase) if texts
+                chosen = (kind.train(texts(), data.vocab_size, lowercase, **options) if texts
                           else _of_unlabelled(data, kind, lowercase, run.say))
             chosen.write(run.workdir.path)
     run.meet()

@@ -26,7 +26,8 @@ class Kind(NamedTuple):
         verbatim: Whether texts stay as they are: never lower-cased, and no sentences.
         made: Function of the arguments in a recipe.
         read: Function of a file or folder, and whether text is lower-cased.
-        train: Function of texts, how many pieces at most, and whether text is lower-cased.
+        train: Function of texts, how many pieces at most, whether text is lower-cased, and further
+            arguments of the kind.
     """
 
     name: str
@@ -53,7 +54,7 @@ KINDS = {one.name: one for one in (
          SentencePieceTokenizer.read, train_sentence_pieces),
     Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords.of_recipe,
          lambda path, _: Subwords.read(path),
-         lambda texts, size, _: Subwords(train_subwords(texts, size))),
+         lambda texts, size, _, kind="bpe": Subwords(train_subwords(texts, size, kind))),
 )}
 
 

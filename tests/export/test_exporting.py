@@ -24,7 +24,7 @@ def test_a_converted_model_takes_what_is_asked_for(tmp_path, classifier, pairs):
     output = str(tmp_path / "served" / "1")
     left = tmp_path / "served" / f"1.{'0' * 32}.partial"  # by a process that was killed
     (left / "variables").mkdir(parents=True)
-    export(classifier, output, pairs)
+    export(classifier, output, pairs=pairs)
     texts = ["a film", "", "Another “one”, for £1,234, and a longer öne " * 9]
     given = [texts, texts[::-1]] if pairs else [texts]
     loaded = tf.saved_model.load(output)

@@ -25,9 +25,15 @@ LANGUAGE_MODEL = str(GOLDEN / "language_models/gpt2")
 ROWS = "text\ngreat film\n"
 
 
+class _Flags(SimpleNamespace):
+    """Values of flags; the others are unset."""
+
+    def __getattr__(self, name):
+        return None
+
+
 def _evaluate(_, source, output, flag):
-    values = SimpleNamespace(workdir=CLASSIFIER, output=output, data=None, source=None, target=None)
-    setattr(values, flag, source)
+    values = _Flags(workdir=CLASSIFIER, output=output, **{flag: source})
     evaluate.flags = SimpleNamespace(FLAGS=values)
     evaluate.main()
 

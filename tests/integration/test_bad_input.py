@@ -10,9 +10,10 @@ import pytest
 
 from keras_attn import finetune, load, pretrain
 from keras_attn.convert import read_ready
-from keras_attn.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.defaults import declared, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.workdir import Workdir, check_same
+from keras_attn.saved_config import check_same
+from keras_attn.workdir import Workdir
 from tests.support.started_commands import TINY, weights
 
 pytestmark = pytest.mark.runs
@@ -198,7 +199,7 @@ def test_a_resumed_run_with_another_kind_of_end_is_told_so():
     old, new = {"steps": None, "epochs": 2.0}, {"steps": 7, "epochs": None}
     with pytest.raises(UserError, match="must keep train.epochs;.*and no other end of the run. "
                                         "Received: train.epochs=None, was 2.0"):
-        check_same({"train": old}, {"train": new}, {})
+        check_same({"train": old}, {"train": new}, declared("classification"))
 
 
 def test_a_resumed_run_that_is_refused_changes_nothing(texts, tmp_path):

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tests.support.toys  # noqa: F401
 from keras_attn import convert, finetune, load, pretrain
 from keras_attn.defaults import default_config
+from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
@@ -32,12 +33,20 @@ def _pretraining(folder, steps, **fields):
     return config
 
 
-def _counting(folder):
+def _counting(folder, **fields):
     config = default_config("counting")
-    config.data.update(task="counting", train=str(folder / "counts.txt"))
-    config.train.update(steps=300, batch_size=8)
-    config.model.new_heads = True
+    config.update_from_flattened_dict({
+        "data.task": "counting", "data.train": str(folder / "counts.txt"), "train.steps": 300,
+        "train.batch_size": 8, "model.new_heads": True, **fields})
     return config
+
+
+def _run(command, *arguments):
+    """Output of a command of `finetune` that knows the toys."""
+    code = f"import tests.support.toys; from finetune.{command} import command; command()"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT,
+                          capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +125,45 @@ def test_a_toy_task_is_predicted_evaluated_and_exported(folder, tmp_path):
     np.testing.assert_allclose(served(text=tf.constant(TEXTS))["count"], found, atol=1e-4)
     convert(workdir, tmp_path / "copy", "workdir")
     np.testing.assert_array_equal(load(tmp_path / "copy").count(TEXTS), load(workdir).count(TEXTS))
+    assert json.loads((tmp_path / "copy/word.json").read_text()) == {"word": "good"}
+
+
+def test_a_toy_task_has_fields_options_and_files_of_its_own_in_the_commands(folder, tmp_path):
+    rows, workdir = folder / "counts.jsonl", tmp_path / "run"
+    status, _, said = _run(
+        "__main__", "--config=classify", "--config.data.task=counting", "--config.data.word=film",
+        f"--config.data.train={folder / 'counts.txt'}", "--config.train.steps=2",
+        "--config.model.new_heads=True", f"--pretrained={folder / 'toy'}", f"--workdir={workdir}")
+    assert status == 0, said
+    data = json.loads((workdir / "config.json").read_text())["config"]["data"]
+    assert data["word"] == "film" and "max_question" not in data and "positive" not in data
+    status, said, _ = _run("evaluate", f"--workdir={workdir}", f"--data={rows}", "--rounded")
+    assert status == 0 and said.endswith("word: film\n")
+    errors = 24 * evaluate(str(workdir), str(rows), rounded=True)["mean_error"]
+    assert errors == pytest.approx(round(errors), abs=1e-9)  # the sum of whole numbers
+    status, said, _ = _run("predict", f"--workdir={workdir}", "--text=good", "--decimals=2")
+    assert status == 0 and len(said.strip().partition(".")[2]) == 2
+    for command, option in (("evaluate", "--label_column=x"), ("export", "--pairs")):
+        status, _, said = _run(command, f"--workdir={workdir}", option, *(
+            [f"--data={rows}"] if command == "evaluate" else [f"--output={tmp_path / 'new'}"]))
+        assert status == 2 and said.startswith(f"error: finetune.{command} has no ")
+    status, _, said = _run("predict", f"--workdir={workdir}", f"--input={folder / 'counts.txt'}",
+                           f"--output={workdir / 'word.json'}")
+    assert status == 2 and "must not be a file of the model" in said
+
+
+def test_several_seeds_of_a_toy_task_are_combined_by_it(folder, tmp_path):
+    config = _counting(folder, **{"train.steps": 1, "train.seeds": 2})
+    results = finetune(config, tmp_path / "runs", folder / "toy")
+    errors = [run["mean_error"] for run in results["runs"]]
+    assert results["mean_error"] == np.mean(errors) and results["worst_error"] == max(errors)
+
+
+def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
+    config = _counting(folder, **{"data.vocab": str(tmp_path / "nowhere")})
+    with pytest.raises(UserError):
+        finetune(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet"])

@@ -6,11 +6,11 @@ import pytest
 
 from finetune.predict import show_attention
 from keras_attn import finetune, pretrain
-from keras_attn.defaults import finetuning_defaults, pretraining_defaults
+from keras_attn.defaults import declared, finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
 from keras_attn.registry import FAMILIES
 from keras_attn.runs.run import Run
-from keras_attn.workdir import fields_to_keep
+from keras_attn.saved_config import fields_to_keep
 from tests.support.small_workdirs import GOLDEN
 
 
@@ -34,7 +34,8 @@ def test_a_family_without_a_model_for_the_task_is_named(tmp_path):
 
 
 def test_a_resumed_run_keeps_its_family():
-    kept = fields_to_keep({"model": {"family": "bert"}}, {"model": {"family": None}})
+    kept = fields_to_keep({"model": {"family": "bert"}}, {"model": {"family": None}},
+                          declared("classification"))
     assert kept == {"model.family": "bert"}
 
 

@@ -26,7 +26,8 @@ MODEL = {
     "new_heads": Field(False, "start heads that `pretrained` lacks at random"),
     "initial_embeddings": Field(
         "cooccurrences", "of tokens without `pretrained`: from what occurs near each in "
-        "data.train, or random as BERT", choices=("cooccurrences", "random")),
+        "data.train, or random as BERT", choices=("cooccurrences", "random"), resume="first",
+        before="random"),
     "initial_bias": Field(
         "frequencies", "of the masked-LM output: log frequencies, or zeros as BERT",
         choices=("frequencies", "zeros")),

@@ -19,7 +19,7 @@ class GPT2Family(Family):
     task_models = {"causal_lm": GPT2LanguageModel, "classification": GPT2Classifier}
     tokenizers = KINDS["byte_pairs"]
     sizes = GPT2_SIZES
-    tokenizer_fields = ("end_mark",)
+    tokenizer_fields = {"end_mark": True}
 
     def choose_architecture(self, run, use_pooler=False):
         if not run.task.pretrains:

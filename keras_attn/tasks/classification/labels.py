@@ -4,11 +4,13 @@ import json
 import math
 import re
 import unicodedata
+from reprlib import repr as shorten
 
 import numpy as np
 
 from keras_attn.data.sources.record_formats import as_label
 from keras_attn.errors import UserError, nearest
+from keras_attn.tasks.labels import read_labels
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 # As tools write a missing label, in lower case.
@@ -179,6 +181,19 @@ def _folded(name):
         return text
     text = text.removeprefix("+")
     return str(float(text)).removesuffix(".0") if "." in text else text
+
+
+def read_label_file(workdir, num_classes=None):
+    """Reads labels.json of a classifier: `names` of the classes, `pairs` of texts or not.
+
+    Args:
+        workdir, num_classes: See `read_labels`.
+    """
+    found = read_labels(workdir, num_classes, ("pairs",))
+    if not (found["pairs"] is None or isinstance(found["pairs"], bool)):
+        raise UserError("pairs must be true, false or null. Received: "
+                        f"{shorten(found['pairs'])} in {workdir / 'labels.json'}")
+    return found
 
 
 def encode_scores(labels, where=None):

@@ -120,6 +120,19 @@ def mean_classes(results):
                               {"validation": [scores["rows"] for scores in found.values()]}, [""])
 
 
+def surest_errors_of_best(results, best):
+    """A link to what only the report of a single run has.
+
+    Args:
+        results: Of several runs, see `repeat`.
+        best: Address of the report of the best one.
+    """
+    return section("Most sure, and wrong", tag(
+        "p", tag("a", "The page of the best run", href=best),
+        " has the rows that it is most sure and wrong about, confusions and calibration.",
+    )) if "classes" in results else ""
+
+
 def confusion(names, labels, predicted):
     """The confusion matrix; of many classes, of those with the most errors.
 

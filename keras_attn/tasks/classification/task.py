@@ -23,13 +23,23 @@ from keras_attn.tasks.classification.baseline import compute_baselines
 from keras_attn.tasks.classification.data_summary import tell_rows, warn_of_rare_labels
 from keras_attn.tasks.classification.evaluate import evaluate
 from keras_attn.tasks.classification.export import Exported
-from keras_attn.tasks.classification.labels import LabelSet, balanced_weights, encode_labels
+from keras_attn.tasks.classification.labels import (
+    LabelSet,
+    balanced_weights,
+    encode_labels,
+    read_label_file,
+)
 from keras_attn.tasks.classification.metrics import choosable_metrics, metric_names, task_metrics
 from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.classification.predictor import Predictor
 from keras_attn.tasks.classification.probabilities import probabilities
 from keras_attn.tasks.classification.report import write_report
-from keras_attn.tasks.classification.report_numbers import details
+from keras_attn.tasks.classification.report_numbers import details, mean_scores, told_classes
+from keras_attn.tasks.classification.report_sections import (
+    mean_classes,
+    runs_to_beat,
+    surest_errors_of_best,
+)
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import (
     ROW_COUNTS,
@@ -52,7 +62,6 @@ class Classification(Task):
 
     name = "classification"
     command = "python -m finetune.predict"
-    evaluation_flags = ("label",)
 
     def plan(self, run):
         config, family = run.config, run.family
@@ -62,7 +71,10 @@ class Classification(Task):
         pooled = config.model.pooling in family.poolers
         architecture = family.choose_architecture(run, use_pooler=pooled)
         new = run.match_heads(["pooler"] if pooled else [])
-        check_training(run, architecture.get("num_layers", 0), labeled.kind)
+        check_training(run, architecture.get("num_layers", 0))
+        if config.train.class_weights and labeled.kind != "single_label":
+            raise UserError("train.class_weights needs one class a row. "
+                            f"Received: data.task={labeled.kind}")
         tables, targets = _read_splits(run, labeled)
         best = choose_best(config.eval, targets.metrics, tables["validation"], run.compared,
                            choosable_metrics(labeled.kind, len(targets.names), labeled.metrics))
@@ -122,7 +134,7 @@ class Classification(Task):
         return with_defaults(heads, known)
 
     def read_files(self, workdir, heads):
-        found = workdir.read_labels(heads.get("num_classes"))
+        found = read_label_file(workdir, heads.get("num_classes"))
         return {"labels": found["names"], "pairs": found["pairs"]}
 
     def write_files(self, workdir, trained):
@@ -135,20 +147,26 @@ class Classification(Task):
         require_float32(trained, precision)
         return Predictor(trained)
 
-    def predict_texts(self, model, texts, text_pairs, file, output):
+    def predict_texts(self, model, texts, text_pairs, file, output, options):
         predict_texts(model, texts, text_pairs, file, output)
 
-    def predict_file(self, model, source, file, output, batch_size, reading):
+    def predict_file(self, model, source, file, output, batch_size, reading, options):
         predict_file(model, source, file, output, batch_size, reading)
 
     def evaluate(self, model, data, batch_size, reading, options):
         return evaluate(model, data, batch_size, {**reading, "label": options.get("label")})
 
-    def exported(self, model, pairs=None, beam=None, length_penalty=None):
-        if (beam, length_penalty) != (None, None):
-            raise UserError("beam and length_penalty are of a translator. "
-                            f"Received: {model.path}, which is none")
-        return Exported(model, pairs)
+    def exported(self, model, options):
+        return Exported(model, **options)
+
+    def combine(self, results):
+        return mean_scores(results)
+
+    def describe(self, results):
+        return told_classes(results)
+
+    def sections(self, results, best):
+        return [runs_to_beat(results), mean_classes(results), surest_errors_of_best(results, best)]
 
 
 def _report(run, results, defaults, tables, targets, shares, kind):

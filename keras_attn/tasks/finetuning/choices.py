@@ -12,24 +12,17 @@ ROW_COUNTS = 16
 SHORTEST_PACKED = 64
 
 
-def check_training(run, num_layers, kind):
-    """Checks fields of `config.train` that finetuning has besides.
+def check_training(run, num_layers):
+    """Checks fields of `config.train` that depend on the model.
 
     Args:
         run: `Run`.
         num_layers: Of the model.
-        kind: Of the task.
     """
     train = run.config.train
-    if train.class_weights and kind != "single_label":
-        raise UserError("train.class_weights needs one class a row. "
-                        f"Received: data.task={kind}")
     if train.freeze > num_layers:
         raise UserError(f"train.freeze must be in [0, {num_layers}], the layers of the model. "
                         f"Received: train.freeze={train.freeze}")
-    if not 0 < train.layer_decay <= 1:
-        raise UserError("train.layer_decay must be in (0, 1]. "
-                        f"Received: train.layer_decay={train.layer_decay}")
     if train.freeze and not (run.resumed or run.pretrained):
         raise UserError("train.freeze needs weights that were trained: --pretrained. "
                         "Received: random ones")
@@ -47,7 +40,8 @@ def choose_rows(run, splits, unit, labels=None):
 
     Args:
         run: `Run`.
-        splits: Dict of `train` and `validation`, a `Table` or `Questions`, or what is false.
+        splits: Dict of `train` and `validation`: objects with a length, `texts`, `text_pairs` (or
+            None) and `take(rows)`, such as `Table`; false where there is none.
         unit: What is held out, for the message.
         labels: Function of the training split; see `hold_out`. None: no classes.
     """

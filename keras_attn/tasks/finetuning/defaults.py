@@ -24,7 +24,6 @@ EPOCHS = 3.0
 MAX_EPOCHS = 50.0
 MIN_EXAMPLES_SEEN = 10_000
 
-READING_LENGTH = 384  # Devlin et al. (2018) for SQuAD
 LENGTH_MULTIPLE = 8
 # Where more of the texts than this exceed the model's positions, they are read in windows.
 MAX_CUT_FRACTION = 0.05
@@ -42,7 +41,14 @@ class FinetuningDefaults:
         self._reasons = []
         self._rate = None
 
-    def _choose(self, path, value, reason):
+    def choose(self, path, value, reason):
+        """Sets a field that is unset.
+
+        Args:
+            path: Dotted name.
+            value: What it is set to.
+            reason: Why, for the line that `report` prints.
+        """
         self._run.set_field(path, value)
         shown = f"{value:.2g}" if isinstance(value, float) else value
         self._reasons.append(f"{path}={shown} ({reason})")
@@ -58,14 +64,15 @@ class FinetuningDefaults:
         pretrained = None if self._run.resumed else self._run.pretrained
         if pretrained and pretrained.task == self._run.task.name:
             pooling = "cls" if pretrained.heads.get("pooling", own) == own else "mean"
-            self._choose("model.pooling", pooling, "as the pretrained classifier")
+            self.choose("model.pooling", pooling, "as the pretrained classifier")
         elif pretrained and pretrained.released:
-            self._choose("model.pooling", self._run.family.released_pooling, "a released model")
+            self.choose("model.pooling", self._run.family.released_pooling, "a released model")
         else:
-            self._choose("model.pooling", "mean", "better after short pretraining")
+            self.choose("model.pooling", "mean", "better after short pretraining")
 
     def choose_length(self, row_lengths, positions, paired):
-        """Sets `data.length`, and `data.windows` where many texts exceed the model's positions.
+        """Sets `data.length`, and `data.windows`, if the task has that field, where many texts
+        exceed the model's positions.
 
         Args:
             row_lengths: Tokens of each training row, with special tokens, `(N,)`.
@@ -77,23 +84,18 @@ class FinetuningDefaults:
         needed = min(positions, -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
         chosen = data.length is None
         if chosen:
-            self._choose("data.length", needed, f"longest text: {longest:,} tokens")
+            self.choose("data.length", needed, f"longest text: {longest:,} tokens")
         cut = float(np.mean(row_lengths > data.length))
-        if data.windows is not None or cut <= MAX_CUT_FRACTION:
+        if data.get("windows") is not None or cut <= MAX_CUT_FRACTION:
             return
-        if chosen and not paired:
-            self._choose("data.windows", data.length // 4,
+        if chosen and not paired and "windows" in data:
+            self.choose("data.windows", data.length // 4,
                          f"{100 * cut:.0f} % of the texts exceed the model's positions")
             return
         advice = f"--config.data.length={needed} reads more." if data.length < needed else \
             "The model has no more positions."
         self._run.say(f"warning: {100 * cut:.0f} % of the training rows are longer than "
                       f"data.length={data.length} tokens and are cut. {advice}")
-
-    def choose_reading_length(self, positions):
-        """Sets `data.length` of reading comprehension."""
-        if self._run.config.data.length is None:
-            self._choose("data.length", min(positions, READING_LENGTH), "SQuAD's usual length")
 
     def choose_training(self, num_examples, hidden_dim):
         """Sets `train.learning_rate`, and `train.epochs` unless the length of the run is given.
@@ -105,10 +107,10 @@ class FinetuningDefaults:
         train, origin = self._run.config.train, self._origin()
         self._rate = learning_rate(hidden_dim, origin)
         if train.learning_rate is None:
-            self._choose("train.learning_rate", self._rate,
+            self.choose("train.learning_rate", self._rate,
                          f"hidden size {hidden_dim:,}, {origin}")
         if all(train[name] is None for name in ENDS):
-            self._choose("train.epochs", epochs(num_examples), f"{num_examples:,} examples")
+            self.choose("train.epochs", epochs(num_examples), f"{num_examples:,} examples")
 
     def _origin(self):
         """What the weights of the run start from."""

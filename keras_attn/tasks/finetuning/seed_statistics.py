@@ -10,7 +10,7 @@ from keras_attn.registry import TASKS
 def metrics_among(results):
     """Those of the results of a run that are metrics of its task, and `loss`."""
     return {name: value for name, value in results.items()
-            if name == "loss" or any(name in TASKS.fields(task).METRICS for task in TASKS)}
+            if name == "loss" or any(name in TASKS.fields(task).metrics for task in TASKS)}
 
 
 def mean_interval(values, confidence=0.95):

@@ -1,13 +1,9 @@
 """Permutation language modeling: config fields."""
 
+from keras_attn.declarations import TaskFields
 from keras_attn.field import Field
 from keras_attn.shared_fields import DOCUMENTS
 from keras_attn.tasks.pretraining.fields import pretraining_fields
-
-NAMES = ("permutation_modeling",)  # in data.task
-FAMILY = "xlnet"  # where a config names none
-COMMAND = "pretrain"
-METRICS = ()
 
 DATA = {
     "task": Field("permutation_modeling", "what is learnt"),
@@ -24,11 +20,9 @@ DATA = {
     "bidirectional": Field(False, "every other row holds its text from the end on"),
 }
 
-
-def config_fields(family):
-    """Fields of a config.
-
-    Args:
-        family: Module `fields` of a family.
-    """
-    return pretraining_fields(family, DATA)
+FIELDS = TaskFields(
+    command="pretrain",
+    family="xlnet",
+    names=("permutation_modeling",),
+    config=lambda family: pretraining_fields(family, DATA),
+)

@@ -25,7 +25,8 @@ MASKED = {
     "segments": Field(
         str, "of a row: next_sentence; sentence_order: two, half of them swapped (ALBERT); "
         "full_sentences: one (RoBERTa); unset: next_sentence, or full_sentences where documents "
-        "have one sentence", choices=("next_sentence", "sentence_order", "full_sentences")),
+        "have one sentence", choices=("next_sentence", "sentence_order", "full_sentences"),
+        chosen=True),
 }
 
 

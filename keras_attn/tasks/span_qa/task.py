@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 
 from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
@@ -33,7 +34,7 @@ from keras_attn.tasks.span_qa.examples import (
     read_questions,
     window_examples,
 )
-from keras_attn.tasks.span_qa.fields import METRICS, NAMES
+from keras_attn.tasks.span_qa.fields import METRICS, NAME, USUAL_LENGTH
 from keras_attn.tasks.span_qa.report import (
     reading_baselines,
     report_reading_baselines,
@@ -42,7 +43,6 @@ from keras_attn.tasks.span_qa.report import (
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.training.checkpoints import Checkpoints
 
-[TASK_NAME] = NAMES
 OF_TABLES = ("text", "text_pair", "label", "format", "header", "windows",
              "max_line")
 
@@ -58,16 +58,18 @@ class SpanQA(Task):
 
     def plan(self, run):
         config, data = run.config, run.config.data
-        _check(data)
+        _check(config)
         architecture = run.family.choose_architecture(run)
-        check_training(run, architecture.get("num_layers", 0), TASK_NAME)
+        check_training(run, architecture.get("num_layers", 0))
         questions = _read_splits(run)
         best = choose_best(config.eval, METRICS, questions["validation"], run.compared)
         tokenizer = choose_tokenizer(run, lambda: [
             *dict.fromkeys(questions["train"].texts), *questions["train"].questions])
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         defaults = FinetuningDefaults(run)
-        defaults.choose_reading_length(architecture["max_length"])
+        if data.length is None:
+            defaults.choose("data.length", min(architecture["max_length"], USUAL_LENGTH),
+                            "SQuAD's usual length")
         run.fit_memory(architecture)
         windows = {split: own and cut_windows(own, tokenizer, length=data.length,
                                               max_question=data.max_question, stride=data.stride)
@@ -123,16 +125,16 @@ class SpanQA(Task):
     def complete_config(self, config, trained):
         half = trained.architecture["max_length"] // 2
         data = config["data"]
-        data.update(task=TASK_NAME, max_question=min(data["max_question"], max(1, half - 2)))
+        data.update(task=NAME, max_question=min(data["max_question"], max(1, half - 2)))
 
     def load(self, trained, precision):
         require_float32(trained, precision)
         return Answerer(trained)
 
-    def predict_texts(self, model, texts, text_pairs, file, output):
+    def predict_texts(self, model, texts, text_pairs, file, output, options):
         answer_texts(model, texts, text_pairs, file, output)
 
-    def predict_file(self, model, source, file, output, batch_size, reading):
+    def predict_file(self, model, source, file, output, batch_size, reading, options):
         answer_file(model, source, file, output, batch_size, reading)
 
     def evaluate(self, model, data, batch_size, reading, options):
@@ -141,22 +143,34 @@ class SpanQA(Task):
 
 
 def read_threshold(workdir):
-    """The threshold of the newest evaluation, or the best where a run goes by it; else of
-    reading.json."""
-    threshold = workdir.read_threshold()
+    """Returns the threshold of the newest evaluation, or of the best one if that chose the weights;
+    else of reading.json. None: the model always answers.
+
+    Raises:
+        UserError: If reading.json has no threshold.
+    """
+    content = workdir.read_json("reading.json")
+    threshold = content.get("threshold", "") if content else ""
+    number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
+    if not (threshold is None or number and math.isfinite(threshold)):
+        raise UserError(f"{workdir / 'reading.json'} must be that of a model that reads, with a "
+                        "threshold. Received: something else, or no file")
     state = Checkpoints(workdir / "checkpoints", log=lambda *_: None).read_state() or {}
     found = (state.get("best") or {}).get("found") or state.get("validation") or {}
     return found.get("threshold", threshold)
 
 
-def _check(data):
+def _check(config):
+    data = config.data
     for name in OF_TABLES:
         if data[name] is not None:
-            raise UserError(f"data.{name} must be left out in {TASK_NAME}: files of SQuAD have "
+            raise UserError(f"data.{name} must be left out in {NAME}: files of SQuAD have "
                             f"fields of their own. Received: data.{name}={data[name]}")
     if data.regression or data.pack > 1:
-        raise UserError(f"data.regression=False and data.pack=1 are needed in {TASK_NAME}. "
+        raise UserError(f"data.regression=False and data.pack=1 are needed in {NAME}. "
                         f"Received: data.regression={data.regression}, data.pack={data.pack}")
+    if config.train.class_weights:
+        raise UserError(f"train.class_weights needs one class a row. Received: data.task={NAME}")
     if not data.train:
         raise UserError("data.train must name the training data: a JSON file of SQuAD, or a glob. "
                         "Received: data.train=None")

@@ -1,5 +1,7 @@
-"""Translation: config fields."""
+"""Translation: config fields and options."""
 
+from keras_attn.declarations import Option, TaskFields
+from keras_attn.errors import PRECISIONS
 from keras_attn.field import Field
 from keras_attn.shared_fields import (
     CHECKPOINT,
@@ -12,9 +14,6 @@ from keras_attn.shared_fields import (
 )
 from keras_attn.tasks.finetuning.fields import CHOICE
 
-NAMES = ("translation",)  # in data.task
-FAMILY = "transformer"  # where a config names none
-COMMAND = "finetune"
 METRICS = ("bleu", "chrf")
 
 _PARALLEL = {
@@ -32,7 +31,8 @@ DATA = {
     "format": Field(
         str, "of a table: tsv, quoted_tsv, csv, jsonl, parquet; without: by the file's name"),
     "header": Field(
-        bool, "whether the first line names the columns; without: if columns are named"),
+        bool, "whether the first line names the columns; without: if columns are named",
+        chosen=True),
     "encoding": TEXT["encoding"],
     "on_bad_text": Field(
         "error", "error, or skip: leave out and count bytes that are no text, sentences without "
@@ -59,29 +59,54 @@ _TRANSLATING = {
 }
 _DECODING = {
     **EVAL,
-    "batch_size": Field(32, "sentences translated together", above=0),
+    "batch_size": Field(32, "sentences translated together", above=0, resume="any"),
     "metric": Field(
         str, "keep the weights with which it was best in validation: bleu, chrf or loss; without: "
         "last ones, or the mean of checkpoint.average"),
     "patience": CHOICE["patience"],
-    "beam": Field(4, "hypotheses of the beam search", above=0),
-    "length_penalty": Field(0.6, "of the beam search: more favours longer translations", low=0),
-    "lowercase": Field(False, "whether BLEU and chrF do not tell upper from lower case"),
-    "tokenize": Field("13a", "of BLEU, as sacrebleu calls it; none for text that is tokenised"),
+    "beam": Field(4, "hypotheses of the beam search", above=0, resume="any"),
+    "length_penalty": Field(
+        0.6, "of the beam search: more favours longer translations", low=0, resume="any"),
+    "lowercase": Field(
+        False, "whether BLEU and chrF do not tell upper from lower case", resume="any"),
+    "tokenize": Field(
+        "13a", "of BLEU, as sacrebleu calls it; none for text that is tokenised", resume="any"),
 }
 
 
-def config_fields(family):
-    """Fields of a config.
-
-    Args:
-        family: Module `fields` of a family.
-    """
+def _config(family):
     return {
         **run_fields("the workdir of a translator"),
         "data": DATA, "model": {**family_field(family), **family.MODEL}, "train": _TRANSLATING,
         "eval": _DECODING,
         "checkpoint": {**CHECKPOINT, "average": Field(
             1, "newest checkpoints at multiples of checkpoint.every whose mean is the model; as "
-               "many are kept, with the optimizer's state", above=0)},
+               "many are kept, with the optimizer's state", above=0, resume="any")},
     }
+
+
+_LENGTH_PENALTY = Option(float, "Of a translator; without: that of its run.")
+FIELDS = TaskFields(
+    command="finetune",
+    family="transformer",
+    config=_config,
+    names=("translation",),
+    metrics=METRICS,
+    data="source",
+    options={
+        "evaluate": {
+            "source": Option(str, "Of a translator, in place of --data.", reads=True),
+            "target": Option(
+                str, "Of a translator: the translations, line by line.", reads=True),
+            "beam": Option(int, "Of a translator; without: eval.beam of its run.", low=1),
+            "length_penalty": _LENGTH_PENALTY,
+            "precision": Option(str, "Of a translator; without: float32.", choices=PRECISIONS),
+        },
+        "export": {
+            "beam": Option(
+                int, "Of a translator: hypotheses of the beam search; without: eval.beam of its "
+                "run.", low=1),
+            "length_penalty": _LENGTH_PENALTY,
+        },
+    },
+)

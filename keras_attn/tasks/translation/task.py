@@ -14,13 +14,14 @@ from keras_attn.data.sources.files import file_sha256
 from keras_attn.errors import UserError, check_precision
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.finetuning.choices import choose_best, rows_drawn
+from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 from keras_attn.tasks.translation.batches import TranslationBatches
 from keras_attn.tasks.translation.evaluate import evaluate_translator
 from keras_attn.tasks.translation.export import ExportedTranslator
 from keras_attn.tasks.translation.fields import METRICS
 from keras_attn.tasks.translation.metrics import translation_scores
 from keras_attn.tasks.translation.translator import Translator, read_sentences
-from keras_attn.text.subwords import UNKNOWN_ID, Subwords, train_subwords
+from keras_attn.text.subwords import UNKNOWN_ID
 
 TRANSLATION_EPOCHS = 30.0  # if none of train.steps, train.epochs and train.minutes is given
 USED = 0.8  # of the subwords; with fewer in the training sentences a warning is due
@@ -37,8 +38,6 @@ class Translation(Task):
     default_end = {"epochs": TRANSLATION_EPOCHS}
     decodes = True
     command = "python -m finetune.translate"
-    evaluates = "source"
-    evaluation_flags = ("target", "beam", "length_penalty", "precision")
 
     def plan(self, run):
         config, data = run.config, run.config.data
@@ -92,14 +91,10 @@ class Translation(Task):
         reading = {"format": reading["format"], "source_column": reading["text"],
                    "target_column": reading["text_pair"], "on_bad_text": reading["on_bad_text"],
                    "encoding": reading["encoding"], "max_line": reading["max_line"]}
-        return evaluate_translator(model, data, options.get("target"), batch_size,
-                                   beam=options.get("beam"),
-                                   length_penalty=options.get("length_penalty"), reading=reading)
+        return evaluate_translator(model, data, batch_size=batch_size, reading=reading, **options)
 
-    def exported(self, model, pairs=None, beam=None, length_penalty=None):
-        if pairs is not None:
-            raise UserError(f"A translator takes single texts. Received: pairs={pairs}")
-        return ExportedTranslator(model, beam, length_penalty)
+    def exported(self, model, options):
+        return ExportedTranslator(model, **options)
 
 
 def _check_average(config):
@@ -131,21 +126,12 @@ def _read(data, split):
 def _choose_subwords(run, texts):
     """Writes the subwords of a new run and returns them."""
     data = run.config.data
-    if not run.resumed:
-        chosen = Subwords.read(data.vocab) if data.vocab else None
-        if run.pretrained:
-            if chosen and chosen.model != run.pretrained.tokenizer.model:
-                raise UserError("data.vocab must be that of the pretrained model, or be left out. "
-                                f"Received: data.vocab={data.vocab}")
-            chosen = run.pretrained.tokenizer
-        if run.chief and not chosen:
-            run.say(f"training {data.vocab_size:,} subwords ({data.subwords})")
-            chosen = Subwords(train_subwords(itertools.chain(texts.sources, texts.targets),
-                                             data.vocab_size, data.subwords))
-        if run.chief:
-            chosen.write(run.workdir.path)
-    run.meet()
-    return Subwords.read(run.workdir.path)
+
+    def both_sides():
+        run.say(f"training {data.vocab_size:,} subwords ({data.subwords})")
+        return itertools.chain(texts.sources, texts.targets)
+
+    return choose_tokenizer(run, both_sides, kind=data.subwords)
 
 
 def _encode(run, texts, subwords):

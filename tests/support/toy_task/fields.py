@@ -1,12 +1,17 @@
-"""The toy task: config fields."""
+"""The toy task: config fields, options and files."""
 
-from keras_attn.tasks.finetuning.fields import FINETUNING
+from keras_attn.declarations import Option, TaskFields
+from keras_attn.field import Field
+from keras_attn.tasks.finetuning.fields import finetuning_fields
 
-NAMES = ("counting",)
-FAMILY = "bert"
-COMMAND = "finetune"
-METRICS = ("mean_error",)
-
-
-def config_fields(family):
-    return FINETUNING
+FIELDS = TaskFields(
+    command="finetune",
+    family="bert",
+    config=lambda family: finetuning_fields({"data": {"word": Field("good", "word to count")}}),
+    names=("word_counts",),
+    summary="counting: how often a word is in a text",
+    metrics=("mean_error",),
+    options={"evaluate": {"rounded": Option(bool, "Whether to round the counts.")},
+             "predict": {"decimals": Option(int, "Digits after the point.", low=0)}},
+    files=("word.json",),
+)

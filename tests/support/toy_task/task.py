@@ -16,7 +16,7 @@ from keras_attn.models.task import label_weights
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
-LENGTH, WORD = 16, "good"
+LENGTH = 16
 
 
 @keras.saving.register_keras_serializable(package="toy")
@@ -67,7 +67,9 @@ class Counting(Task):
         config = run.config
         with open(config.data.train, encoding="utf-8") as file:
             texts = file.read().splitlines()
-        counts = np.array([text.split().count(WORD) for text in texts], np.float32)
+        word = config.data.word
+        counts = np.array([text.split().count(word) for text in texts], np.float32)
+        run.workdir.write_json("word.json", {"word": word})
         architecture = run.family.choose_architecture(run)
         new = run.match_heads(["count_dense"])
         tokenizer = choose_tokenizer(run, lambda: texts)
@@ -92,25 +94,39 @@ class Counting(Task):
     def complete_heads(self, heads, config, files):
         return {"scale": 1.0, **heads}
 
+    def read_files(self, workdir, heads):
+        return {"files": workdir.read_json("word.json")}
+
+    def write_files(self, workdir, trained):
+        workdir.write_json("word.json", trained.files)
+
     def load(self, trained, precision):
         return Counted(trained)
 
-    def predict_texts(self, model, texts, text_pairs, file, output):
-        file.write("".join(f"{count:.6f}\n" for count in model.count(texts)))
+    def predict_texts(self, model, texts, text_pairs, file, output, options):
+        digits = options.get("decimals", 6)
+        file.write("".join(f"{count:.{digits}f}\n" for count in model.count(texts)))
 
-    def predict_file(self, model, source, file, output, batch_size, reading):
+    def predict_file(self, model, source, file, output, batch_size, reading, options):
         with open(source, encoding="utf-8") as lines:
-            self.predict_texts(model, lines.read().splitlines(), None, file, output)
+            self.predict_texts(model, lines.read().splitlines(), None, file, output, options)
 
     def evaluate(self, model, data, batch_size, reading, options):
         with open(data, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
         counts = model.count([row["text"] for row in rows])
+        counts = np.round(counts) if options.get("rounded") else counts
         errors = np.abs(counts - [row["count"] for row in rows])
-        return {"mean_error": float(np.mean(errors)), "examples": len(rows)}
+        return {"mean_error": float(np.mean(errors)), "examples": len(rows), "word": model.word}
 
-    def exported(self, model, pairs=None, beam=None, length_penalty=None):
+    def exported(self, model, options):
         return Exported(model)
+
+    def combine(self, results):
+        return {"worst_error": max(found["mean_error"] for found in results)}
+
+    def describe(self, results):
+        yield f"word: {results['word']}"
 
 
 class Counted:
@@ -118,6 +134,7 @@ class Counted:
 
     def __init__(self, trained):
         self.path, self.config, self.cut = trained.path, trained.config, collections.Counter()
+        self.word = trained.files["word"]
         self.model, self.tokenizer = trained.make_model(), trained.tokenizer
 
     def count(self, texts):

@@ -9,6 +9,7 @@ from sklearn import metrics
 
 from keras_attn import finetune, load
 from keras_attn.errors import UserError
+from keras_attn.registry import TASKS
 from keras_attn.runs.sweep_report import write_runs_report
 from keras_attn.tasks.classification import baseline
 from keras_attn.tasks.classification.baseline import bag_of_bigrams_accuracy
@@ -218,7 +219,8 @@ def test_several_runs_have_a_page_that_leads_to_theirs(tmp_path):
                                "micro": scores} for scores in scores_of_runs])}
     (tmp_path / runs[1]["run"]).mkdir()  # the other has no page, as those of readers
     (tmp_path / runs[1]["run"] / "report.html").write_text("<p>")
-    write_runs_report(Workdir(tmp_path), results, ["accuracy"], [run["run"] for run in runs])
+    write_runs_report(TASKS["classification"], Workdir(tmp_path), results, ["accuracy"],
+                      [run["run"] for run in runs])
     read = _read(tmp_path)
     assert read.numbers == {"accuracy": "0.550 ± 0.635"}
     places = [given["href"] for name, given in read.elements if name == "a"]
@@ -240,7 +242,7 @@ def test_runs_of_a_task_without_its_error_have_a_line_to_beat_alone(tmp_path):
     run = {"run": "one", "learning_rate": 0.1, "batch_size": 8, "seed": 0, "pearson": 0.5}
     results = {"runs": [run], "best_run": "one", "pearson": 0.5, "diverged": 0,
                "to_beat": {"bag_of_bigrams": 2.5, "mean": 3.5}}
-    write_runs_report(Workdir(tmp_path), results, ["pearson"], ["one"])
+    write_runs_report(TASKS["classification"], Workdir(tmp_path), results, ["pearson"], ["one"])
     assert _read(tmp_path).tables["What it has to beat"][1:] == [
         ["bag of bigrams", "2.500"], ["always the mean of training", "3.500"]]
 

@@ -182,7 +182,7 @@ def test_a_saved_model_translates_alike(translator, corpus, tmp_path):
     assert saved.serve(tf.constant([], tf.string))["translation"].shape == (0,)
     with pytest.raises(tf.errors.InvalidArgumentError, match="at most 31 tokens"):
         saved.serve(tf.constant(["cat " * 40]))
-    with pytest.raises(UserError, match="single texts"):
+    with pytest.raises(UserError, match="finetune.export has no pairs for models for tr"):
         export(str(translator[0]), str(tmp_path / "pairs"), pairs=True)
 
 

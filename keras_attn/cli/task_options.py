@@ -1,0 +1,53 @@
+"""Flags of the options that only some tasks have."""
+
+from typing import Any
+
+from absl import flags
+
+from keras_attn.declarations import Option
+from keras_attn.registry import TASKS
+
+_DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float,
+           str: flags.DEFINE_string}
+
+
+def define_task_flags(command: str) -> None:
+    """Defines the flags of all options of a command, unset.
+
+    Args:
+        command: "evaluate", "export" or "predict".
+    """
+    for name, option in _options(command).items():
+        flag = option.flag or name
+        bound = {} if option.low is None else {"lower_bound": option.low}
+        if option.choices:
+            flags.DEFINE_enum(flag, None, list(option.choices), option.help)
+        else:
+            define: Any = _DEFINE[option.value_type]
+            define(flag, None, option.help, **bound)
+
+
+def given_options(command: str, values: Any) -> dict[str, Any]:
+    """Returns the options on the command line by name.
+
+    Args:
+        command: See `define_task_flags`.
+        values: Object with the value of each flag as an attribute.
+    """
+    given = {name: getattr(values, option.flag or name)
+             for name, option in _options(command).items()}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def input_files(command: str, values: Any) -> list[str]:
+    """Returns the options on the command line that name files which the command reads."""
+    options = _options(command)
+    return [value for name, value in given_options(command, values).items() if options[name].reads]
+
+
+def _options(command: str) -> dict[str, Option]:
+    """The options that tasks declare for a command; of two with one name the first."""
+    found: dict[str, Option] = {}
+    for task in TASKS:
+        found = {**TASKS.fields(task).options.get(command, {}), **found}
+    return found

@@ -1,0 +1,56 @@
+"""What a task declares of itself: its config, options and files, read without TensorFlow."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keras_attn.field import Field
+
+
+@dataclasses.dataclass(frozen=True)
+class Option(Field):
+    """An option of a command that only some tasks take.
+
+    Attributes:
+        flag: Name of its flag; "": that of the option.
+        reads: Whether it names files that the command reads, which its output must not replace.
+    """
+
+    flag: str = ""
+    reads: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskFields:
+    """What the commands know of a task before its module `task` is imported.
+
+    The module `fields` of a task has an instance named `FIELDS`. It imports neither Keras nor
+    TensorFlow, so that `--help` is fast.
+
+    Attributes:
+        command: "pretrain" or "finetune", which trains it; None: its models are only converted.
+        family: Name of the family of a config that names none.
+        config: Function of the module `fields` of a family. Returns the `Field`s of a config by
+            section; see `keras_attn.tasks.finetuning.fields.finetuning_fields` and
+            `keras_attn.tasks.pretraining.fields.pretraining_fields`.
+        names: Values of `data.task` that select it, besides its name.
+        summary: What `data.task` selects, for the help of that field; "": it is not listed there.
+        joint: `Field`s by section that it adds to the config of `finetuning_defaults()`, which is
+            that of all tasks whose `config` is `joint_fields`.
+        metrics: Names of its metrics. Several seeds have their means; the first one selects models
+            unless `eval.metric` names another.
+        data: Name of the option of `finetune.evaluate` that names the data.
+        options: Options of its own by command ("evaluate", "export" or "predict") and name.
+        files: Names of the files that it writes to a workdir.
+    """
+
+    command: str | None
+    family: str
+    config: Callable[[Any], dict]
+    names: tuple[str, ...] = ()
+    summary: str = ""
+    joint: Mapping[str, Mapping[str, Field]] = dataclasses.field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    data: str = "data"
+    options: Mapping[str, Mapping[str, Option]] = dataclasses.field(default_factory=dict)
+    files: tuple[str, ...] = ()
