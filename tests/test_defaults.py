@@ -19,7 +19,6 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.families.bert.architecture import choose_architecture
 from keras_attn.field import Field
 from keras_attn.registry import FAMILIES, TASKS, kind_of
 from keras_attn.runs.config_checks import check_fields
@@ -101,8 +100,9 @@ def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, o
     config = module["get_config"]()
     check_fields(_ended(config), "masked_lm", "bert")
     assert "python -m pretrain " in module["__doc__"]
-    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None)
-    found = choose_architecture(run)
+    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None,
+                                task=TASKS["masked_lm"])
+    found = FAMILIES["bert"].choose_architecture(run)
     assert (found["num_layers"], found["hidden_dim"], found["num_heads"],
             found["intermediate_dim"]) == shape
     assert found["norm_first"] is own and found["dropout"] == (0.0 if own else 0.1)

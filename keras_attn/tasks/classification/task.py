@@ -59,7 +59,7 @@ class Classification(Task):
         labeled, defaults = _labeled_task(config.data), FinetuningDefaults(run)
         model = family.model_class(self.name)
         defaults.choose_pooling(model.OWN)
-        pooled = config.model.pooling in family.poolers
+        pooled = config.model.pooling == "cls" and family.has_pooler
         architecture = family.choose_architecture(run, use_pooler=pooled)
         new = run.match_heads(["pooler"] if pooled else [])
         check_training(run, architecture.get("num_layers", 0), labeled.kind)
