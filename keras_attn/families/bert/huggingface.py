@@ -8,6 +8,7 @@ from keras_attn.checkpoints.huggingface_config import model_of_task, read_config
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
+from keras_attn.checkpoints.word_piece_files import read_tokenizer, write_tokenizer
 from keras_attn.errors import UserError
 from keras_attn.families.bert.config_fields import (
     read_architecture,
@@ -17,7 +18,6 @@ from keras_attn.families.bert.config_fields import (
 )
 from keras_attn.families.bert.family import FAMILY
 from keras_attn.families.bert.tensors import check_is_bert, parts
-from keras_attn.families.bert.tokenizer_files import read_tokenizer, write_tokenizer
 from keras_attn.io.json_files import write_json
 
 _TASKS = {

@@ -15,10 +15,10 @@ from keras_attn.checkpoints.kerashub_files import (
 )
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
+from keras_attn.checkpoints.word_piece_files import fitted
 from keras_attn.errors import UserError
 from keras_attn.families.bert.family import FAMILY
 from keras_attn.families.bert.tensors import check_is_bert, parts
-from keras_attn.families.bert.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 

@@ -11,6 +11,7 @@ from keras_attn.checkpoints.architectures import (
     read_activation,
     written_activation,
 )
+from keras_attn.checkpoints.byte_pair_files import read_tokenizer, write_tokenizer
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
 from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
@@ -19,7 +20,6 @@ from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import parts
-from keras_attn.families.gpt2.tokenizer_files import read_tokenizer, write_tokenizer
 from keras_attn.io.json_files import write_json
 
 _TASKS = {"GPT2LMHeadModel": "causal_lm", "GPT2Model": "causal_lm",

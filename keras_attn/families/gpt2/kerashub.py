@@ -3,6 +3,7 @@
 import os
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
+from keras_attn.checkpoints.byte_pair_files import fitted
 from keras_attn.checkpoints.kerashub_files import (
     CONFIG,
     TOKENIZER,
@@ -18,7 +19,6 @@ from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import check_writable, parts
-from keras_attn.families.gpt2.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 

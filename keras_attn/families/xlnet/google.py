@@ -10,6 +10,7 @@ from keras_attn.checkpoints.architectures import (
     read_activation,
     written_activation,
 )
+from keras_attn.checkpoints.sentence_piece_files import read_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
@@ -21,7 +22,6 @@ from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_output, parts
-from keras_attn.families.xlnet.tokenizer_files import read_tokenizer
 from keras_attn.io.json_files import read_object, write_json
 
 CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"

@@ -14,12 +14,12 @@ from keras_attn.checkpoints.architectures import (
 from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
 from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
+from keras_attn.checkpoints.sentence_piece_files import CONFIG, read_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, parts
-from keras_attn.families.xlnet.tokenizer_files import CONFIG, read_tokenizer
 from keras_attn.io.json_files import read_object, write_json
 
 _BARE = "XLNetModel"

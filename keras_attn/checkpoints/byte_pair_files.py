@@ -1,4 +1,4 @@
-"""The tokenizer's files in a folder of `transformers`, of GPT-2."""
+"""Byte-level BPE tokenizers in folders of `transformers`, as those of GPT-2."""
 
 import os
 from reprlib import repr as shorten

@@ -1,4 +1,4 @@
-"""The tokenizer's files in a folder of `transformers`."""
+"""WordPiece tokenizers in folders of `transformers`, as those of BERT."""
 
 import os
 from reprlib import repr as shorten
@@ -87,13 +87,14 @@ def fitted(vocabulary, lowercase, rows, folder):
     return WordPieceTokenizer([*vocabulary, *names], bool(lowercase))
 
 
-def write_tokenizer(folder, vocabulary, lowercase, length):
+def write_tokenizer(folder, vocabulary, lowercase, length, name="BertTokenizer"):
     """Writes vocab.txt, tokenizer.json and tokenizer_config.json.
 
     Args:
         folder: Where to.
         vocabulary, lowercase: Of the model.
         length: Longest input of the model.
+        name: Class of the tokenizer in `transformers`.
     """
     from tokenizers import BertWordPieceTokenizer
 
@@ -103,7 +104,7 @@ def write_tokenizer(folder, vocabulary, lowercase, length):
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.save(os.path.join(folder, TOKENIZER))
     write_json(os.path.join(folder, CONFIG), {
-        "tokenizer_class": "BertTokenizer", "do_lower_case": lowercase, "strip_accents": None,
+        "tokenizer_class": name, "do_lower_case": lowercase, "strip_accents": None,
         "tokenize_chinese_chars": True, "model_max_length": length,
         **{f"{name}_token": token for name, token in _NAMES.items()},
     })
