@@ -134,14 +134,14 @@ def _settings(tokenizer):
 
 def _adds_tokens(processor):
     """Whether a post_processor, or one of a sequence, changes the ids of a text."""
-    kind = processor.get("type") if isinstance(processor, dict) else None
-    if kind == "Sequence" and isinstance(processor.get("processors"), list):
+    type_name = processor.get("type") if isinstance(processor, dict) else None
+    if type_name == "Sequence" and isinstance(processor.get("processors"), list):
         return any(map(_adds_tokens, processor["processors"]))
-    if kind == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
+    if type_name == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
         single = processor.get("single")
         return not isinstance(single, list) or [
             isinstance(piece, dict) and "Sequence" in piece for piece in single] != [True]
-    return kind != "ByteLevel"  # which moves offsets alone
+    return type_name != "ByteLevel"  # which moves offsets alone
 
 
 def _added(folder, tokenizer, pieces):

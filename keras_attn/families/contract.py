@@ -146,23 +146,6 @@ class Family:
         """Returns what the config's `data` must hold for `read_tokenizer`, besides `lowercase`."""
         return {}
 
-    def with_task(self, trained: Any, task: str | None, new_heads: bool) -> tuple[Any, list]:
-        """Returns a trained model with the heads of another task, and those newly initialized.
-
-        Args:
-            trained: `TrainedModel`.
-            task: "pretraining", "masked_lm" or "encoder"; None: as it is.
-            new_heads: Whether heads may be newly initialized.
-
-        Raises:
-            UserError: If the family has no such choice.
-        """
-        if task is not None or new_heads:
-            raise UserError("task and new_heads are for a BERT alone. "
-                            f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
-                            f"{self.name}")
-        return trained, []
-
     def least_size(self, architecture: Mapping) -> int:
         """Returns a number of values that the weights of a model exceed.
 

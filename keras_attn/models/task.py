@@ -135,6 +135,17 @@ class Task(Losses):
             self.backbone.build()
         return self.backbone
 
+    @classmethod
+    def head_names(cls, **heads: Any) -> list[str]:
+        """Returns the names of the layers and weights of the head that a checkpoint may lack.
+
+        "pooler" is among them if the head reads `pooled_output`.
+
+        Args:
+            **heads: Arguments of the constructor.
+        """
+        return []
+
     @property
     def head_seed(self) -> int | None:
         """Seed of the head: the task's own, or the backbone's."""

@@ -1,10 +1,11 @@
 """The family of BERT."""
 
-from keras_attn.families.bert.heads import with_task
-from keras_attn.families.bert.tensors import shapes
+from keras_attn.families.bert.tensors import parts
 from keras_attn.families.contract import Family
+from keras_attn.families.huggingface_tensors import part_shapes
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer, BertQuestionAnswerer
 from keras_attn.models.bert import BERT_SIZES
+from keras_attn.registry import TASKS
 from keras_attn.text.recipes import KINDS
 
 
@@ -29,10 +30,8 @@ class BertFamily(Family):
             "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5)}
 
     def shapes(self, task, architecture, heads):
-        return shapes(architecture, task, heads) if task in self.task_models else None
-
-    def with_task(self, trained, task, new_heads):
-        return with_task(trained, task, new_heads)
+        known = task == "masked_lm" or TASKS[task].head_layers(heads) is not None
+        return part_shapes(parts(architecture, task, heads)) if known else None
 
 
 FAMILY = BertFamily()

@@ -103,10 +103,10 @@ def write(folder, trained):
 
 def _layout(architecture):
     layers = architecture["num_layers"]
-    return {
-        path: [_piece(name, own, theirs or own, layers) for name in names]
-        for path, names, own, theirs in parts(architecture, "permutation_lm", {})
-    }
+    encoder = {path: [_piece(name, own, theirs or own, layers) for name in names]
+               for path, names, own, theirs in parts(architecture)}
+    bias = Piece("model/lm_loss/bias", (architecture["vocabulary_size"],))
+    return {**encoder, "output_bias": [bias]}
 
 
 def _piece(name, own, theirs, layers):

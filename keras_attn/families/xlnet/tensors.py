@@ -3,13 +3,11 @@
 from keras_attn.errors import UserError
 
 
-def parts(architecture, task, heads):
-    """Yields every variable of an XLNet with the tensors of Hugging Face that it is made of.
+def parts(architecture):
+    """Yields every variable of `XLNet` with the tensors of Hugging Face that it is made of.
 
     Args:
         architecture: Arguments of `XLNet`.
-        task: Name of the task.
-        heads: Arguments of the classifier.
 
     Yields:
         (our path, names, shape of our part that each name fills, shape of theirs where it is no
@@ -40,10 +38,6 @@ def parts(architecture, task, heads):
         yield from _norm(f"{ours}/feed_forward_norm", f"{theirs}.ff.layer_norm", width)
     if architecture["use_pooler"]:
         yield from _dense("xlnet/pooler", "sequence_summary.summary", (width, width))
-    if task == "classification":
-        yield from _dense("logits_dense", "logits_proj", (width, heads["num_classes"]))
-    else:
-        yield "output_bias", ["lm_loss.bias"], (architecture["vocabulary_size"],), None
 
 
 def _dense(path, name, shape):
@@ -58,8 +52,7 @@ def _norm(path, name, width):
 
 def is_dense(name):
     """Whether a tensor is a kernel that Hugging Face turns."""
-    return name.endswith(("layer_1.weight", "layer_2.weight", "summary.weight",
-                          "logits_proj.weight"))
+    return name.endswith(("layer_1.weight", "layer_2.weight", "summary.weight"))
 
 
 def is_output(name):

@@ -67,6 +67,8 @@ class BertPretrainer(Task, keras.Model):
 
     OWN_INPUTS = {"mask_positions": "BP"}
     SAME_BATCH = ("mask_positions",)
+    OUTPUT_BIAS = "mlm_bias"  # weight that may start from log frequencies of tokens
+    SEGMENT_HEAD = "nsp_dense"  # layer that predicts next sentences, or their order
 
     def __init__(
         self,
@@ -85,6 +87,12 @@ class BertPretrainer(Task, keras.Model):
             )
         self.next_sentence = next_sentence
         self.tie_embeddings = tie_embeddings
+
+    @classmethod
+    def head_names(cls, next_sentence: bool = True, tie_embeddings: bool = True) -> list[str]:
+        return ["mlm_dense", "mlm_norm", cls.OUTPUT_BIAS,
+                *([] if tie_embeddings else ["mlm_embedding"]),
+                *([cls.SEGMENT_HEAD, "pooler"] if next_sentence else [])]
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()

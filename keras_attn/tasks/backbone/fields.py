@@ -6,6 +6,7 @@ NAMES = ()  # in data.task
 FAMILY = "bert"  # where a config names none
 COMMAND = None  # no run makes one: a checkpoint without heads is converted
 METRICS = ()
+HEADS: dict[str, dict] = {"encoder": {}}  # of `keras_attn.convert`
 
 
 def config_fields(family):

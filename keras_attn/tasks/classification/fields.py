@@ -5,6 +5,7 @@ from keras_attn.tasks.finetuning.fields import FINETUNING
 NAMES = ("single_label", "multilabel", "regression")  # in data.task
 FAMILY = "bert"  # where a config names none
 COMMAND = "finetune"
+HUGGINGFACE_CLASS = "ForSequenceClassification"
 METRICS = ("accuracy", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman",
            "mean_squared_error")
 

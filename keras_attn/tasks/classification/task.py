@@ -25,6 +25,11 @@ from keras_attn.tasks.classification.evaluate import evaluate
 from keras_attn.tasks.classification.export import Exported
 from keras_attn.tasks.classification.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.tasks.classification.metrics import choosable_metrics, metric_names, task_metrics
+from keras_attn.tasks.classification.other_libraries import (
+    in_units_of_labels,
+    read_classifier,
+    written_classifier,
+)
 from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.classification.predictor import Predictor
 from keras_attn.tasks.classification.probabilities import probabilities
@@ -149,6 +154,19 @@ class Classification(Task):
             raise UserError("beam and length_penalty are of a translator. "
                             f"Received: {model.path}, which is none")
         return Exported(model, pairs)
+
+    def head_layers(self, heads):
+        return {"logits_dense": ("classifier", heads["num_classes"])}
+
+    def read_head(self, config, path, dropout=None):
+        labels, heads = read_classifier(config, path, dropout)
+        return heads, {"labels": labels}
+
+    def write_head(self, trained, dropout=None):
+        return written_classifier(trained, dropout)
+
+    def for_other_libraries(self, trained):
+        return in_units_of_labels(trained)
 
 
 def _report(run, results, defaults, tables, targets, shares, kind):

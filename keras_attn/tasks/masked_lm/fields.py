@@ -6,6 +6,8 @@ NAMES = ()  # in data.task
 FAMILY = "bert"  # where a config names none
 COMMAND = "pretrain"
 METRICS = ()
+# Values of `--task` of `keras_attn.convert` that choose this task, and the arguments of its head.
+HEADS = {"pretraining": {"next_sentence": True}, "masked_lm": {"next_sentence": False}}
 
 
 def config_fields(family):

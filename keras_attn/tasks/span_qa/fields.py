@@ -5,6 +5,7 @@ from keras_attn.tasks.finetuning.fields import FINETUNING
 NAMES = ("reading_comprehension",)  # in data.task
 FAMILY = "bert"  # where a config names none
 COMMAND = "finetune"
+HUGGINGFACE_CLASS = "ForQuestionAnswering"
 METRICS = ("f1", "exact")  # models are selected by the first unless eval.metric names another
 
 
