@@ -1,5 +1,7 @@
 """Text without labels, as pretraining takes it: its shards, made where they are not."""
 
+import numpy as np
+
 from keras_attn.counts import counted
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.shards.prepare import prepare
@@ -63,6 +65,27 @@ def check_targets(data, train, validation):
                                for number in range(batches.num_batches)):
             raise UserError(f"{field} must hold known tokens to predict. Received: "
                             f"{field}={source}, none in {counted(batches.num_examples, 'row')}")
+
+
+def characters_per_target(batches, lengths):
+    """Returns the mean number of characters of the tokens to predict.
+
+    Args:
+        batches: `StreamBatches` of rows with `mask_ids` and `mask_weights`.
+        lengths: Characters of each token of the vocabulary, `(V,)`, or counted in several ways,
+            `(V, K)`.
+
+    Returns:
+        A float, or an array `(K,)`.
+    """
+    lengths, characters, targets = np.array(lengths), 0.0, 0.0
+    for number in range(batches.num_batches):
+        batch = batches.batch(number, 0, batches.batch_size)
+        weights = batch["mask_weights"] * batch["sample_weight"][:, None]
+        # (B, P) x (B, P, K) -> (K,)
+        characters += np.tensordot(weights, lengths[batch["mask_ids"]], axes=2)
+        targets += np.sum(weights, dtype=np.float64)
+    return np.maximum(characters, 1) / targets
 
 
 def hashes_of_shards(run, split, source):
