@@ -56,6 +56,11 @@ class Registry:
         self._discover()
         return iter(tuple(self._packages))
 
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """Names of the members but for those of installed packages, which take 10 ms to find."""
+        return tuple(self._packages)
+
     def __contains__(self, name: object) -> bool:
         if name not in self._packages:
             self._discover()

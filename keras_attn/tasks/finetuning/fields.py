@@ -1,6 +1,7 @@
 """Config fields that finetuning tasks share."""
 
 from keras_attn.field import Field
+from keras_attn.registry import FAMILIES
 from keras_attn.shared_fields import (
     CHECKPOINT,
     EVAL,
@@ -97,8 +98,7 @@ CHOICE = {
 }
 
 FINETUNING = {
-    **run_fields(of_libraries(
-        "transformers, google-research/bert, openai/gpt-2, zihangdai/xlnet or KerasHub")),
+    **run_fields(of_libraries(map(FAMILIES.fields, FAMILIES.registered))),
     "data": _LABELLED, "model": _CLASSIFIER,
     "train": {**TRAINING, **_GENTLE}, "search": _SEARCH,
     "eval": {**EVAL, "every": Field(500, EVAL["every"].help, low=0), **CHOICE},
