@@ -142,3 +142,14 @@ def task_of_config(config: Any, default: str, command: str | None = None) -> str
         if named in (name, *fields.NAMES) and command in (None, fields.COMMAND):
             return name
     return default
+
+
+def keras_classes() -> dict[str, tuple[str, ...]]:
+    """Returns the Keras classes of members, by module, that their `fields` list as `KERAS_CLASSES`.
+
+    Classes of `keras_attn.models` and `keras_attn.layers` are not among them.
+    """
+    modules = [registry.fields(name) for registry in (FAMILIES, TASKS)
+               for name in registry.registered]
+    return {module: names for fields in modules
+            for module, names in getattr(fields, "KERAS_CLASSES", {}).items()}
