@@ -13,21 +13,24 @@ Part = tuple[str, list[str], tuple]
 _OLD_NORM_NAMES = {"weight": "gamma", "bias": "beta"}  # in files of 2018
 
 
-def encoder_parts(architecture: Mapping, backbone: str, prefix: str) -> Iterator[Part]:
+def encoder_parts(architecture: Mapping, backbone: str, prefix: str,
+                  embedding_dim: int | None = None) -> Iterator[Part]:
     """Yields the parts of an encoder whose graph is that of BERT.
 
     Args:
         architecture: Arguments of `BertEncoder`, or of a backbone with these arguments.
         backbone: Name of the backbone in our paths, such as "bert_encoder".
         prefix: What their names begin with, such as "bert.".
+        embedding_dim: Size of the embeddings and of their norm; the hidden size if None.
     """
     width, inner = architecture["hidden_dim"], architecture["intermediate_dim"]
+    embedding_dim = embedding_dim or width
     for path, name, rows in (("token_embedding", "word", "vocabulary_size"),
                              ("position_embedding/embeddings", "position", "max_length"),
                              ("segment_embedding", "token_type", "num_segments")):
         yield (f"{backbone}/{path}", [f"{prefix}embeddings.{name}_embeddings.weight"],
-               (architecture[rows], width))
-    yield from norm_parts(f"{backbone}/norm", f"{prefix}embeddings.LayerNorm", width)
+               (architecture[rows], embedding_dim))
+    yield from norm_parts(f"{backbone}/norm", f"{prefix}embeddings.LayerNorm", embedding_dim)
     for number in range(architecture["num_layers"]):
         ours, theirs = f"{backbone}/layer_{number}", f"{prefix}encoder.layer.{number}"
         projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]

@@ -106,7 +106,7 @@ class _Batch(dict):
                          f"Received: inputs with {', '.join(self)}")
 
 
-class Task(Losses):
+class TaskModel(Losses):
     """A head on a backbone; a mixin before `keras.Model`.
 
     Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
