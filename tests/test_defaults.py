@@ -22,6 +22,7 @@ from keras_attn.errors import UserError
 from keras_attn.field import Field
 from keras_attn.registry import FAMILIES, TASKS, kind_of
 from keras_attn.runs.config_checks import check_fields
+from keras_attn.shared_fields import of_libraries
 from keras_attn.tasks.classification import glue
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "configs"
@@ -146,6 +147,7 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
     assert {*re.split(", | or ", places)} <= set(re.split(
         ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))
     assert "of the prepared folder" in meaning(config, "data.vocab")
+    assert of_libraries([FAMILIES.fields("transformer")]) == "a workdir"
 
 
 @pytest.mark.parametrize("defaults", [

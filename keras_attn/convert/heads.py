@@ -25,16 +25,17 @@ def with_heads(trained, task, new_heads):
         UserError: If the family has no such choice, or heads are missing that may not be
             initialized.
     """
-    family, choices = trained.family, head_choices()
-    supported = [value for value, (name, _) in choices.items() if family.supports(name)]
-    if not supported and (task is not None or new_heads):
+    family = trained.family
+    choices = {value: choice for value, choice in head_choices().items()
+               if _is_supported(family, *choice)}
+    if not choices and (task is not None or new_heads):
         raise UserError("task and new_heads are for a BERT alone. "
                         f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
                         f"{family.name}")
     if task is None:
         return trained, []
-    if task not in supported:
-        raise UserError(f"task must be one of {', '.join(supported)}. Received: task={task}")
+    if task not in choices:
+        raise UserError(f"task must be one of {', '.join(choices)}. Received: task={task}")
     name, heads = choices[task]
     same = trained.task == name
     heads = TASKS[name].complete_heads({**(trained.heads if same else {}), **heads},
@@ -56,6 +57,14 @@ def with_heads(trained, task, new_heads):
     return dataclasses.replace(
         trained, task=name, architecture=architecture, heads=heads, weights=weights, labels=None,
         pairs=None, threshold=None, config=trained.config if same else None), added
+
+
+def _is_supported(family, task, heads):
+    """Whether a family has a model for a task, and the pooler that its head needs."""
+    if not family.supports(task):
+        return False
+    model = family.model_class(task)
+    return not model or family.has_pooler or "pooler" not in model.head_names(**heads)
 
 
 def _initial_weights(family, task, architecture, heads):

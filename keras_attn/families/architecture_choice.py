@@ -18,9 +18,8 @@ def choose_architecture(run, family, use_pooler):
     elif run.pretrained:
         architecture = _pretrained_architecture(run, family, given)
     else:
-        shape = {**_shape_of(family, "tiny"), **given}
-        architecture = {**_shape_of(family, "tiny"), **family.default_arguments(run, shape),
-                        **given}
+        tiny = _shape_of(family, "tiny")
+        architecture = {**tiny, **family.default_arguments(run, tiny | given), **given}
     architecture.pop("vocabulary_size", None)
     if family.has_pooler and not run.resumed:
         architecture["use_pooler"] = use_pooler
@@ -43,7 +42,7 @@ def _given(run, family):
 
 
 def _shape_of(family, size):
-    # Not every family gives the feed-forward sizes of its sizes.
+    """The arguments that a size stands for; not every family lists feed-forward sizes."""
     return dict(zip(_SHAPE, family.sizes.get(size, ()), strict=False))
 
 
@@ -54,8 +53,9 @@ def _pretrained_architecture(run, family, given):
     architecture = {**known, **free}
     if "dropout" in free and "attention_dropout" not in free:
         architecture["attention_dropout"] = None  # the same rate
-    if run.config.model.get("size") is not None:
+    if run.config.model.get("size") is not None:  # which stands for this feed-forward size, too
         given.setdefault("intermediate_dim", 4 * given["hidden_dim"])
+    # A field at its default was not set by the user.
     defaults = default_config(run.task.name, family.name).model
     for name, value in given.items():
         if name == "max_length" and family.position_table and value > known[name]:

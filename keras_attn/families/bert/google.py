@@ -90,7 +90,7 @@ def write(folder, trained):
     config["do_lower_case"] = trained.lowercase
     if trained.labels:
         config["id2label"] = id2label(trained.labels)
-    elif trained.task == "span_qa":
+    if trained.task == "span_qa":
         config |= TASKS["span_qa"].write_head(trained)
     layout = _layout(trained.architecture, trained.task, trained.heads)
     write_tensors(os.path.join(folder, PREFIX), split(layout, trained.weights))

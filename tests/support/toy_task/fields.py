@@ -5,6 +5,7 @@ from keras_attn.tasks.finetuning.fields import FINETUNING
 NAMES = ("counting",)
 FAMILY = "bert"
 COMMAND = "finetune"
+HUGGINGFACE_CLASS = "ForCounting"
 METRICS = ("mean_error",)
 
 

@@ -111,6 +111,15 @@ class Counting(Task):
     def exported(self, model, pairs=None, beam=None, length_penalty=None):
         return Exported(model)
 
+    def head_layers(self, heads):
+        return {"count_dense": ("counter", 1)}
+
+    def read_head(self, config, path, dropout=None):
+        return {"scale": config["count_scale"]}, {}
+
+    def write_head(self, trained, dropout=None):
+        return {"count_scale": trained.heads["scale"]}
+
 
 class Counted:
     task = "counting"
