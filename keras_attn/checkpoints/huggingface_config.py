@@ -47,6 +47,12 @@ def read_config(folder: str, config: Mapping | None, defaults: Mapping,
     return path, config, found[0]
 
 
+def read_optional(folder: str, name: str) -> dict:
+    """Returns the content of a JSON file of a folder; {} if there is none."""
+    path = os.path.join(folder, name)
+    return read_object(path) if os.path.isfile(path) else {}
+
+
 def model_of_task(models: Mapping[str, str], task: str) -> str:
     """Returns the name of the class for a task.
 

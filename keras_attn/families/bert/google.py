@@ -2,13 +2,14 @@
 
 import os
 import re
-from reprlib import repr as shorten
 
+from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
 from keras_attn.checkpoints.huggingface_config import id2label, read_labels
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
+    read_lowercase,
     read_tensors,
     slots,
     write_tensors,
@@ -55,10 +56,7 @@ def read(folder):
     architecture["use_pooler"] = True
     task, heads, files = _head(config, tensors.header, path)
     weights = tensors.take(_layout(architecture, task, heads), slots(tensors.header))
-    lowercase = config.get("do_lower_case")
-    if lowercase not in (None, True, False):
-        raise UserError("do_lower_case must be true or false. "
-                        f"Received: {shorten(lowercase)} in {path}")
+    lowercase = read_lowercase(config, path)
     tokenizer = fitted(read_vocabulary(os.path.join(folder, VOCABULARY)), lowercase,
                        architecture["vocabulary_size"], folder)
     return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
@@ -80,11 +78,8 @@ def write(folder, trained):
     """
     check_is_bert(trained, "google-research/bert", multilabel=False)
     needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
-    given = {**needed, **trained.architecture, **trained.heads}
-    for name, value in needed.items():
-        if given[name] != value:
-            raise UserError(f"google-research/bert needs {name}={value}. "
-                            f"Received: {name}={given[name]}")
+    require_arguments({**needed, **trained.architecture, **trained.heads}, needed,
+                      "google-research/bert needs {}.")
     config = write_architecture(trained.architecture, "google-research/bert", _ACTIVATIONS)
     config.pop("layer_norm_eps")
     config["do_lower_case"] = trained.lowercase

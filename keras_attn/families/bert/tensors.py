@@ -1,6 +1,6 @@
 """The variables of a BERT and the tensors that make them up elsewhere."""
 
-from keras_attn.errors import UserError
+from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.families.huggingface_tensors import (
     dense_parts,
     encoder_parts,
@@ -34,7 +34,4 @@ def check_is_bert(trained, format, **needed):
     """Raises UserError for what the BERT of other libraries does not have."""
     needed = {"norm_first": False, "pooling": "cls", **needed}
     given = {**needed, **trained.architecture, **trained.heads}
-    for name, value in needed.items():
-        if given[name] != value:
-            raise UserError(f"A model for {format} must be trained with {name}={value}, as BERT. "
-                            f"Received: {name}={given[name]}")
+    require_arguments(given, needed, f"A model for {format} must be trained with {{}}, as BERT.")

@@ -14,6 +14,7 @@ from keras_attn.checkpoints.sentence_piece_files import read_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
+    read_lowercase,
     read_tensors,
     slots,
     write_tensors,
@@ -58,10 +59,7 @@ def read(folder):
     if config["untie_r"] is not True:
         raise UserError("untie_r must be true. "
                         f"Received: {shorten(config['untie_r'])} in {path}")
-    lowercase = config.get("do_lower_case")
-    if lowercase not in (None, True, False):
-        raise UserError("do_lower_case must be true or false. "
-                        f"Received: {shorten(lowercase)} in {path}")
+    lowercase = read_lowercase(config, path)
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
         FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},

@@ -15,6 +15,7 @@ from keras_attn.checkpoints.huggingface_config import (
     model_of_task,
     models_of,
     read_config,
+    read_optional,
     require_values,
 )
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
@@ -25,7 +26,7 @@ from keras_attn.errors import UserError
 from keras_attn.families.huggingface_tensors import head_parts, layout
 from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, parts
-from keras_attn.io.json_files import read_object, write_json
+from keras_attn.io.json_files import write_json
 from keras_attn.registry import TASKS
 
 _BARE = "XLNetModel"
@@ -88,7 +89,7 @@ def read(folder, config=None):
     if both and not tensors.equal(_HEAD, _TABLE):
         raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
                         f"Received: another in {tensors.source}")
-    settings = _settings(folder)
+    settings = read_optional(folder, CONFIG)
     lowercase = settings.get("do_lower_case")
     if lowercase not in (None, True, False) or settings.get("keep_accents") or \
             settings.get("remove_space") is False:
@@ -155,11 +156,6 @@ def _architecture(config, path, most_layers):
                  reuse_length=given["reuse_length"] or None,
                  max_distance=farthest if farthest > 0 else None)
     return check_architecture(FAMILY, given, path, most_layers)
-
-
-def _settings(folder):
-    path = os.path.join(folder, CONFIG)
-    return read_object(path) if os.path.isfile(path) else {}
 
 
 def _layout(architecture, task, heads, table):

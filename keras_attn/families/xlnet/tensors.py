@@ -1,5 +1,6 @@
 """The variables of an XLNet and the tensors that make them up elsewhere."""
 
+from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.errors import UserError
 
 
@@ -65,7 +66,4 @@ def check_writable(trained, format, **needed):
     if trained.task == "classification" and not trained.architecture["use_pooler"]:
         raise UserError(f"A classifier for {format} must be trained with model.pooling=cls. "
                         f"Received: pooling={trained.heads.get('pooling')}")
-    for name, value in needed.items():
-        if trained.architecture[name] != value:
-            raise UserError(f"An XLNet for {format} must have {name}={value}. "
-                            f"Received: {name}={trained.architecture[name]}")
+    require_arguments(trained.architecture, needed, f"An XLNet for {format} must have {{}}.")

@@ -10,7 +10,7 @@ from keras_attn.errors import UserError
 
 
 def read_classifier(config, path, dropout):
-    """Returns the labels and the arguments of the head; see `Task.read_head`.
+    """Returns the arguments of the head, and the labels; see `Task.read_head`.
 
     Raises:
         UserError: If labels or dropout rate are invalid.
@@ -22,7 +22,8 @@ def read_classifier(config, path, dropout):
     rate = config[dropout] if dropout else 0.0
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
         raise UserError(f"{dropout} must be in [0, 1). Received: {shorten(rate)} in {path}")
-    return labels, {"num_classes": len(labels) or 1, "dropout": rate, "multilabel": multilabel}
+    heads = {"num_classes": len(labels) or 1, "dropout": rate, "multilabel": multilabel}
+    return heads, {"labels": labels}
 
 
 def written_classifier(trained, dropout):

@@ -18,18 +18,13 @@ from keras_attn.data.text_examples import (
     tokenize_texts,
 )
 from keras_attn.errors import UserError
-from keras_attn.tasks.classification import glue
+from keras_attn.tasks.classification import glue, other_libraries
 from keras_attn.tasks.classification.baseline import compute_baselines
 from keras_attn.tasks.classification.data_summary import tell_rows, warn_of_rare_labels
 from keras_attn.tasks.classification.evaluate import evaluate
 from keras_attn.tasks.classification.export import Exported
 from keras_attn.tasks.classification.labels import LabelSet, balanced_weights, encode_labels
 from keras_attn.tasks.classification.metrics import choosable_metrics, metric_names, task_metrics
-from keras_attn.tasks.classification.other_libraries import (
-    in_units_of_labels,
-    read_classifier,
-    written_classifier,
-)
 from keras_attn.tasks.classification.prediction_files import predict_file, predict_texts
 from keras_attn.tasks.classification.predictor import Predictor
 from keras_attn.tasks.classification.probabilities import probabilities
@@ -159,14 +154,13 @@ class Classification(Task):
         return {"logits_dense": ("classifier", heads["num_classes"])}
 
     def read_head(self, config, path, dropout=None):
-        labels, heads = read_classifier(config, path, dropout)
-        return heads, {"labels": labels}
+        return other_libraries.read_classifier(config, path, dropout)
 
     def write_head(self, trained, dropout=None):
-        return written_classifier(trained, dropout)
+        return other_libraries.written_classifier(trained, dropout)
 
     def for_other_libraries(self, trained):
-        return in_units_of_labels(trained)
+        return other_libraries.in_units_of_labels(trained)
 
 
 def _report(run, results, defaults, tables, targets, shares, kind):

@@ -9,14 +9,16 @@ from keras_attn.tasks.model_arguments import require_float32, with_defaults
 from keras_attn.tasks.pretraining.initial_weights import initializer_of
 from keras_attn.tasks.pretraining.masked_splits import (
     check_masking,
-    check_vocabulary_is_given,
-    hashes_of_masked_splits,
     max_predictions,
     read_masked_splits,
     text_sources,
 )
 from keras_attn.tasks.pretraining.segments import choose_segments
-from keras_attn.tasks.pretraining.splits import PRETRAINING_MINUTES, characters_per_target
+from keras_attn.tasks.pretraining.splits import (
+    PRETRAINING_MINUTES,
+    characters_per_target,
+    hashes_of_splits,
+)
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
 
@@ -38,7 +40,6 @@ class MaskedLM(Task):
         heads = _heads(run)
         architecture = run.family.choose_architecture(run, use_pooler=heads["next_sentence"])
         new = run.match_heads(model.head_names(**heads), anew=_other_question(run, model))
-        check_vocabulary_is_given(run)
         tokenizer = choose_tokenizer(run)
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         single = choose_segments(run, text_sources(run.config.data), tokenizer)
@@ -57,7 +58,7 @@ class MaskedLM(Task):
         def metrics(model, results, rows, stop):
             return {**results, "mlm_loss_per_character": results["mlm_loss"] / characters()}
 
-        hashes = run.tokenizer_hashes() | hashes_of_masked_splits(run)
+        hashes = run.tokenizer_hashes() | hashes_of_splits(run)
         return Plan(architecture, heads, hashes, train, validation, new_heads=new,
                     initialize=initializer_of(run, train.source, tokenizer, new), metrics=metrics)
 

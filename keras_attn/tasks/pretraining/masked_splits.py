@@ -1,14 +1,12 @@
 """The splits of a run that predicts masked tokens: rows made of text, or rows in TFRecords."""
 
 import math
-import re
 
-from keras_attn.data.sources.files import file_sha256, find_files
 from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples, check_options
 from keras_attn.tasks.pretraining.splits import (
     check_targets,
-    hashes_of_shards,
+    is_tfrecord,
     prepared_folder,
     read_splits,
     validation_of,
@@ -21,12 +19,7 @@ def check_masking(run):
     data = run.config.data
     check_options(data.length, max_predictions(data), data.masked_fraction,
                   data.short_fraction, run.config.train.seed)
-
-
-def check_vocabulary_is_given(run):
-    """Raises a `UserError` for a new vocabulary where `data.train` holds token ids already."""
-    data = run.config.data
-    if _is_tfrecord(data, data.train) and not (run.resumed or run.pretrained or data.vocab):
+    if is_tfrecord(data, data.train) and not (run.resumed or run.pretrained or data.vocab):
         raise UserError("data.vocab is needed with TFRecords, which hold token ids. "
                         f"Received: data.vocab=None, data.train={data.train}")
 
@@ -42,7 +35,7 @@ def text_sources(data):
     """Returns the sources of the splits that are text, not TFRecords, the smaller first."""
     sources = {"validation": validation_of(data), "train": data.train}
     return {split: source for split, source in sources.items()
-            if source and not _is_tfrecord(data, source)}
+            if source and not is_tfrecord(data, source)}
 
 
 def read_masked_splits(run, tokenizer):
@@ -57,26 +50,11 @@ def read_masked_splits(run, tokenizer):
     return train, validation
 
 
-def hashes_of_masked_splits(run):
-    """Returns the SHA-256 of each split's TFRecords, or of its text and its shards."""
-    hashes, data = {}, run.config.data
-    for split, source in (("train", data.train), ("validation", validation_of(data))):
-        if source and _is_tfrecord(data, source):
-            hashes.update({name: file_sha256(name) for name in find_files(source)})
-        elif source:
-            hashes.update(hashes_of_shards(run, split, source))
-    return hashes
-
-
-def _is_tfrecord(data, source):
-    return data.format == "tfrecord" or bool(re.search(r"\.tf_?records?(\.gz)?(\W|$)", source))
-
-
 def _examples(run, split, source, tokenizer):
     """Examples of a split, made from whatever the source is."""
     data = run.config.data
     exact = split == "validation"
-    if _is_tfrecord(data, source):
+    if is_tfrecord(data, source):
         if data.spans or data.segments not in (None, "next_sentence"):
             raise UserError("TFRecords hold rows and masks that are made already. Received: "
                             f"data.segments={data.segments}, data.spans={data.spans}")
