@@ -228,7 +228,7 @@ class Task:
 
     def read_head(self, config: Mapping, path: str, dropout: str | None = None
                   ) -> tuple[dict, dict]:
-        """Returns the arguments of the head, and arguments of `TrainedModel` as labels.
+        """Returns the arguments of the head, and those of `TrainedModel` that it needs: `labels`.
 
         Args:
             config: Content of a config.json with its defaults.
