@@ -42,6 +42,12 @@ class TaskFields:
         data: Name of the option of `finetune.evaluate` that names the data.
         options: Options of its own by command ("evaluate", "export" or "predict") and name.
         files: Names of the files that it writes to a workdir.
+        huggingface_class: What the names of its classes in transformers end with, such as
+            "ForTokenClassification"; None: it has none.
+        convert_heads: Values of `--task` of `keras_attn.convert` that select it, and the arguments
+            of the head.
+        keras_classes: Classes that `keras.saving.load_model` must find, by module, besides those
+            of `keras_attn.layers` and `keras_attn.models`.
     """
 
     command: str | None
@@ -54,3 +60,6 @@ class TaskFields:
     data: str = "data"
     options: Mapping[str, Mapping[str, Option]] = dataclasses.field(default_factory=dict)
     files: tuple[str, ...] = ()
+    huggingface_class: str | None = None
+    convert_heads: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)

@@ -73,6 +73,11 @@ class Registry:
         self._discover()
         return iter(tuple(self._packages))
 
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """Names of the members but for those of installed packages, which take 10 ms to find."""
+        return tuple(self._packages)
+
     def __contains__(self, name: object) -> bool:
         if name not in self._packages:
             self._discover()
@@ -157,3 +162,16 @@ def task_of_config(config: Any, default: str, command: str | None = None) -> str
         if named in (name, *fields.names) and command in (None, fields.command):
             return name
     return default
+
+
+def keras_classes() -> dict[str, tuple[str, ...]]:
+    """Returns the Keras classes that members declare, by module.
+
+    Classes of `keras_attn.models` and `keras_attn.layers` are not among them.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name in FAMILIES.registered:
+        found |= getattr(FAMILIES.fields(name), "KERAS_CLASSES", {})
+    for name in TASKS.registered:
+        found |= TASKS.fields(name).keras_classes
+    return found

@@ -13,8 +13,19 @@ def family_field(family):
     return {"family": Field(family.NAME, "family of the model", choices=(family.NAME,))}
 
 
-def of_libraries(names):
-    return f"a workdir, a folder of {names}, or hf:NAME"
+def of_libraries(families):
+    """Describes what `pretrained` may be.
+
+    Args:
+        families: Modules `fields` of the families whose checkpoints it may hold.
+    """
+    names = dict.fromkeys(name for family in families for name in family.LIBRARIES)
+    if not names:
+        return "a workdir"
+    # Those that hold several families come first and last.
+    *most, last = sorted(names, key=lambda name: (name == "KerasHub", name != "transformers"))
+    listed = f"{', '.join(most)} or {last}" if most else last
+    return f"a workdir, a folder of {listed}, or hf:NAME"
 
 
 MAX_LINE = Field(

@@ -6,10 +6,12 @@ import re
 import sys
 import types
 
+import keras
 import pytest
 
 import keras_attn
-from keras_attn.checkpoints.huggingface_config import model_of_task
+from keras_attn import registration
+from keras_attn.checkpoints.huggingface_config import model_of_task, models_of
 from keras_attn.declarations import TaskFields
 from keras_attn.errors import UserError
 from keras_attn.families.contract import Family
@@ -18,6 +20,7 @@ from keras_attn.registry import (
     TASKS,
     Registry,
     family_and_task,
+    keras_classes,
     kind_of,
     task_of_config,
 )
@@ -123,6 +126,27 @@ def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
     assert registry.package("one") == "package.one" and not groups  # without looking for others
     assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
     assert groups == ["keras_attn.family"]
+
+
+def test_formats_of_transformers_have_the_classes_that_tasks_declare():
+    own = {"BertForPreTraining": "masked_lm", "BertModel": "backbone"}
+    found = models_of(FAMILIES["bert"], "Bert", own)
+    assert own.items() <= found.items()
+    assert found["BertForSequenceClassification"] == "classification"
+    assert found["BertForQuestionAnswering"] == "span_qa"
+    found = models_of(FAMILIES["gpt2"], "GPT2", {})  # which has no model for questions
+    assert found["GPT2ForSequenceClassification"] == "classification"
+    assert "GPT2ForQuestionAnswering" not in found
+
+
+def test_members_declare_classes_that_keras_finds(monkeypatch):
+    assert keras_classes() == {}
+    monkeypatch.setattr(FAMILIES.fields("bert"), "KERAS_CLASSES", {"a.module": ("One",)},
+                        raising=False)
+    assert keras_classes() == {"a.module": ("One",)}
+    registry = keras.saving.get_custom_objects()
+    registration._register(keras, keras_classes)
+    assert registry.pop("keras_attn>One").module == "a.module"
 
 
 def test_a_task_that_a_format_has_no_class_for_is_named():

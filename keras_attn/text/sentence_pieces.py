@@ -48,6 +48,7 @@ class SentencePieceTokenizer:
         unk_id, cls_id, sep_id, pad_id, mask_id: Of the marks; `eod_id` and `eop_id`, the ends of a
             document and of a paragraph.
         special_ids: Ids of pieces that stand for no text.
+        mask_token: "<mask>".
         continuation: Boolean `(V,)`, whether a piece goes on with the word before it, as in
             data_utils.py: a blank or a sign of punctuation begins one.
         verbatim: False: documents are sentences.
@@ -62,6 +63,7 @@ class SentencePieceTokenizer:
     """
 
     verbatim = False
+    mask_token = "<mask>"
 
     def __init__(self, model, lowercase=False, name="the model"):
         self.model, self.lowercase = model, lowercase
@@ -90,6 +92,11 @@ class SentencePieceTokenizer:
         self._comma = ids.get(",", self.unk_id)
         self._number = np.array([len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
                                  for piece in self.vocabulary])
+
+    @staticmethod
+    def surface(piece):
+        """Returns the text of a piece, without the blank before it."""
+        return piece.removeprefix(BLANK)
 
     @property
     def row_layout(self):

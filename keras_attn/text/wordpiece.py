@@ -54,6 +54,7 @@ class WordPieceTokenizer:
         vocabulary, vocabulary_size, lowercase: As given.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         special_ids: Those five, sorted, int32.
+        mask_token: "[MASK]".
         continuation: `(vocabulary_size,)` bool, True for pieces `##x` that go on a word.
         verbatim: False: documents are sentences.
         recipe: See `keras_attn.text.recipes`.
@@ -67,6 +68,7 @@ class WordPieceTokenizer:
     """
 
     verbatim = False
+    mask_token = "[MASK]"
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)
@@ -78,7 +80,7 @@ class WordPieceTokenizer:
         self.unk_id = self.ids["[UNK]"]
         self.cls_id = self.ids["[CLS]"]
         self.sep_id = self.ids["[SEP]"]
-        self.mask_id = self.ids["[MASK]"]
+        self.mask_id = self.ids[self.mask_token]
         self.special_ids = np.sort(
             np.array([self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id], "int32")
         )
@@ -108,6 +110,11 @@ class WordPieceTokenizer:
     def with_lowercase(self, lowercase):
         """This tokenizer, with or without lower-casing."""
         return WordPieceTokenizer(self.vocabulary, lowercase)
+
+    @staticmethod
+    def surface(piece):
+        """Returns the text of a piece, without the mark of one that continues a word."""
+        return piece.removeprefix("##")
 
     @property
     def row_layout(self):

@@ -4,7 +4,7 @@ from keras_attn.field import Field
 from keras_attn.shared_fields import SHAPE
 
 NAME = "bert"
-LIBRARIES = "transformers, google-research/bert or KerasHub"
+LIBRARIES = ("transformers", "google-research/bert", "KerasHub")
 FORMATS = ("workdir", "huggingface", "kerashub", "google")
 CONFIG_FILES = {"bert_config.json": "google"}
 HUGGINGFACE_TYPE = "bert"

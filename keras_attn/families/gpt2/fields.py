@@ -4,7 +4,7 @@ from keras_attn.field import Field
 from keras_attn.shared_fields import SHAPE
 
 NAME = "gpt2"
-LIBRARIES = "transformers, openai/gpt-2 or KerasHub"
+LIBRARIES = ("transformers", "openai/gpt-2", "KerasHub")
 FORMATS = ("workdir", "huggingface", "kerashub", "openai")
 CONFIG_FILES = {"hparams.json": "openai"}
 HUGGINGFACE_TYPE = "gpt2"

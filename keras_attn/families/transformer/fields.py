@@ -3,7 +3,7 @@
 from keras_attn.field import Field
 
 NAME = "transformer"
-LIBRARIES = ""
+LIBRARIES: tuple[str, ...] = ()
 FORMATS = ("workdir",)
 CONFIG_FILES: dict[str, str] = {}
 HUGGINGFACE_TYPE = None

@@ -4,7 +4,7 @@ from keras_attn.field import Field
 from keras_attn.shared_fields import SHAPE
 
 NAME = "xlnet"
-LIBRARIES = "transformers or zihangdai/xlnet"
+LIBRARIES = ("transformers", "zihangdai/xlnet")
 FORMATS = ("workdir", "huggingface", "google")
 CONFIG_FILES = {"xlnet_config.json": "google"}
 HUGGINGFACE_TYPE = "xlnet"

@@ -37,6 +37,6 @@ def pretraining_fields(family, data):
         family: Module `fields` of a family.
         data: Fields of `config.data`.
     """
-    return {**run_fields(of_libraries(family.LIBRARIES)), "data": data,
+    return {**run_fields(of_libraries([family])), "data": data,
             "model": {**family_field(family), **family.MODEL}, "train": TRAINING,
             "eval": {**EVAL, **LIMIT}, "checkpoint": CHECKPOINT}

@@ -3,7 +3,7 @@
 from keras_attn.field import Field
 
 NAME = "toy"
-LIBRARIES = "the tests"
+LIBRARIES = ("the tests",)
 FORMATS = ("workdir", "arrays")
 CONFIG_FILES = {"toy.json": "arrays"}
 HUGGINGFACE_TYPE = None
