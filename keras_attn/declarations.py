@@ -1,4 +1,4 @@
-"""What a task declares of itself: its config, options and files, read without TensorFlow."""
+"""What families and tasks declare of themselves, read without TensorFlow."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -21,6 +21,38 @@ class Option(Field):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class FamilyFields:
+    """What the commands know of a family before its module `family` is imported.
+
+    The module `fields` of a family has an instance named `FIELDS`. It imports neither Keras nor
+    TensorFlow, so that `--help` is fast.
+
+    Attributes:
+        name: Name in the registry.
+        model: `Field`s of `config.model` for pretraining. Those that are no arguments of the
+            backbone are for the task: masked language modeling reads `next_sentence`,
+            `initial_embeddings`, `initial_bias` and `new_heads` if they are there.
+        formats: Checkpoint formats: `workdir`, and a module of the package for each other one.
+        libraries: Names of the libraries whose checkpoints it reads, for `--help`.
+        config_files: Files that identify a folder, and the format of each, such as
+            `{"bert_config.json": "google"}`.
+        huggingface_type: `model_type` in the config.json of transformers; None: not supported.
+        kerashub_backbone: `registered_name` in a preset of KerasHub; None: not supported.
+        keras_classes: Classes that `keras.saving.load_model` must find, by module, besides those
+            of `keras_attn.layers` and `keras_attn.models`.
+    """
+
+    name: str
+    model: Mapping[str, Field]
+    formats: tuple[str, ...] = ("workdir",)
+    libraries: tuple[str, ...] = ()
+    config_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    huggingface_type: str | None = None
+    kerashub_backbone: str | None = None
+    keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFields:
     """What the commands know of a task before its module `task` is imported.
 
@@ -30,7 +62,7 @@ class TaskFields:
     Attributes:
         command: "pretrain" or "finetune", which trains it; None: its models are only converted.
         family: Name of the family of a config that names none.
-        config: Function of the module `fields` of a family. Returns the `Field`s of a config by
+        config: Function of the `FamilyFields` of a family. Returns the `Field`s of a config by
             section; see `keras_attn.tasks.finetuning.fields.finetuning_fields` and
             `keras_attn.tasks.pretraining.fields.pretraining_fields`.
         names: Values of `data.task` that select it, besides its name.
@@ -52,7 +84,7 @@ class TaskFields:
 
     command: str | None
     family: str
-    config: Callable[[Any], dict]
+    config: Callable[[FamilyFields], dict]
     names: tuple[str, ...] = ()
     summary: str = ""
     joint: Mapping[str, Mapping[str, Field]] = dataclasses.field(default_factory=dict)

@@ -14,7 +14,7 @@ import importlib.metadata
 from collections.abc import Iterator
 from typing import Any
 
-from keras_attn.declarations import TaskFields
+from keras_attn.declarations import FamilyFields, TaskFields
 from keras_attn.errors import UserError, nearest
 
 
@@ -103,7 +103,7 @@ FAMILIES = Registry("family", {
     "gpt2": "keras_attn.families.gpt2",
     "xlnet": "keras_attn.families.xlnet",
     "transformer": "keras_attn.families.transformer",
-})
+}, FamilyFields)
 TASKS = Registry("task", {
     "masked_lm": "keras_attn.tasks.masked_lm",
     "causal_lm": "keras_attn.tasks.causal_lm",
@@ -169,9 +169,5 @@ def keras_classes() -> dict[str, tuple[str, ...]]:
 
     Classes of `keras_attn.models` and `keras_attn.layers` are not among them.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for name in FAMILIES.registered:
-        found |= getattr(FAMILIES.fields(name), "KERAS_CLASSES", {})
-    for name in TASKS.registered:
-        found |= TASKS.fields(name).keras_classes
-    return found
+    return {module: names for registry in (FAMILIES, TASKS) for member in registry.registered
+            for module, names in registry.fields(member).keras_classes.items()}

@@ -145,7 +145,7 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
     told = meaning(config, "pretrained")
     places = re.findall(r"a folder of (.*), or hf:NAME", told)[0]
     assert set(re.split(", | or ", places)) == {
-        libraries[name] for name in FAMILIES.fields(family).FORMATS if name != "workdir"}
+        libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"}
     # Of a classifier, those of any family.
     assert {*re.split(", | or ", places)} <= set(re.split(
         ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))

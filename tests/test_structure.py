@@ -1,5 +1,6 @@
 """Families and tasks are reached through their contracts alone."""
 
+import dataclasses
 import importlib.metadata
 import pathlib
 import re
@@ -14,6 +15,7 @@ from keras_attn import registration
 from keras_attn.checkpoints.huggingface_config import model_of_task, models_of
 from keras_attn.declarations import TaskFields
 from keras_attn.errors import UserError
+from keras_attn.families.bert import fields as bert_fields
 from keras_attn.families.contract import Family
 from keras_attn.registry import (
     FAMILIES,
@@ -58,9 +60,9 @@ def test_no_member_imports_another(registry):
 def test_every_member_declares_what_its_contract_names():
     for name in FAMILIES:
         fields, family = FAMILIES.fields(name), FAMILIES[name]
-        assert isinstance(family, Family) and fields.NAME == family.name == name
-        assert isinstance(fields.MODEL, dict) and "workdir" in fields.FORMATS
-        for format in set(fields.FORMATS) - {"workdir"}:
+        assert isinstance(family, Family) and fields.name == family.name == name
+        assert "workdir" in fields.formats
+        for format in set(fields.formats) - {"workdir"}:
             assert callable(family.format(format).read) and callable(family.format(format).write)
     for name in TASKS:
         fields, task = TASKS.fields(name), TASKS[name]
@@ -141,8 +143,8 @@ def test_formats_of_transformers_have_the_classes_that_tasks_declare():
 
 def test_members_declare_classes_that_keras_finds(monkeypatch):
     assert keras_classes() == {}
-    monkeypatch.setattr(FAMILIES.fields("bert"), "KERAS_CLASSES", {"a.module": ("One",)},
-                        raising=False)
+    monkeypatch.setattr(bert_fields, "FIELDS", dataclasses.replace(
+        bert_fields.FIELDS, keras_classes={"a.module": ("One",)}))
     assert keras_classes() == {"a.module": ("One",)}
     registry = keras.saving.get_custom_objects()
     registration._register(keras, keras_classes)

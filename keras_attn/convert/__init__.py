@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from keras_attn.checkpoints.trained_model import TrainedModel
 
 FORMATS = tuple(dict.fromkeys(
-    name for family in FAMILIES for name in FAMILIES.fields(family).FORMATS))
+    name for family in FAMILIES for name in FAMILIES.fields(family).formats))
 _LOCK = "lock"
 
 
@@ -60,9 +60,9 @@ def _detect(folder):
     if exists(path):
         found = read_object(path)
         if "model_type" in found:
-            return _named("model_type", found, "HUGGINGFACE_TYPE", path), "huggingface", found
+            return _named("model_type", found, "huggingface_type", path), "huggingface", found
         if "registered_name" in found:
-            return _named("registered_name", found, "KERASHUB_BACKBONE", path), "kerashub", found
+            return _named("registered_name", found, "kerashub_backbone", path), "kerashub", found
         if "kind" not in found:
             raise UserError("config.json must say what the model is: model_type in a folder of "
                             "transformers, registered_name in a preset of KerasHub, kind in a "
@@ -73,7 +73,7 @@ def _detect(folder):
                             f"{path}")
         return known[0], "workdir", found
     names = {name: (family, format) for family in FAMILIES
-             for name, format in FAMILIES.fields(family).CONFIG_FILES.items()}
+             for name, format in FAMILIES.fields(family).config_files.items()}
     for name, found in names.items():
         if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
             return *found, None
@@ -188,7 +188,7 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
     _check_local(target)
     folder = run_folder(folder)
     family, found = detect(folder)
-    formats = FAMILIES.fields(family).FORMATS
+    formats = FAMILIES.fields(family).formats
     format = format or ("workdir" if found != "workdir" else None)
     if format not in formats:
         raise UserError(f"format must be one of {', '.join(formats)} of {family}. "
