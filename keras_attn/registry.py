@@ -1,11 +1,12 @@
 """The families, tasks and engines that runs are made of: one line for each.
 
-A family or task is a package. Its light module `fields` declares its config fields, and what
-commands need to know before TensorFlow is imported; its module `family` or `task` has the object
-that implements `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`.
+Each is a package. Its light module `fields` declares its config fields or options, and what
+commands need to know before Keras is imported; its module `family`, `task` or `engine` has the
+object that implements `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`, or
+the class that implements `keras_attn.training.engines.contract.Engine`.
 
-Installed packages add members by entry points of the groups `keras_attn.family` and
-`keras_attn.task`: the name and the package.
+Installed packages add members by entry points of the groups `keras_attn.family`, `keras_attn.task`
+and `keras_attn.engine`: the name and the package.
 """
 
 import importlib
@@ -21,7 +22,8 @@ class Registry:
     """Members by name, each imported when it is first used.
 
     Args:
-        what: "family" or "task": the module and, in upper case, the name of a member's object.
+        what: "family", "task" or "engine": the module and, in upper case, the name of a member's
+            object.
         packages: Dict from names to packages.
     """
 
@@ -34,8 +36,8 @@ class Registry:
         """Adds a member.
 
         Args:
-            name: Name in configs and in config.json.
-            package: Package with the modules `fields` and `family` or `task`.
+            name: Name in configs and in config.json; of an engine, the value of `--engine`.
+            package: Package with the modules `fields` and `family`, `task` or `engine`.
 
         Raises:
             ValueError: If another package has the name.
@@ -91,9 +93,9 @@ TASKS = Registry("task", {
     "span_qa": "keras_attn.tasks.span_qa",
     "translation": "keras_attn.tasks.translation",
 })
-
-# Engines run the steps of a run. Name: module with a function `make_engine(**options)`.
-ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
+ENGINES = Registry("engine", {
+    "tensorflow": "keras_attn.training.engines.tensorflow",
+})
 
 # The names of version 0.1 for pairs of family and task, in `kind` of config.json.
 _KINDS = {
