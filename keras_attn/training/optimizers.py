@@ -30,7 +30,7 @@ class _Adam(keras.optimizers.Optimizer):
         self._rate_factors = {}
         self._factor = 1.0
         self._assign_updated = (
-            _KERNELS.updates.in_place(self._updated) if _KERNELS else self._assign_plainly)
+            _KERNELS.variables.in_place(self._updated) if _KERNELS else self._assign_plainly)
 
     def exclude(self, variables):
         """Names the variables that are not decayed."""

@@ -6,6 +6,7 @@ import re
 import time
 
 import numpy as np
+from keras import ops
 
 from keras_attn.data.sources.files import file_sha256, find_files
 from keras_attn.errors import UserError
@@ -180,7 +181,7 @@ def _log_frequencies(examples, tokenizer):
 
 def _place_tokens(run, backbone, examples, tokenizer):
     """Starts the token table near to what it will be; as long vectors as at random."""
-    begin, table = time.monotonic(), backbone.token_embedding.numpy()
+    begin, table = time.monotonic(), ops.convert_to_numpy(backbone.token_embedding)
     if run.chief:
         rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
         vectors = cooccurrence_vectors(true_ids(examples.rows(0, rows)), *table.shape,
