@@ -1,4 +1,4 @@
-"""What families and tasks declare of themselves, read without TensorFlow."""
+"""What families, tasks and engines declare of themselves, read without Keras or TensorFlow."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -18,6 +18,35 @@ class Option(Field):
 
     flag: str = ""
     reads: bool = False
+
+
+def _nothing(*args, **kwargs):
+    return None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EngineFields:
+    """What the commands know of an engine before Keras is imported.
+
+    The module `fields` of an engine has an instance named `FIELDS`. It imports neither Keras nor
+    a backend, because the Keras backend is set by it.
+
+    Attributes:
+        backend: The Keras backend: "tensorflow", "jax" or "torch".
+        options: `Field`s of the arguments of the engine's class, which are flags of `pretrain` and
+            `finetune`.
+        check_several_runs: Function of the options that raises a `UserError` if a process cannot
+            train several models, one after the other.
+        in_cluster: Function that returns whether this process is one of several workers.
+        lost_worker: Function of an exception that returns the line of its message which says that
+            another worker was lost; None if it says no such thing.
+    """
+
+    backend: str
+    options: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+    check_several_runs: Callable[..., None] = _nothing
+    in_cluster: Callable[[], bool | None] = _nothing
+    lost_worker: Callable[[BaseException], str | None] = _nothing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

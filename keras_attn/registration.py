@@ -32,7 +32,7 @@ CLASSES = {
         "PointerGenerator", "PointerNetwork", "Transformer", "XLNet", "XLNetClassifier",
         "XLNetPretrainer"),
     "keras_attn.models.xlnet.layer": ("XLNetLayer",),
-    "keras_attn.training.engines.tensorflow.optimizers": ("AdamW", "LAMB"),
+    "keras_attn.training.optimizers": ("AdamW", "LAMB"),
 }
 FUNCTIONS = {"keras_attn.ops.activations": ("gelu_erf", "gelu_tanh")}
 

@@ -205,8 +205,7 @@ def test_two_configs_share_nothing():
 def test_choices_are_those_of_the_modules_that_take_them():
     from keras_attn.tasks.pretraining.masked_examples import SEGMENTS
     from keras_attn.text import subwords
-    from keras_attn.training import schedules
-    from keras_attn.training.engines.tensorflow import optimizers
+    from keras_attn.training import optimizers, schedules
 
     pretraining, translation = declared("masked_lm"), declared("translation")
     assert pretraining["train.optimizer"].choices == optimizers.NAMES

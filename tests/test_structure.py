@@ -13,7 +13,7 @@ import pytest
 import keras_attn
 from keras_attn import registration
 from keras_attn.checkpoints.huggingface_config import model_of_task, models_of
-from keras_attn.declarations import TaskFields
+from keras_attn.declarations import FamilyFields, TaskFields
 from keras_attn.errors import UserError
 from keras_attn.families.bert import fields as bert_fields
 from keras_attn.families.contract import Family
@@ -98,10 +98,10 @@ def test_a_config_names_a_task_of_its_command(named, command, task):
 
 
 def test_a_name_is_registered_once():
-    registry = Registry("family", {"one": "package.one"})
-    registry.register("one", "package.one")
+    registry = Registry("family", {"one": "keras_attn.families.bert"}, FamilyFields)
+    registry.register("one", "keras_attn.families.bert")
     with pytest.raises(ValueError, match="'one' is registered already"):
-        registry.register("one", "package.other")
+        registry.register("one", "keras_attn.families.gpt2")
     with pytest.raises(UserError, match="Unknown family 'on'. Choose one of one. Did you mean one"):
         registry.package("on")
 
@@ -124,7 +124,7 @@ def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
     groups = []
     monkeypatch.setattr(importlib.metadata, "entry_points",
                         lambda group: groups.append(group) or [entry])
-    registry = Registry("family", {"one": "package.one"})
+    registry = Registry("family", {"one": "package.one"}, FamilyFields)
     assert registry.package("one") == "package.one" and not groups  # without looking for others
     assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
     assert groups == ["keras_attn.family"]

@@ -12,6 +12,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
+from keras_attn.ops.kernels.jax_inference import inference_function as inference_function
 from keras_attn.ops.masks import MASKED
 
 # Queries and keys of a block. With 8 heads its logits take 4 MB.

@@ -11,6 +11,8 @@ import tensorflow as tf
 from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.ops.kernels import tensorflow_replicas as replicas  # noqa: F401
+from keras_attn.ops.kernels import tensorflow_variables as variables  # noqa: F401
+from keras_attn.ops.kernels.tensorflow_graphs import inference_function as inference_function
 from keras_attn.ops.kernels.tensorflow_rematerialization import rematerialize as rematerialize
 from keras_attn.ops.masks import MASKED
 

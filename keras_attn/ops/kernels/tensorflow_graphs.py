@@ -57,6 +57,11 @@ def traced(function, jit, **options):
     return tf.function(called, jit_compile=jit, autograph=False, **options)
 
 
+def inference_function(function, model, reduce_retracing=False):
+    """As `keras_attn.ops.inference.inference_function`; the function holds the variables."""
+    return traced(function, jit=False, reduce_retracing=reduce_retracing)
+
+
 def served(function, specs):
     """The function as one of a SavedModel.
 

@@ -5,6 +5,10 @@ causal one, not both, and copies the mask as floats; so queries that see differe
 it block by block, and each block is computed again in the backward pass.
 """
 
+import functools
+
+import keras
+import numpy as np
 import torch
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -137,3 +141,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
             of_hidden.append(change @ table)
             of_table += change.T @ rows
         return None, torch.cat(of_hidden), of_table.to(table.dtype), of_bias, None, None
+
+
+def inference_function(function, model, reduce_retracing=False):
+    """As `keras_attn.ops.inference.inference_function`; not compiled, and without gradients."""
+    def tensor(x):
+        return keras.ops.convert_to_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x
+
+    @functools.wraps(function)
+    def called(*args, **kwargs):
+        args, kwargs = keras.tree.map_structure(tensor, (args, kwargs))
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return called

@@ -46,7 +46,7 @@ class MaskFiller(Embedder):
         places = np.flatnonzero(ids[0] == tokens.mask_id)[None].astype(np.int32)
         batch = {"token_ids": ids, "segment_ids": np.zeros_like(ids),
                  "padding_mask": np.ones_like(ids), "mask_positions": places}
-        logits = self._run(batch)["mlm_logits"].numpy()[0].astype(np.float64)
+        logits = self._output(batch, "mlm_logits")[0].astype(np.float64)
         check_outputs(logits, f"the model in {self.path}")
         guesses = [self._guesses(row, pieces, number, top) for number, row in enumerate(logits)]
         return guesses[0] if len(guesses) == 1 else guesses

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+from keras import ops
 
 from keras_attn.tasks.pretraining.cooccurrences import cooccurrence_vectors
 
@@ -53,7 +54,7 @@ def true_ids(batch):
 
 def _initialize_embeddings(run, backbone, examples, tokenizer):
     """Sets the token embeddings to cooccurrence vectors of the mean length of the random ones."""
-    begin, table = time.monotonic(), backbone.token_embedding.numpy()
+    begin, table = time.monotonic(), ops.convert_to_numpy(backbone.token_embedding)
     if run.chief:
         rows = min(examples.num_examples, -(-TOKENS_COUNTED // examples.length))
         vectors = cooccurrence_vectors(true_ids(examples.rows(0, rows)), *table.shape,

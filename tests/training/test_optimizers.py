@@ -8,7 +8,7 @@ import pytest
 
 from keras_attn.errors import UserError
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
-from keras_attn.training.engines.tensorflow.optimizers import LAMB, AdamW, make_optimizer
+from keras_attn.training.optimizers import LAMB, AdamW, make_optimizer
 
 B1, B2, EPSILON, DECAY = 0.9, 0.999, 1e-6, 0.1
 
