@@ -87,11 +87,11 @@ class ABCNN1Attention(CheckedLayer):
              ) -> tuple[Tensor, ...]:
         matches = match_matrix(first, second, first_mask, second_mask)
         found = (
-            self._joined(first, first_mask, matches, self.first_kernel),
-            self._joined(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel))
+            self._add_channel(first, first_mask, matches, self.first_kernel),
+            self._add_channel(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel))
         return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
 
-    def _joined(self, x, mask, matches, kernel):
+    def _add_channel(self, x, mask, matches, kernel):
         length = ops.shape(matches)[2]
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(f"Sequences must not be longer than max_length={self.max_length}. "

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.cache import check_cache, ignore_implicit_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.seeds import dropout_generator, split_seed
@@ -107,7 +107,7 @@ class Attention(CheckedLayer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **keep_value_mask(args, kwargs))
+        return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
     def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
              query_mask: Tensor | None = None, value_mask: Tensor | None = None,
@@ -162,6 +162,6 @@ class Attention(CheckedLayer):
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "score": self._score_name or part_config(self.score, self),
+        return {**super().get_config(), "score": self._score_name or layer_config(self.score, self),
                 "units": self.units, "dropout": self.dropout, "causal_align": self.causal_align,
                 "seed": self.seed}

@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import row_mask
-from keras_attn.ops.products import linear, widened
+from keras_attn.ops.products import linear, upcast_float16
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Activation, Initializer, Nest, Shape, Tensor
 
@@ -80,7 +80,7 @@ class AttentionPooling(CheckedLayer):
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}. Received: score={score!r}")
         if score == "linear":
-            refuse_in_vain('score="context" or "query"', units=(units, None))
+            reject_unused('score="context" or "query"', units=(units, None))
         require_rates(dropout=dropout)
         self.units = units
         self.activation = keras.activations.get(activation)
@@ -129,7 +129,7 @@ class AttentionPooling(CheckedLayer):
 
     def _logits(self, inputs, query):
         # (B, T, D) x (D, U) -> (B, T, U) -> (B, T)
-        hidden = linear(*widened(inputs, self.kernel))
+        hidden = linear(*upcast_float16(inputs, self.kernel))
         if self.bias is not None:
             hidden = hidden + ops.cast(self.bias, hidden.dtype)
         hidden = self.activation(hidden)

@@ -11,7 +11,7 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import linear, widened
+from keras_attn.ops.products import linear, upcast_float16
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Initializer, Nest, Regularizer, Shape, Tensor
 
@@ -100,7 +100,7 @@ class AttentionalInteraction(CheckedLayer):
              return_attention_scores: bool = False, training: bool | None = None
              ) -> Tensor | tuple[Tensor, ...]:
         # (B, F, D) -> (B, P, D)
-        features, = widened(inputs)
+        features, = upcast_float16(inputs)
         products = ops.multiply(*(ops.take(features, side, axis=1) for side in self.pairs))
         mask = as_mask(mask)
         if mask is not None:

@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import bidirectional, over_steps, padded_to_one
+from keras_attn.layers.padded_rnn import bidirectional, pad_empty_axis, run_rnn
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
@@ -94,11 +94,11 @@ class AttentiveConvPooling(CheckedLayer):
         mask = as_mask(mask)
         if mask is not None:
             inputs = ops.where(mask[..., None], inputs, 0)
-        _, forward, _, backward, _ = over_steps(self.lstm, inputs, mask)
+        _, forward, _, backward, _ = run_rnn(self.lstm, inputs, mask)
         query = ops.concatenate([forward, backward], axis=-1)
         # Of nothing PyTorch's convolution is an error, and TensorFlow's of another depth.
         batch, length = ops.shape(inputs)[:2]
-        found = self.conv(padded_to_one(padded_to_one(inputs), axis=0))[:batch, :length]
+        found = self.conv(pad_empty_axis(pad_empty_axis(inputs), axis=0))[:batch, :length]
         pooled, weights = self.attention(
             found, mask=mask, query=query, return_attention_scores=True)
         output = ops.concatenate([pooled, query], axis=-1)

@@ -39,7 +39,7 @@ def write_cache(cache, index, new, axis):
 
 
 def _write(whole, index, part, axis):
-    if _KERNELS is not None and _KERNELS.graphs.writes_in_place():
+    if _KERNELS is not None and _KERNELS.graphs.can_write_in_place():
         return _KERNELS.graphs.write_in_place(whole, index, part, axis)
     start = [0] * len(whole.shape)
     start[axis] = index
@@ -53,7 +53,7 @@ def check_cache(cache, cache_index):
         raise ValueError(f"cache and cache_index go together. Received: {given} alone")
 
 
-def keep_value_mask(args, kwargs):
+def ignore_implicit_value_mask(args, kwargs):
     """The keyword arguments of a call; with a cache and no `value_mask`, that is True.
 
     Else Keras would pass the mask of the new values, of another length than the cache.

@@ -39,7 +39,7 @@ class CheckedLayer(keras.layers.Layer):
     MASKED_INPUTS: dict[str, tuple[str, ...]] = MASKED_INPUTS
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = _names(type(self))  # type: ignore[arg-type]  # a class has a hash
+        names = _call_parameters(type(self))  # type: ignore[arg-type]  # a class has a hash
         arguments = dict(zip(names, args, strict=False)) | kwargs
         arguments = {name: x for name, x in arguments.items() if x is not None}
         for name, x in arguments.items():
@@ -61,7 +61,7 @@ class CheckedLayer(keras.layers.Layer):
         if not hasattr(mask, "shape") or not hasattr(arguments.get(of), "shape"):
             return
         shape, expected = tuple(mask.shape), tuple(arguments[of].shape)[:-1]
-        if name not in ("query_mask", "memory_mask") and _sees_others(arguments):
+        if name not in ("query_mask", "memory_mask") and _has_cache_or_memory(arguments):
             expected = (expected[0], None)
         if len(shape) != len(expected) or not _broadcasts(shape, expected):
             raise ValueError(
@@ -70,11 +70,11 @@ class CheckedLayer(keras.layers.Layer):
 
 
 @functools.cache
-def _names(kind):
+def _call_parameters(kind):
     return tuple(inspect.signature(kind.call).parameters)[1:]
 
 
-def _sees_others(arguments):
+def _has_cache_or_memory(arguments):
     """Whether a call attends to more than its inputs, of which a mask is then."""
     return "cache" in arguments or "memory" in arguments
 
@@ -83,7 +83,7 @@ def _require_attention_mask(owner, arguments):
     mask = arguments.get("attention_mask")
     query = arguments.get("query", arguments.get("inputs"))
     if not hasattr(mask, "shape") or len(getattr(query, "shape", ())) != 3 or (
-            _sees_others(arguments)):
+            _has_cache_or_memory(arguments)):
         return
     value = arguments.get("value")
     batch, length = query.shape[:2]

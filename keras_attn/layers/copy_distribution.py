@@ -70,7 +70,7 @@ class CopyDistribution(CheckedLayer):
         generated = generate * ops.cast(vocabulary_probabilities, "float32")
         generated = ops.pad(generated, ((0, 0), (0, 0), (0, self.num_oov)))
         copied = (1.0 - generate) * ops.cast(attention, "float32")
-        return generated + _add_up(copied, source_ids, ops.shape(generated))
+        return generated + _scatter_add(copied, source_ids, ops.shape(generated))
 
     def compute_output_shape(self, vocabulary_probabilities_shape: Shape, attention_shape: Shape,
                              source_ids_shape: Shape, generation_probability_shape: Shape) -> Shape:
@@ -83,7 +83,7 @@ class CopyDistribution(CheckedLayer):
         return {**super().get_config(), "num_oov": self.num_oov}
 
 
-def _add_up(values, ids, shape):
+def _scatter_add(values, ids, shape):
     """Values `(B, T, S)` added up at the ids `(B, S)` of their places: `(B, T, V)`.
 
     A sum by segment adds duplicates on every backend, in time and memory of `B T (S + V)`; a

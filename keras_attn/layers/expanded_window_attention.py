@@ -131,21 +131,21 @@ class ExpandedWindowAttention(CheckedLayer):
             raise ValueError("A cache does not go with random_blocks. "
                              f"Received: cache, random_blocks={self.random_blocks}")
         window = {
-            "left": self.extension, "dilation": self.dilation, "first": self.global_tokens,
+            "left": self.extension, "dilation": self.dilation, "global_tokens": self.global_tokens,
             "right": 0 if use_causal_mask else self.extension + self.window - 1,
             "random_blocks": self.random_blocks, "seed": self.heads.seed or 0,
             "causal": use_causal_mask}
-        first_heads = None
+        global_heads = None
         if self.global_heads is not None:
             if cache is not None:
                 raise ValueError("A cache has no keys for separate_global_projections. "
                                  "Received: cache, separate_global_projections=True")
             found = self.global_heads.project(query=query, key=query, value=query)
-            first_heads = [found[name] for name in ("query", "key", "value")]
+            global_heads = [found[name] for name in ("query", "key", "value")]
         output, *others = attend_in_window(
             self.heads, query, window, query_mask, value_mask, attention_mask,
             return_attention_scores, cache, cache_index,
-            self.dropout if training else 0.0, self.seed_generator, first_heads)
+            self.dropout if training else 0.0, self.seed_generator, global_heads)
         return (output, *others) if others else output
 
     def make_cache(self, batch_size: int, length: int, dtype: str | None = None

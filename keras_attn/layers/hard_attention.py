@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.arguments import require_numbers, require_positive, require_probabilities
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -93,11 +93,11 @@ class HardAttention(CheckedLayer):
         require_probabilities(sample_probability=sample_probability,
                               baseline_momentum=baseline_momentum)
         if estimator != "gumbel":
-            refuse_in_vain('estimator="gumbel"', temperature=(temperature, 1.0))
+            reject_unused('estimator="gumbel"', temperature=(temperature, 1.0))
         if estimator != "reinforce":
-            refuse_in_vain('estimator="reinforce"', entropy_weight=(entropy_weight, 0.002),
-                           sample_probability=(sample_probability, 0.5),
-                           baseline_momentum=(baseline_momentum, 0.9))
+            reject_unused('estimator="reinforce"', entropy_weight=(entropy_weight, 0.002),
+                          sample_probability=(sample_probability, 0.5),
+                          baseline_momentum=(baseline_momentum, 0.9))
         score_seed, self._draw_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
@@ -139,7 +139,7 @@ class HardAttention(CheckedLayer):
         if return_attention_scores:
             results.append(ops.cast(weights, query.dtype))
         if return_draws:
-            results.append(_draws(logits, soft, drawn))
+            results.append(_draw_statistics(logits, soft, drawn))
         return (output, *results) if results else output
 
     def _weights(self, logits, soft, mask, training):
@@ -206,7 +206,7 @@ class HardAttention(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "estimator": self.estimator,
-            "score": self._score_name or part_config(self.score, self), "units": self.units,
+            "score": self._score_name or layer_config(self.score, self), "units": self.units,
             "temperature": self.temperature,
             "sample_probability": self.sample_probability,
             "baseline_momentum": self.baseline_momentum, "entropy_weight": self.entropy_weight,
@@ -225,7 +225,7 @@ def _one_hot(logits, mask):
     return hot if mask is None else ops.where(mask, hot, 0.0)
 
 
-def _draws(logits, soft, drawn):
+def _draw_statistics(logits, soft, drawn):
     log_soft = ops.log_softmax(logits, axis=-1)
     log_probability = ops.sum(ops.where(drawn > 0, log_soft, 0.0), axis=-1)
     # p log p is 0 where p is, and so is its gradient.

@@ -5,7 +5,7 @@ import itertools
 import keras
 from keras import ops
 
-from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
+from keras_attn.layers.neighbours import RANDOM_SCALE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.arguments import (
@@ -73,8 +73,8 @@ class Heads:
         self.constraints = tuple(map(keras.constraints.get, constraints))
         self.seed = seed
         self.prefix = prefix
-        self.widths = {"query": num_heads * key_dim, "key": num_heads * key_dim,
-                       "value": num_heads * self.value_dim}
+        self.projection_dims = {"query": num_heads * key_dim, "key": num_heads * key_dim,
+                                "value": num_heads * self.value_dim}
 
     def build(self, layer, query_shape, value_shape=None, key_shape=None, with_output=True):
         """Adds the weights to the layer.
@@ -107,13 +107,13 @@ class Heads:
             return
         output_dim = self.output_dim or query_shape[-1]
         self.output_kernel = self._add_weight(
-            layer, "output_kernel", (self.widths["value"], output_dim),
+            layer, "output_kernel", (self.projection_dims["value"], output_dim),
             self.output_initializer or self.kernel_initializer, output_seed)
         self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
         initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
-        widths = [self.widths[m] for m in members]
+        widths = [self.projection_dims[m] for m in members]
 
         shifted = self._shifted_kernels(depth)
 
@@ -123,7 +123,7 @@ class Heads:
             for member, init, width in zip(members, initializers, widths, strict=True):
                 part = init((shape[0], width), dtype=dtype)
                 if member in shifted:
-                    part = RANDOM_SHARE * part + ops.cast(shifted[member], part.dtype)
+                    part = RANDOM_SCALE * part + ops.cast(shifted[member], part.dtype)
                 parts.append(part)
             return ops.concatenate(parts, axis=-1)
 
@@ -161,11 +161,11 @@ class Heads:
         heads = {}
         for members, kernel, bias in zip(FUSED[self.fused], self.kernels, self.biases, strict=True):
             starts = dict(zip(members, itertools.accumulate(
-                (self.widths[m] for m in members), initial=0), strict=False))
+                (self.projection_dims[m] for m in members), initial=0), strict=False))
             present = [m for m in members if m in sources]
             for _, run in itertools.groupby(present, key=lambda m: id(sources[m])):
                 run = list(run)
-                part = slice(starts[run[0]], starts[run[-1]] + self.widths[run[-1]])
+                part = slice(starts[run[0]], starts[run[-1]] + self.projection_dims[run[-1]])
                 if len(run) < len(members):
                     kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
                 else:
@@ -195,7 +195,7 @@ class Heads:
                         for name, part in before.items()}
 
     def _split(self, x, members, outer):
-        widths = [self.widths[m] for m in members]
+        widths = [self.projection_dims[m] for m in members]
         if len(set(widths)) > 1:
             ends = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
             parts = zip(ops.split(x, ends, axis=-1), members, strict=True)
@@ -213,11 +213,11 @@ class Heads:
 
     def output(self, heads):
         """The output `(B, T, output_dim)` from heads `(B, H, T, V)`."""
-        return self.output_of_rows(ops.transpose(heads, (0, 2, 1, 3)))
+        return self.merge_and_project(ops.transpose(heads, (0, 2, 1, 3)))
 
-    def output_of_rows(self, heads):
+    def merge_and_project(self, heads):
         """The output `(B, T, output_dim)` from heads `(B, T, H, V)`."""
-        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self.widths["value"]))
+        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self.projection_dims["value"]))
         return linear(heads, self.output_kernel, self.output_bias)
 
     def make_cache(self, batch_size, length, dtype):
@@ -231,7 +231,7 @@ class Heads:
         config = self.get_config()
         return {name: config[name] for name in config.keys() - {"value_dim", "output_dim", "fused"}}
 
-    def penalties_config(self):
+    def regularization_config(self):
         """What `get_config` of a layer holds of the regularizers and constraints."""
         kinds = {"regularizer": (keras.regularizers, self.regularizers),
                  "constraint": (keras.constraints, self.constraints)}

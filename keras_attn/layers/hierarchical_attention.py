@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import bidirectional, over_steps
+from keras_attn.layers.padded_rnn import bidirectional, run_rnn
 from keras_attn.layers.seeds import split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
@@ -126,5 +126,5 @@ class HierarchicalAttention(CheckedLayer):
 
 
 def _encode(gru, attention, x, mask):
-    hidden, *_ = over_steps(gru, x, mask)
+    hidden, *_ = run_rnn(gru, x, mask)
     return attention(hidden, mask=mask, return_attention_scores=True)

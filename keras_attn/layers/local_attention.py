@@ -7,12 +7,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.arguments import (
     require_positive,
     require_rates,
@@ -99,8 +99,8 @@ class LocalAttention(CheckedLayer):
             raise ValueError(f"renormalize must be one of {', '.join(RENORMALIZE)}. "
                              f"Received: renormalize={renormalize!r}")
         if alignment == "monotonic":
-            refuse_in_vain('alignment="predictive"', sigma=(sigma, None),
-                           renormalize=(renormalize, "none"))
+            reject_unused('alignment="predictive"', sigma=(sigma, None),
+                          renormalize=(renormalize, "none"))
         elif sigma is not None:
             require_positive(sigma=sigma)
         elif window == 0:
@@ -144,12 +144,12 @@ class LocalAttention(CheckedLayer):
         key = value if key is None else key
         mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
                           "end" if use_causal_mask else None)
-        places, last = _places(key, value_mask)
+        places, last = _unmasked_positions(key, value_mask)
         if self.alignment == "predictive":
-            centers = self._predicted(query, last)
+            centers = self._predict_positions(query, last)
         else:
             if query_positions is None:
-                query_positions = _places(query, query_mask)[0][:, 0]
+                query_positions = _unmasked_positions(query, query_mask)[0][:, 0]
             # (T,) or (B, T) -> (B or 1, T, 1)
             positions = ops.cast(query_positions, "float32")[..., None]
             positions = positions[None] if len(positions.shape) == 2 else positions
@@ -168,9 +168,9 @@ class LocalAttention(CheckedLayer):
 
     def positions(self, query: Tensor, value: Tensor, value_mask: Tensor | None = None) -> Tensor:
         """The predicted p of each query, float32 `(B, T)`."""
-        return self._predicted(query, _places(value, value_mask)[1])[..., 0]
+        return self._predict_positions(query, _unmasked_positions(value, value_mask)[1])[..., 0]
 
-    def _predicted(self, query, last):
+    def _predict_positions(self, query, last):
         query, kernel, vector = (ops.cast(x, "float32") for x in (
             query, self.position_kernel, self.position_vector))
         share = ops.sigmoid(linear(ops.tanh(linear(query, kernel)), vector))
@@ -194,13 +194,13 @@ class LocalAttention(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "window": self.window, "alignment": self.alignment,
-            "score": self._score_name or part_config(self.score, self), "units": self.units,
+            "score": self._score_name or layer_config(self.score, self), "units": self.units,
             "sigma": self.sigma, "renormalize": self.renormalize, "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}
 
 
-def _places(x, mask):
+def _unmasked_positions(x, mask):
     """Place of each among the unmasked, `(B or 1, 1, S)`, and of the last, `(B or 1, 1, 1)`.
 
     In float32; masked ones have some place, too.

@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention import Attention
-from keras_attn.layers.cache import keep_value_mask
+from keras_attn.layers.cache import ignore_implicit_value_mask
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_sizes
@@ -84,7 +84,7 @@ class LuongAttention(CheckedLayer):
                     f"score={score!r}, attention_units={attention_units}, dropout={dropout}")
         attention_seed, self._kernel_seed = split_seed(seed, 2)
         self._makes_attention = attention is None
-        self.attention = part(attention) or Attention(
+        self.attention = as_layer(attention) or Attention(
             score, attention_units, dropout, seed=attention_seed, dtype=self.dtype_policy,
             name="attention")
         self.units = units
@@ -105,7 +105,7 @@ class LuongAttention(CheckedLayer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **keep_value_mask(args, kwargs))
+        return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
     def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
              query_mask: Tensor | None = None, value_mask: Tensor | None = None,
@@ -143,7 +143,7 @@ class LuongAttention(CheckedLayer):
             **super().get_config(), "units": self.units,
             "score": self.attention.get_config()["score"] if own else self._score_name,
             "attention_units": self.attention_units,
-            "attention": None if own else part_config(self.attention, self),
+            "attention": None if own else layer_config(self.attention, self),
             "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}

@@ -8,13 +8,13 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
-from keras_attn.ops.products import linear, widened
+from keras_attn.ops.products import linear, upcast_float16
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.ops.windows import window_mask
 from keras_attn.types import Initializer, Shape, Tensor
@@ -93,9 +93,9 @@ class MixedAttention(CheckedLayer):
                            bias_initializer=bias_initializer, seed=seed)
         half = num_heads // 2
         if mix != "gate":
-            refuse_in_vain('mix="gate"', gate=(gate, "query"))
+            reject_unused('mix="gate"', gate=(gate, "query"))
         if mix != "heads" and global_heads != half:  # as files have it
-            refuse_in_vain('mix="heads"', global_heads=(global_heads, None))
+            reject_unused('mix="heads"', global_heads=(global_heads, None))
         if mix == "heads" and num_heads == 1 and global_heads is None:
             raise ValueError('mix="heads" needs two heads or more, one of them global, or '
                              f"global_heads. Received: num_heads={num_heads}, global_heads=None")
@@ -144,7 +144,7 @@ class MixedAttention(CheckedLayer):
         near = window_mask(length, self.window, self.window)
         scale = ops.cast(self.heads.key_dim**-0.5, key.dtype)
         # (B, H, T, K) x (B, H, T, K) -> (B, H, T, T)
-        logits = ops.matmul(*widened(projected["query"] * scale, ops.swapaxes(key, -1, -2)))
+        logits = ops.matmul(*upcast_float16(projected["query"] * scale, ops.swapaxes(key, -1, -2)))
         weights = self._mixed(query, logits, mask, near)
         output = self.heads.output(weighted_average(
             weights, value, self.dropout if training else 0.0, self.seed_generator))

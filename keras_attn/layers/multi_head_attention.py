@@ -7,17 +7,17 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_axes import AttentionAxes
-from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.cache import check_cache, ignore_implicit_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
 from keras_attn.ops.arguments import require_each, require_integers, require_rates
-from keras_attn.ops.attention import short_self_attention, suits_short
+from keras_attn.ops.attention import short_self_attention, supports_short_kernel
 from keras_attn.ops.masks import causal_offset
 from keras_attn.ops.products import linear
 from keras_attn.types import Constraint, Initializer, LayerLike, Regularizer, Shape, Tensor
@@ -167,7 +167,7 @@ class MultiHeadAttention(CheckedLayer):
         self.output_dim = output_dim
         self.dropout = dropout
         self.causal_align = causal_align
-        self.position = _checked_position(part(position), num_heads)
+        self.position = _check_position(as_layer(position), num_heads)
         self.seed = seed
         self.supports_masking = True
 
@@ -185,7 +185,7 @@ class MultiHeadAttention(CheckedLayer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **keep_value_mask(args, kwargs))
+        return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
     def call(
         self,
@@ -251,25 +251,25 @@ class MultiHeadAttention(CheckedLayer):
         plain = all(x is None for x in (self.position, causal, cache, query_mask, memory))
         if plain and not return_attention_scores and query is key and query is value:
             shape = self.heads.packed_shape(query)
-            if shape and suits_short(shape, self.compute_dtype, mask, dropout,
-                                     self.seed_generator):
+            if shape and supports_short_kernel(shape, self.compute_dtype, mask, dropout,
+                                               self.seed_generator):
                 packed = ops.reshape(linear(query, self.heads.kernels[0]), shape)
                 bias = self.heads.biases[0]
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
                 heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
-                return self.heads.output_of_rows(heads)
+                return self.heads.merge_and_project(heads)
         sources = {"query": query}
         if memory is None:
             sources |= {"key": key, "value": value}
         heads = self.heads.project(**sources)
         if memory is None:
-            key, value = self._turned(heads["key"], cache_index), heads["value"]
+            key, value = self._rotate(heads["key"], cache_index), heads["value"]
         else:
             key, value = memory
         start = cache_index
         if start is None:
             start = causal_offset(ops.shape(query)[1], ops.shape(key)[2], self.causal_align)
-        query = self._turned(heads["query"], start)
+        query = self._rotate(heads["query"], start)
         if cache is not None:
             causal = None
             (key, value), cache = write_cache(cache, cache_index, (key, value), axis=2)
@@ -331,11 +331,11 @@ class MultiHeadAttention(CheckedLayer):
             `memory`.
         """
         heads = self.heads.project(key=value if key is None else key, value=value)
-        heads["key"] = self._turned(heads["key"])
+        heads["key"] = self._rotate(heads["key"])
         # Outside of a call Keras casts no weights.
         return tuple(ops.cast(heads[name], self.compute_dtype) for name in ("key", "value"))
 
-    def _turned(self, heads, start=None):
+    def _rotate(self, heads, start=None):
         """Queries or keys as `RotaryEmbedding` turns them, the first at position `start`."""
         if not isinstance(self.position, RotaryEmbedding):
             return heads
@@ -361,15 +361,15 @@ class MultiHeadAttention(CheckedLayer):
             **self.heads.get_config(),
             "dropout": self.dropout,
             "causal_align": self.causal_align,
-            "position": part_config(self.position, self),
+            "position": layer_config(self.position, self),
             "initial_shifts": self.heads.initial_shifts,
             "attention_axes": self.attention_axes,
-            **self.heads.penalties_config(),
+            **self.heads.regularization_config(),
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 
 
-def _checked_position(position, num_heads):
+def _check_position(position, num_heads):
     if position is not None and not isinstance(position, keras.layers.Layer):
         raise ValueError(f"position must be a layer or None. Received: position={position!r}")
     heads = getattr(position, "num_heads", num_heads)

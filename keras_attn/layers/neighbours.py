@@ -22,7 +22,7 @@ from keras_attn.ops.arguments import require_not_negative
 # Where half of the variance of a normed input is the position's, the logit of the neighbour is
 # STRENGTH * sqrt(key_dim) / 2: 6 at a depth of 64, against nearly 0 of all others.
 STRENGTH = 1.5
-RANDOM_SHARE = 0.3  # of the usual random kernel that stays
+RANDOM_SCALE = 0.3  # of the usual random kernel that stays
 
 
 def neighbour_frequencies(depth):

@@ -7,7 +7,7 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.sizes import at_least
 
 
-def over_steps(rnn, x, mask=None, initial_state=None, **arguments):
+def run_rnn(rnn, x, mask=None, initial_state=None, **arguments):
     """Calls a recurrent layer that returns its sequence and states, also for no step or no row.
 
     Without a step the states stay the first ones.
@@ -23,16 +23,16 @@ def over_steps(rnn, x, mask=None, initial_state=None, **arguments):
         List of the outputs `(B, T, ...)` and the last states.
     """
     length = ops.shape(x)[1]
-    padded = padded_to_one(x)
+    padded = pad_empty_axis(x)
     if padded is not x:
-        mask = padded_to_one(ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask)
-    outputs, *states = with_a_row(
+        mask = pad_empty_axis(ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask)
+    outputs, *states = with_nonempty_batch(
         lambda x, mask, first: rnn(x, mask=mask, initial_state=first, **arguments),
         padded, mask, initial_state)
     return [outputs if padded is x else outputs[:, :length], *states]
 
 
-def padded_to_one(x, axis=1):
+def pad_empty_axis(x, axis=1):
     """A tensor with an entry of zeros along an axis where there is none, as loops need a step.
 
     The tensor itself is returned if its size is known not to be 0.
@@ -44,7 +44,7 @@ def padded_to_one(x, axis=1):
     return ops.pad(x, [(0, missing if i == axis else 0) for i in range(len(x.shape))])
 
 
-def with_a_row(function, *arguments):
+def with_nonempty_batch(function, *arguments):
     """Calls a function also where its batch is known to be of no row, which LSTMs of Keras are not.
 
     Args:
@@ -59,7 +59,7 @@ def with_a_row(function, *arguments):
     return keras.tree.map_structure(lambda x: x[:0], function(*arguments))
 
 
-def word_table(layer, name, words, depth, seed):
+def add_embedding(layer, name, words, depth, seed):
     """A weight of a layer, `(words, depth)`: what a recurrent model reads words as.
 
     From a normal distribution of deviation 1: few steps move a rare word, so words that differ

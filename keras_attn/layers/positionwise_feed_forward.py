@@ -8,7 +8,7 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_rates, require_sizes
-from keras_attn.ops.products import by_rows, keep_products
+from keras_attn.ops.products import apply_rowwise, remat_except_matmuls
 from keras_attn.types import Activation, Initializer, Shape, Tensor
 
 
@@ -106,11 +106,11 @@ class PositionwiseFeedForward(CheckedLayer):
         )
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        return by_rows(lambda x: self._rows(x, training), inputs)
+        return apply_rowwise(lambda x: self._rows(x, training), inputs)
 
     def _rows(self, x, training):
         # (R, D) -> (R, F) -> (R, output_dim)
-        x = keep_products(self.intermediate)(x)
+        x = remat_except_matmuls(self.intermediate)(x)
         return self.output_dense(drop(x, self.dropout, self.seed_generator, training))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

@@ -7,15 +7,15 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
 from keras_attn.ops.positions import sinusoidal_positions
-from keras_attn.ops.products import linear, widened
-from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
+from keras_attn.ops.products import linear, upcast_float16
+from keras_attn.ops.relative import relative_distances, relative_shift, relative_shift_transpose
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Initializer, Shape, Tensor
 
@@ -89,7 +89,7 @@ class RelativeAttention(CheckedLayer):
             raise ValueError(f"style must be one of {', '.join(STYLES)}. Received: style={style!r}")
         require_sizes(max_distance=max_distance)
         if style != "shaw":
-            refuse_in_vain('style="shaw"', max_distance=(max_distance, 16))
+            reject_unused('style="shaw"', max_distance=(max_distance, 16))
         require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
@@ -146,8 +146,9 @@ class RelativeAttention(CheckedLayer):
         dropped = drop(weights, self.dropout, self.seed_generator, training)
         output = weighted_average(dropped, heads["value"])
         if self.style == "shaw":
-            table = self._of_distances(self.tables[1], length, keys)
-            output = output + linear(by_distance(ops.cast(dropped, output.dtype)), table)
+            table = self._gather_distances(self.tables[1], length, keys)
+            by_distance = relative_shift_transpose(ops.cast(dropped, output.dtype))
+            output = output + linear(by_distance, table)
         output = self.heads.output(output)
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
 
@@ -167,13 +168,13 @@ class RelativeAttention(CheckedLayer):
     def _logits(self, heads, length, keys, width):
         query, key = heads["query"], ops.swapaxes(heads["key"], -1, -2)
         if self.style == "shaw":
-            tables = self._of_distances(self.tables[0], length, keys)
+            tables = self._gather_distances(self.tables[0], length, keys)
             content, places = query, query
         else:
             content, places = (query + ops.cast(bias, query.dtype)[:, None] for bias in (
                 self.content_bias, self.position_bias))
             vectors = sinusoidal_positions(
-                distances_of_pairs(length, keys), width, layout="concat")
+                relative_distances(length, keys), width, layout="concat")
             tables = ops.matmul(ops.cast(vectors, query.dtype),
                                 ops.cast(self.tables[0], query.dtype))
             if self.heads.num_heads > 1:
@@ -182,13 +183,14 @@ class RelativeAttention(CheckedLayer):
         # (T + S - 1, K) of all heads, or (H, T + S - 1, K)
         product = linear if len(tables.shape) == 2 else ops.matmul
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
-        by_key = ops.matmul(*widened(content * scale, key))
-        by_place = by_pair(product(*widened(places * scale, ops.swapaxes(tables, -1, -2))))
-        return ops.cast(by_key, "float32") + ops.cast(by_place, "float32")
+        by_key = ops.matmul(*upcast_float16(content * scale, key))
+        by_position = relative_shift(
+            product(*upcast_float16(places * scale, ops.swapaxes(tables, -1, -2))))
+        return ops.cast(by_key, "float32") + ops.cast(by_position, "float32")
 
-    def _of_distances(self, table, length, keys):
+    def _gather_distances(self, table, length, keys):
         """The row of each distance, `(T + S - 1, K)`."""
-        nearest = ops.clip(distances_of_pairs(length, keys), -self.max_distance, self.max_distance)
+        nearest = ops.clip(relative_distances(length, keys), -self.max_distance, self.max_distance)
         return ops.cast(ops.take(table, nearest + self.max_distance, axis=0), self.compute_dtype)
 
     def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,

@@ -32,7 +32,7 @@ def rematerialize(layer, *inputs, **options):
 
     def call(inputs, weights, states, options):
         layer = reference()
-        variables, generators = _divided(layer)
+        variables, generators = _split_variables(layer)
         mapping = list(zip([*variables, *generators], [*weights, *states], strict=True))
         with keras.StatelessScope(mapping) as scope:
             outputs = layer(*inputs, **options)
@@ -42,7 +42,7 @@ def rematerialize(layer, *inputs, **options):
         found = tuple(x for x in outputs if x is not None)
         return found, [scope.get_current_value(v) for v in generators]
 
-    variables, generators = _divided(layer)
+    variables, generators = _split_variables(layer)
     outputs, states = _KERNELS.rematerialize(
         call, inputs, [v.value for v in variables], [v.value for v in generators], options)
     for variable, value in zip(generators, states, strict=True):
@@ -53,7 +53,7 @@ def rematerialize(layer, *inputs, **options):
     return outputs if several else outputs[0]
 
 
-def _divided(layer):
+def _split_variables(layer):
     """The weights of a layer, and the states of its seed generators."""
     weights, generators = [], []
     for variable in layer.variables:

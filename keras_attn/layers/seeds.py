@@ -12,7 +12,7 @@ from keras_attn.ops.dropout import dropout
 
 HALF = "float16", "bfloat16"
 
-_INSTEAD = contextvars.ContextVar("instead", default=None)
+_OVERRIDE = contextvars.ContextVar("instead", default=None)
 
 
 def split_seed(seed, number, stream=0):
@@ -45,7 +45,7 @@ def seeded_initializer(initializer, seed):
     """
     initializer = keras.initializers.get(initializer)
     if not isinstance(initializer, keras.initializers.Initializer):
-        return _INSTEAD.get() or initializer
+        return _OVERRIDE.get() or initializer
     config = initializer.get_config()
     if config.get("seed", 0) is None:
         config["seed"] = seed
@@ -54,13 +54,13 @@ def seeded_initializer(initializer, seed):
 
 @keras.saving.register_keras_serializable("keras_attn")
 class _Seeded(keras.initializers.Initializer):
-    """Draws in float32 for half precision; inside `initialized_by` another stands in for it."""
+    """Draws in float32 for half precision; `override_initializers` replaces it."""
 
     def __init__(self, initializer):
         self.initializer = keras.initializers.get(initializer)
 
     def __call__(self, shape, dtype=None):
-        if instead := _INSTEAD.get():
+        if instead := _OVERRIDE.get():
             return instead(shape, dtype=dtype)
         # No QR decomposition, which orthogonal ones take, knows bfloat16.
         half = dtype is not None and keras.backend.standardize_dtype(dtype) in HALF
@@ -72,13 +72,13 @@ class _Seeded(keras.initializers.Initializer):
 
 
 @contextlib.contextmanager
-def initialized_by(initializer):
+def override_initializers(initializer):
     """Whatever is built inside takes this one: its weights are about to be set."""
-    token = _INSTEAD.set(initializer)
+    token = _OVERRIDE.set(initializer)
     try:
         yield
     finally:
-        _INSTEAD.reset(token)
+        _OVERRIDE.reset(token)
 
 
 def dropout_generator(rate, seed, name):

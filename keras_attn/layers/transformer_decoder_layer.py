@@ -6,7 +6,7 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import apply_rowwise
 from keras_attn.types import Shape, Tensor
 
 
@@ -146,7 +146,7 @@ class TransformerDecoderLayer(TransformerLayer):
             y = sublayer(norm(x) if self.norm_first else x)
             x = x + drop(y, self.dropout, self.seed_generators[number], training)
             if not self.norm_first:
-                x = by_rows(norm, x)
+                x = apply_rowwise(norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(self, inputs_shape: Shape, encoded_shape: Shape | None = None

@@ -9,7 +9,7 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import apply_rowwise
 from keras_attn.types import Activation, Initializer, Shape, Tensor
 
 
@@ -151,11 +151,11 @@ class TransformerEncoderLayer(TransformerLayer):
         attended, *results = attended if isinstance(attended, tuple) else (attended,)
         x = inputs + drop(attended, self.dropout, self.seed_generators[0], training)
         if not self.norm_first:
-            x = by_rows(self.attention_norm, x)
-        y = self.feed_forward(by_rows(self.feed_forward_norm, x) if self.norm_first else x)
+            x = apply_rowwise(self.attention_norm, x)
+        y = self.feed_forward(apply_rowwise(self.feed_forward_norm, x) if self.norm_first else x)
         x = x + drop(y, self.dropout, self.seed_generators[1], training)
         if not self.norm_first:
-            x = by_rows(self.feed_forward_norm, x)
+            x = apply_rowwise(self.feed_forward_norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

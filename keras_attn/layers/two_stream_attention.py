@@ -11,8 +11,8 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import linear, widened
-from keras_attn.ops.relative import by_pair, vectors_of_pairs
+from keras_attn.ops.products import linear, upcast_float16
+from keras_attn.ops.relative import relative_position_vectors, relative_shift
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Initializer, Shape, Tensor
 
@@ -50,7 +50,8 @@ class TwoStreamAttention(CheckedLayer):
         return_attention_scores: Also return the weights, before dropout.
         training: Whether dropout is on.
         position_vectors: `(N, D)`, or for each row `(B, N, D)`, N = M + 2 T - 1: those of
-            `keras_attn.ops.relative.vectors_of_pairs`, which several layers may share, perhaps with
+            `keras_attn.ops.relative.relative_position_vectors`, which several layers may share,
+            perhaps with
             some entries dropped, in place of `max_distance` and `reversed_rows`. None: they are
             made.
 
@@ -128,26 +129,28 @@ class TwoStreamAttention(CheckedLayer):
             raise ValueError("reversed_rows must be left out where position_vectors are given, "
                              "which know the direction. Received: both")
         if content.shape[1] == 0:  # no pair has a distance
-            return _one_or_all(self._of_nothing(content, query, memory), return_attention_scores)
+            return _flatten_results(
+                self._empty_results(content, query, memory), return_attention_scores)
         heads = self.heads.project_with_memory(content, memory)
         keys = ops.shape(heads["key"])[2]
         if position_vectors is None:
-            position_vectors = vectors_of_pairs(
+            position_vectors = relative_position_vectors(
                 ops.shape(content)[1], keys, content.shape[-1], self.max_distance, reversed_rows)
         tables = self._tables(ops.cast(position_vectors, content.dtype))
         found = [self._attend(
-            heads["query"], heads, tables, by_pair, self._segments(segment_ids, keys),
+            heads["query"], heads, tables, relative_shift,
+            self._different_segments(segment_ids, keys),
             as_mask(content_mask, "content_mask"), self.seed_generators[0], training)]
         if query is not None:
             places = ops.cast(query_positions, "int32")
             own = self.heads.project(query=query)["query"]
             found.append(self._attend(
-                own, heads, tables, self._of_places(places, content, keys),
-                self._segments(segment_ids, keys, places),
+                own, heads, tables, self._gather_by_position(places, content, keys),
+                self._different_segments(segment_ids, keys, places),
                 as_mask(query_mask, "query_mask"), self.seed_generators[1], training))
-        return _one_or_all(found, return_attention_scores)
+        return _flatten_results(found, return_attention_scores)
 
-    def _of_nothing(self, content, query, memory):
+    def _empty_results(self, content, query, memory):
         seen = 0 if memory is None else memory.shape[1]
         for x in (content,) if query is None else (content, query):
             shape = ops.shape(x)[0], self.heads.num_heads, ops.shape(x)[1], seen
@@ -161,7 +164,7 @@ class TwoStreamAttention(CheckedLayer):
         last = len(tables.shape)
         return ops.transpose(tables, (*range(last - 3), last - 2, last - 1, last - 3))
 
-    def _segments(self, segment_ids, keys, places=None):
+    def _different_segments(self, segment_ids, keys, places=None):
         """Whether a query and a key are of different segments, float `(B, 1, T, M + T)`."""
         if segment_ids is None:
             return None
@@ -171,31 +174,31 @@ class TwoStreamAttention(CheckedLayer):
             queries = ops.take_along_axis(queries, places, axis=1)
         return ops.cast(queries[:, None, :, None] != seen[:, None, None, :], "float32")
 
-    def _of_places(self, places, content, keys):
-        """`by_pair` for queries at these places."""
+    def _gather_by_position(self, places, content, keys):
+        """`relative_shift` for queries at these places."""
         # Column r of the tables is of the distance S - 1 - r, the place i at i + S - T.
         last = ops.shape(content)[1] - 1
         columns = (last - places)[:, None, :, None] + ops.arange(keys, dtype="int32")
         heads = self.heads.num_heads
 
-        def of_pairs(x):
+        def shift(x):
             return ops.take_along_axis(x, ops.repeat(columns, heads, axis=1), axis=-1)
 
-        return of_pairs
+        return shift
 
-    def _attend(self, query, heads, tables, of_pairs, different, mask, seed_generator, training):
+    def _attend(self, query, heads, tables, shift, different, mask, seed_generator, training):
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
         # The query is used once: TensorFlow may sum three gradients in another order each time.
         biases = ops.stack([ops.cast(bias, query.dtype)[:, None] for bias in (
             self.content_bias, self.position_bias, self.segment_bias)])
         by_content, by_place, by_segment = ops.unstack((query + biases[:, None]) * scale, num=3)
-        logits = ops.matmul(*widened(by_content, ops.swapaxes(heads["key"], -1, -2)))
+        logits = ops.matmul(*upcast_float16(by_content, ops.swapaxes(heads["key"], -1, -2)))
         logits = ops.cast(logits, "float32")
-        logits = logits + ops.cast(of_pairs(_of_heads(by_place, tables)), "float32")
+        logits = logits + ops.cast(shift(_matmul_per_head(by_place, tables)), "float32")
         if different is not None:
             table = ops.transpose(ops.cast(self.segment_table, query.dtype), (1, 2, 0))
             same, other = ops.split(
-                ops.cast(_of_heads(by_segment, table), "float32"), 2, axis=-1)
+                ops.cast(_matmul_per_head(by_segment, table), "float32"), 2, axis=-1)
             logits = logits + same + different * (other - same)
         if mask is not None and len(mask.shape) == 3:
             mask = mask[:, None]
@@ -213,16 +216,16 @@ class TwoStreamAttention(CheckedLayer):
                 "dropout": self.dropout}
 
 
-def _one_or_all(found, with_weights):
+def _flatten_results(found, with_weights):
     """Outputs and, if wanted, weights, from pairs of them; of one the tensor alone."""
     outputs, weights = zip(*found, strict=True)
     results = (*outputs, *weights) if with_weights else outputs
     return results if len(results) > 1 else results[0]
 
 
-def _of_heads(x, matrices):
+def _matmul_per_head(x, matrices):
     """`(B, H, T, K) x (H, K, N)`, or `(B, H, K, N)`."""
-    x, matrices = widened(x, matrices)
+    x, matrices = upcast_float16(x, matrices)
     if len(matrices.shape) == 3 and matrices.shape[0] == 1:
         return linear(x, matrices[0])
     return ops.matmul(x, matrices)

@@ -8,7 +8,7 @@ from keras_attn.ops.arguments import require_numbers, require_rates
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.dropout import hash_key
 from keras_attn.ops.masks import MASKED, as_mask, causal_mask, causal_offset, combine_masks
-from keras_attn.ops.products import widened
+from keras_attn.ops.products import upcast_float16
 from keras_attn.ops.weights import softmax
 from keras_attn.types import Tensor
 
@@ -16,14 +16,14 @@ from keras_attn.types import Tensor
 # PyTorch without second derivatives. Blocks one after the other suit a CPU, but leave an
 # accelerator idle: there they pay where all logits take too much memory. PyTorch's own kernel is
 # faster from 512 on.
-BLOCKS_FROM = {"tensorflow": 4096**2, "jax": 4096**2, "torch": 512**2}
+BLOCKWISE_MIN_LOGITS = {"tensorflow": 4096**2, "jax": 4096**2, "torch": 512**2}
 
 # Lengths and depths for which a kernel does all of a head at once, on JAX with a GPU: Triton's
 # arrays have powers of two, and longer rows leave no room.
-SHORT = (16, 32, 64, 128)
+SHORT_SIZES = (16, 32, 64, 128)
 
 _BACKEND = keras.config.backend()
-_KERNELS = kernels.of_backend(*BLOCKS_FROM)
+_KERNELS = kernels.of_backend(*BLOCKWISE_MIN_LOGITS)
 
 
 def scaled_dot_product_attention(
@@ -110,7 +110,8 @@ def scaled_dot_product_attention(
     mask = as_mask(mask)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     query = query * ops.cast(scale, query.dtype)
-    if not dropout and not return_scores and bias is None and _is_long(query, key, value, mask):
+    if not dropout and not return_scores and bias is None and _should_use_blocks(
+            query, key, value, mask):
         output = _in_blocks(query, key, value, mask, causal)
         return output if query_mask is None else ops.where(
             _attending(None, query_mask), output, ops.zeros((), output.dtype))
@@ -120,7 +121,7 @@ def scaled_dot_product_attention(
     attending = _attending(mask, query_mask)
 
     # (..., T, K) x (..., S, K) -> (..., T, S)
-    logits = ops.matmul(*widened(query, ops.swapaxes(key, -1, -2)))
+    logits = ops.matmul(*upcast_float16(query, ops.swapaxes(key, -1, -2)))
     logits = ops.cast(logits, "float32")
     if bias is not None:
         logits = logits + ops.cast(bias, "float32")
@@ -161,24 +162,24 @@ def short_self_attention(projected, bias=None, mask=None, dropout=0.0, seed=None
         projected, bias, mask, scale, dropout, hash_key(seed) if dropout else None)
 
 
-def suits_short(shape, dtype, mask, dropout, seed):
+def supports_short_kernel(shape, dtype, mask, dropout, seed):
     """Whether `short_self_attention` takes this shape, dtype and mask, and such dropout."""
     if _BACKEND != "jax" or not _KERNELS.has_short_kernel() or (dropout and seed is None):
         return False
     batch, length, _, _, depth = shape
-    short = length in SHORT and depth in SHORT and dtype in ("bfloat16", "float16")
+    short = length in SHORT_SIZES and depth in SHORT_SIZES and dtype in ("bfloat16", "float16")
     return short and (mask is None or len(mask.shape) == 4 and all(
         size in sizes for size, sizes in zip(
             mask.shape, ((1, batch), (1,), (1, length), (length,)), strict=True)))
 
 
-def _is_long(query, key, value, mask):
+def _should_use_blocks(query, key, value, mask):
     shapes = [x.shape[-2:] for x in (query, key, value, mask) if x is not None]
     return (
         _KERNELS is not None
         # Unknown lengths are None or, on JAX, symbols that compare with no number.
         and all(isinstance(size, int) for shape in shapes for size in shape)
-        and query.shape[-2] * key.shape[-2] >= BLOCKS_FROM[_BACKEND]
+        and query.shape[-2] * key.shape[-2] >= BLOCKWISE_MIN_LOGITS[_BACKEND]
         and tuple(query.shape[:-2]) == tuple(key.shape[:-2]) == tuple(value.shape[:-2])
         and query.dtype == key.dtype == value.dtype
     )

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 
 
 def block_statistics(labels, products, bias, label_smoothing):
@@ -19,7 +19,7 @@ def block_statistics(labels, products, bias, label_smoothing):
         label's, largest logit, and the logarithm of the sum of `exp(logit - largest logit)`.
     """
     logits = _logits(products, bias)
-    maximum = largest(logits, axis=-1, keepdims=True)
+    maximum = safe_max(logits, axis=-1, keepdims=True)
     log_total = ops.log(ops.sum(ops.exp(logits - maximum), axis=-1))
     maximum = maximum[:, 0]
     own = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)[:, 0]

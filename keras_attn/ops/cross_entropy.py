@@ -5,7 +5,7 @@ from keras import ops
 from keras_attn.ops import kernels
 from keras_attn.ops.arguments import require_probabilities, require_sizes
 from keras_attn.ops.block_losses import block_count
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 from keras_attn.types import Tensor
 
 BLOCK_LOGITS = 1 << 25  # of `linear_cross_entropy`; 128 MB in float32
@@ -24,7 +24,7 @@ def sparse_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float 
     Args:
         labels: Integers `(...)`.
         logits: `(..., C)`.
-        label_smoothing: Share of the label that is spread over all C classes (Szegedy et al.,
+        label_smoothing: Share of the label that is per_class over all C classes (Szegedy et al.,
             Rethinking the Inception Architecture, 2016, section 7).
 
     Returns:
@@ -45,7 +45,7 @@ def hits(labels, logits):
     """
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
-    return ops.cast(ops.greater_equal(own, largest(logits, axis=-1)), "float32")
+    return ops.cast(ops.greater_equal(own, safe_max(logits, axis=-1)), "float32")
 
 
 def linear_cross_entropy(labels: Tensor, hidden: Tensor, table: Tensor, bias: Tensor | None = None,
@@ -109,7 +109,7 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
 def _rows_cross_entropy(logits, labels, smoothing):
     @ops.custom_gradient
     def function(logits, labels):
-        maximum = largest(logits, axis=-1, keepdims=True)
+        maximum = safe_max(logits, axis=-1, keepdims=True)
         exponentials = ops.exp(logits - maximum)
         total = ops.sum(exponentials, axis=-1, keepdims=True)
         chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
@@ -126,9 +126,9 @@ def _rows_cross_entropy(logits, labels, smoothing):
             # At the label, softmax - 1 is exp(-loss) - 1.
             own = ops.expm1(-losses) * upstream
             if smoothing:
-                spread = ops.cast(smoothing / logits.shape[-1], "float32")
-                softmax = softmax - ops.expand_dims(upstream, -1) * spread
-                own = own + upstream * (smoothing - spread)
+                per_class = ops.cast(smoothing / logits.shape[-1], "float32")
+                softmax = softmax - ops.expand_dims(upstream, -1) * per_class
+                own = own + upstream * (smoothing - per_class)
             return ops.scatter_update(softmax, places, own), None
 
         return smoothed, gradient

@@ -6,7 +6,7 @@ from keras import ops
 from keras_attn.ops.masks import MASKED
 
 
-def largest(x, axis, keepdims=False, initial=MASKED):
+def safe_max(x, axis, keepdims=False, initial=MASKED):
     """The maximum along an axis of a tensor that may be empty.
 
     `ops.max` requires an initial value for an empty tensor. With PyTorch Keras creates that value

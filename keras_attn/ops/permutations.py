@@ -73,10 +73,11 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
             rows = ops.broadcast_to(
                 ops.cast(seen, "int32"), (ops.shape(own)[0], length, length))
             query = ops.logical_and(query, take_positions(rows, own) > 0)
-    return tuple(_behind_memory(mask, memory_length, memory_mask) for mask in (content, query))
+    return tuple(
+        _prepend_memory_mask(mask, memory_length, memory_mask) for mask in (content, query))
 
 
-def _behind_memory(mask, memory_length, memory_mask):
+def _prepend_memory_mask(mask, memory_length, memory_mask):
     """A mask `(B, T, T)` with that of the memory before it."""
     if mask is None or (isinstance(memory_length, int) and memory_length == 0):
         return mask

@@ -8,10 +8,10 @@ from keras import ops
 from keras_attn.ops import kernels
 
 _KERNELS = kernels.of_backend("jax")
-FEW = 16  # rows; see `linear_transposed`
+MAX_ROWS = 16  # rows; see `linear_transposed`
 
 
-def by_rows(function, x):
+def apply_rowwise(function, x):
     """Calls a function of `(R, D)` with `(..., D)`.
 
     On a GPU, XLA lays out arrays of three dimensions as it likes, and turns them between layers.
@@ -59,11 +59,11 @@ def linear(x, kernel, bias=None):
         rows = ops.matmul(rows, kernel)
         return rows if bias is None else ops.add(rows, bias)
 
-    return by_rows(product, x)
+    return apply_rowwise(product, x)
 
 
 def linear_transposed(x, weights):
-    """`x @ weights^T` without a transposed copy of the weights, for `FEW` rows at most.
+    """`x @ weights^T` without a transposed copy of the weights, for `MAX_ROWS` rows at most.
 
     As the first factor TensorFlow reads the weights up to twice as fast; elsewhere it is the same.
 
@@ -77,12 +77,12 @@ def linear_transposed(x, weights):
     return ops.transpose(ops.matmul(weights, ops.transpose(x)))
 
 
-def widened(*tensors):
+def upcast_float16(*tensors):
     """Those of float16 in float32: their product may pass 65,504, where float16 ends."""
     return [ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "float16" else x
             for x in tensors]
 
 
-def keep_products(function):
+def remat_except_matmuls(function):
     """The function; on JAX its gradient keeps results of products alone, and computes the rest."""
-    return function if _KERNELS is None else _KERNELS.keep_products(function)
+    return function if _KERNELS is None else _KERNELS.remat_except_matmuls(function)

@@ -7,7 +7,7 @@ from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.sizes import at_least
 
 
-def by_pair(x):
+def relative_shift(x):
     """Picks for each pair what belongs to its distance ("relative shift").
 
     Args:
@@ -24,8 +24,8 @@ def by_pair(x):
     return ops.reshape(x, (*outer, length, count))[..., :count - length + 1]
 
 
-def by_distance(x):
-    """Puts what each pair has at its distance, 0 elsewhere; the transpose of `by_pair`.
+def relative_shift_transpose(x):
+    """Puts what each pair has at its distance, 0 elsewhere; the transpose of `relative_shift`.
 
     Args:
         x: `(..., T, S)`.
@@ -41,8 +41,8 @@ def by_distance(x):
     return ops.reshape(x, (*outer, length, count + 1))[..., 1:]
 
 
-def distances_of_pairs(length, keys):
-    """The distances of the columns of `by_pair`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
+def relative_distances(length, keys):
+    """Distances of the columns of `relative_shift`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
     return keys - 1 - ops.arange(_count(length, keys), dtype="int32")
 
 
@@ -51,8 +51,8 @@ def _count(length, keys):
     return at_least(length, 1) + keys - 1
 
 
-def vectors_of_pairs(length, keys, depth, max_distance=None, reversed_rows=None):
-    """Sines and cosines of the distances of the columns of `by_pair`.
+def relative_position_vectors(length, keys, depth, max_distance=None, reversed_rows=None):
+    """Sines and cosines of the distances of the columns of `relative_shift`.
 
     Args:
         length, keys: T and S.
@@ -64,7 +64,7 @@ def vectors_of_pairs(length, keys, depth, max_distance=None, reversed_rows=None)
     Returns:
         float32 `(T + S - 1, D)`, with reversed rows `(B, T + S - 1, D)`.
     """
-    distances = distances_of_pairs(length, keys)
+    distances = relative_distances(length, keys)
     if max_distance is not None:
         distances = ops.clip(distances, -max_distance, max_distance)
     if reversed_rows is not None:

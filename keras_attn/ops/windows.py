@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import widened
+from keras_attn.ops.products import upcast_float16
 from keras_attn.ops.weights import masked_softmax
 
 # A block has at least so many queries, else its products of matrices are too small to be fast.
@@ -14,9 +14,9 @@ BLOCK = 32
 GRID_BLOCK = 4
 
 
-def windowed_attention(query, key, value, left, right, mask=None, dilation=1, first=0,
+def windowed_attention(query, key, value, left, right, mask=None, dilation=1, global_tokens=0,
                        random_blocks=0, seed=0, causal=False, dropout=0.0, dropout_seed=None,
-                       first_heads=None):
+                       global_heads=None):
     """Attention of each position to some before it, some after it, and a few others.
 
     Query i sees key j if `-left <= (j - i) / dilation <= right` is a whole number; the first
@@ -29,13 +29,13 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
         left, right: Keys seen before and after a query.
         mask: Boolean or integer `(B, T)`, True at keys that may be attended.
         dilation: Distance of neighbouring keys.
-        first: Positions that see all and are seen by all.
+        global_tokens: Positions that see all and are seen by all.
         random_blocks: Blocks more that a block sees; without dilation.
         seed: Integer, of the draw.
         causal: Whether no key after a query is seen; `right` must be 0.
         dropout: Share of weights set to 0.
         dropout_seed: Integer or `keras.random.SeedGenerator`.
-        first_heads: Query, key and value of the same shapes that the first positions take to
+        global_heads: Query, key and value of the same shapes that the first positions take to
             see all, if these are others.
 
     Returns:
@@ -57,7 +57,7 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     if alone:  # no block has neighbours: no more than the queries and keys that there are
         size = max(-(-length // dilation), 1)
     elif ops.is_tensor(length):  # a graph for all lengths: the neighbours may be of padding alone
-        size = _no_longer(size, (length + dilation - 1) // dilation)
+        size = _clamp_size(size, (length + dilation - 1) // dilation)
     query = _scaled(query)
     real = ops.ones((1, length), "bool") if mask is None else as_mask(mask)
     places = _in_blocks(ops.arange(length, dtype="int32")[None, None, :, None], size, dilation)
@@ -66,40 +66,40 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     reals = _in_blocks(ops.cast(real, "int32")[:, None, :, None], size, dilation)
     sides = range(0, 1) if alone else range(-1 if left else 0, 2 if right else 1)
     near = [_neighbours(x, sides) for x in (keys, values, reals, places)]
-    seen = ops.logical_and(near[2] != 0, near[3] >= first)[..., 0]
+    seen = ops.logical_and(near[2] != 0, near[3] >= global_tokens)[..., 0]
     seen = ops.logical_and(seen[..., None, :], _band(size, sides, left, right))
     parts = [(near[0], near[1], seen)]
     if random_blocks:
-        chosen, valid = other_blocks(ops.shape(queries)[3], random_blocks, seed)
+        chosen, valid = draw_random_blocks(ops.shape(queries)[3], random_blocks, seed)
         others = [_take_blocks(x, chosen) for x in (keys, values, reals, places)]
-        others_seen = ops.logical_and(others[2] != 0, others[3] >= first)[..., 0]
+        others_seen = ops.logical_and(others[2] != 0, others[3] >= global_tokens)[..., 0]
         valid = ops.repeat(valid, size, axis=-1)  # (N, R) -> (N, R C)
         others_seen = ops.logical_and(others_seen, valid)
         parts.append((others[0], others[1], others_seen[..., None, :]))
-    if first:  # of a length that may be unknown, so these come last
-        first_places = ops.arange(first, dtype="int32")[:length]
-        global_seen = real[:, None, None, None, None, :first]
+    if global_tokens:  # of a length that may be unknown, so these come last
+        global_positions = ops.arange(global_tokens, dtype="int32")[:length]
+        global_seen = real[:, None, None, None, None, :global_tokens]
         if causal:
-            global_seen = ops.logical_and(global_seen, places >= first_places)
-        parts.append((key[:, :, None, None, :first], value[:, :, None, None, :first],
-                      global_seen))
+            global_seen = ops.logical_and(global_seen, places >= global_positions)
+        parts.append((key[:, :, None, None, :global_tokens],
+                      value[:, :, None, None, :global_tokens], global_seen))
     output = _attend(queries, parts, dropout, dropout_seed)
     output = _from_blocks(output, length)
-    if not first:
+    if not global_tokens:
         return output
     seen = real[:, None, None, :]
     if causal:
         seen = ops.logical_and(
-            seen, ops.arange(length, dtype="int32") <= first_places[:, None])
-    if first_heads is not None:
-        query, key, value = (ops.convert_to_tensor(x) for x in first_heads)
+            seen, ops.arange(length, dtype="int32") <= global_positions[:, None])
+    if global_heads is not None:
+        query, key, value = (ops.convert_to_tensor(x) for x in global_heads)
         query = _scaled(query)
-    everywhere = _attend(query[:, :, :first], [(key, value, seen)], dropout, dropout_seed)
-    return ops.concatenate([everywhere, output[:, :, first:]], axis=2)
+    everywhere = _attend(query[:, :, :global_tokens], [(key, value, seen)], dropout, dropout_seed)
+    return ops.concatenate([everywhere, output[:, :, global_tokens:]], axis=2)
 
 
-def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=0, causal=False,
-                rows=None):
+def window_mask(length, left, right, dilation=1, global_tokens=0, random_blocks=0, seed=0,
+                causal=False, rows=None):
     """The mask of `windowed_attention`, for all pairs at once.
 
     Args:
@@ -119,15 +119,16 @@ def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=
         seen = ops.logical_and(seen, ops.equal(ops.mod(distance, dilation), 0))
     if random_blocks:
         size = block_size(left, right)
-        chosen, valid = other_blocks((length + size - 1) // size, random_blocks, seed)
+        chosen, valid = draw_random_blocks((length + size - 1) // size, random_blocks, seed)
         # (R, N, 1) and (T,) -> (R, T)
         drawn = ops.logical_and(
             ops.equal(ops.take(chosen, queries // size, axis=0)[..., None], keys // size),
             ops.take(valid, queries // size, axis=0)[..., None])
         seen = ops.logical_or(seen, ops.any(drawn, axis=1))
-    if first:
-        of_first = ops.logical_or((keys < first)[None, :], (queries < first)[:, None])
-        seen = ops.logical_or(seen, of_first)
+    if global_tokens:
+        of_global = ops.logical_or(
+            (keys < global_tokens)[None, :], (queries < global_tokens)[:, None])
+        seen = ops.logical_or(seen, of_global)
     return ops.logical_and(seen, distance <= 0) if causal else seen
 
 
@@ -154,7 +155,7 @@ def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dro
         size = max(r, GRID_BLOCK)
         alone = isinstance(length, int) and length <= size
         size = max(length, 1) if alone else size
-        sizes.append(_no_longer(size, length) if ops.is_tensor(length) else size)
+        sizes.append(_clamp_size(size, length) if ops.is_tensor(length) else size)
         sides.append(range(0, 1) if alone else range(-1 if r else 0, 2 if r else 1))
     query = _scaled(query)
     real = ops.ones((1, rows, columns), "bool") if mask is None else as_mask(mask)
@@ -202,7 +203,7 @@ def block_size(left, right):
     return max(left, right, BLOCK)
 
 
-def other_blocks(number, count, seed):
+def draw_random_blocks(number, count, seed):
     """Blocks that are drawn for each block, none of them itself or a neighbour, no two alike.
 
     Args:
@@ -231,7 +232,7 @@ def _scaled(query):
     return query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
 
 
-def _no_longer(size, length):
+def _clamp_size(size, length):
     """The smaller one, at least 1, where the length is known to the running graph alone."""
     return ops.minimum(size, ops.maximum(length, 1))
 
@@ -291,7 +292,7 @@ def _attend(query, parts, dropout, seed):
         query: `(…, C, K)`, scaled.
         parts: List of keys `(…, S, K)`, values `(…, S, V)` and masks `(…, C or 1, S)`.
     """
-    logits = [ops.matmul(*widened(query, ops.swapaxes(key, -1, -2))) for key, _, _ in parts]
+    logits = [ops.matmul(*upcast_float16(query, ops.swapaxes(key, -1, -2))) for key, _, _ in parts]
     masks = [ops.broadcast_to(mask, ops.shape(x))
              for x, (_, _, mask) in zip(logits, parts, strict=True)]
     logits, masks = ops.concatenate(logits, axis=-1), ops.concatenate(masks, axis=-1)

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
-ASKED = "return_attention_scores"
-AFTER = "return_draws", "cache"  # arguments whose results come after the weights
+SCORES_ARGUMENT = "return_attention_scores"
+TRAILING_ARGUMENTS = "return_draws", "cache"  # arguments whose results come after the weights
 
 
 def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
@@ -74,22 +74,22 @@ class _Recorder:
 
     def __init__(self):
         self.maps = []
-        self._listens = True
+        self._enabled = True
 
     @contextlib.contextmanager
     def recording(self, layer, name):
         """Scope in which the weights of a layer's calls are kept, if it shows any."""
         if hasattr(layer, "attention_of"):
-            record = self._shown
-        elif ASKED in inspect.signature(layer.call).parameters:
-            record = self._asked
+            record = self._record_results
+        elif SCORES_ARGUMENT in inspect.signature(layer.call).parameters:
+            record = self._record_scores
         else:
             yield
             return
         call = layer.call
 
         def recorded(*args, **kwargs):
-            return (record if self._listens else _plain)(layer, call, name, args, kwargs)
+            return (record if self._enabled else _call_unrecorded)(layer, call, name, args, kwargs)
 
         layer.call = recorded
         try:
@@ -97,32 +97,32 @@ class _Recorder:
         finally:
             del layer.call
 
-    def _shown(self, layer, call, name, args, kwargs):
+    def _record_results(self, layer, call, name, args, kwargs):
         inner = len(self.maps)
         results = call(*args, **kwargs)
         weights = layer.attention_of(results)
-        self.maps[inner:] = [] if weights is None else _named(name, [weights])
+        self.maps[inner:] = [] if weights is None else _named_arrays(name, [weights])
         return results
 
-    def _asked(self, layer, call, name, args, kwargs):
+    def _record_scores(self, layer, call, name, args, kwargs):
         bound = inspect.signature(call).bind(*args, **kwargs)
-        asked = bool(bound.arguments.get(ASKED))
-        after = sum(bound.arguments.get(other) not in (None, False) for other in AFTER)
-        bound.arguments[ASKED] = not asked
-        self._listens = False
+        asked = bool(bound.arguments.get(SCORES_ARGUMENT))
+        after = sum(bound.arguments.get(other) not in (None, False) for other in TRAILING_ARGUMENTS)
+        bound.arguments[SCORES_ARGUMENT] = not asked
+        self._enabled = False
         try:
             with keras.StatelessScope():  # so the call itself draws the same random numbers
                 other = call(*bound.args, **bound.kwargs)
         finally:
-            self._listens = True
+            self._enabled = True
         inner = len(self.maps)
         results = call(*args, **kwargs)
         plain, more = (other, results) if asked else (results, other)
         count = len(plain) if isinstance(plain, (tuple, list)) else 1
-        self._join(inner, _named(name, more[count - after:len(more) - after]))
+        self._merge(inner, _named_arrays(name, more[count - after:len(more) - after]))
         return results
 
-    def _join(self, start, own):
+    def _merge(self, start, own):
         """Adds what a layer returned to what those inside it did, from `start` on.
 
         What it has from them keeps their names, and takes its shape: they may see rows of rows.
@@ -138,11 +138,11 @@ class _Recorder:
                 self.maps[same] = inner_name, inner.reshape(weights.shape)
 
 
-def _plain(layer, call, name, args, kwargs):
+def _call_unrecorded(layer, call, name, args, kwargs):
     return call(*args, **kwargs)
 
 
-def _named(name, weights):
+def _named_arrays(name, weights):
     """Pairs of names and arrays."""
     arrays = []
     for one in weights:

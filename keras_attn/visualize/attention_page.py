@@ -90,8 +90,8 @@ def attention_page(maps: Tensor | dict[str, Tensor],
         "PAGE_TITLE": html.escape(title),
         "PAGE_DATA": data.replace("<", "\\u003c"),
     }
-    pieces = re.split(f"({'|'.join(values)})", text)
-    text = "".join(values.get(piece, piece) for piece in pieces)
+    segments = re.split(f"({'|'.join(values)})", text)
+    text = "".join(values.get(segment, segment) for segment in segments)
     return AttentionPage(text)
 
 
@@ -129,8 +129,8 @@ def _layer(name, weights, queries, keys):
     largest = weights.max(axis=-1, keepdims=True)
     shares = np.round(255 * weights / np.maximum(largest, 1e-30)).astype("uint8")
     return {"name": name, "heads": len(weights), "queries": queries, "keys": keys,
-            "largest": _packed(largest.astype("<f4")), "shares": _packed(shares)}
+            "largest": _compress(largest.astype("<f4")), "shares": _compress(shares)}
 
 
-def _packed(array):
+def _compress(array):
     return base64.b64encode(zlib.compress(array.tobytes(), 6)).decode()

@@ -10,7 +10,7 @@ from keras_attn.layers import (
     RelativePositionBias,
     RotaryEmbedding,
 )
-from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
+from keras_attn.ops.relative import relative_distances, relative_shift, relative_shift_transpose
 from tests.support.layer_checks import check_layer, run
 
 RANDOM = np.random.default_rng(0)
@@ -107,14 +107,14 @@ def test_alibi_slopes_are_those_of_the_paper(heads, expected):
 def test_by_pair_picks_the_distance_and_by_distance_is_its_transpose():
     length, keys = 4, 7
     x = RANDOM.normal(size=(2, length, length + keys - 1)).astype("float32")
-    columns = {d: r for r, d in enumerate(ops.convert_to_numpy(distances_of_pairs(length, keys)))}
+    columns = {d: r for r, d in enumerate(ops.convert_to_numpy(relative_distances(length, keys)))}
     expected = [[[row[columns[i + keys - length - j]] for j in range(keys)]
                  for i, row in enumerate(matrix)] for matrix in x]
-    found = ops.convert_to_numpy(by_pair(x))
+    found = ops.convert_to_numpy(relative_shift(x))
     np.testing.assert_array_equal(found, expected)
     y = RANDOM.normal(size=found.shape).astype("float32")
     np.testing.assert_allclose(
-        np.sum(found * y), np.sum(x * ops.convert_to_numpy(by_distance(y))), rtol=1e-5)
+        np.sum(found * y), np.sum(x * ops.convert_to_numpy(relative_shift_transpose(y))), rtol=1e-5)
 
 
 def naive_relative(weights, x, memory, style, heads, depth, causal):

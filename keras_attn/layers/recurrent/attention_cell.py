@@ -11,9 +11,9 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
-from keras_attn.layers.padded_rnn import with_a_row
-from keras_attn.layers.parts import part, part_config
-from keras_attn.layers.recurrent.memory import attend, by_source, prepare
+from keras_attn.layers.nested_layers import as_layer, layer_config
+from keras_attn.layers.padded_rnn import with_nonempty_batch
+from keras_attn.layers.recurrent.memory import attend_to_memory, group_by_source, make_memory
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
@@ -80,7 +80,7 @@ class AttentionCell(CheckedLayer):
         if order not in ORDERS:
             raise ValueError(
                 f"order must be one of {', '.join(ORDERS)}. Received: order={order!r}")
-        cell, attention = part(cell), part(attention)
+        cell, attention = as_layer(cell), as_layer(attention)
         if attention is not None and not isinstance(attention, keras.layers.Layer):
             raise ValueError(
                 f"attention must be a layer or None. Received: attention={attention!r}")
@@ -124,7 +124,7 @@ class AttentionCell(CheckedLayer):
 
     def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
-        return prepare(memory, mask, self._projecting, self.compute_dtype)
+        return make_memory(memory, mask, self._projecting, self.compute_dtype)
 
     def prepare_inputs(self, inputs: Tensor) -> Tensor:
         """The inputs: what a cell makes of them is its own affair."""
@@ -163,13 +163,13 @@ class AttentionCell(CheckedLayer):
             top = keras.tree.flatten(top)[0]
             attended, weights = self._attend(top[:, None], memory, index, training)
             inputs = ops.concatenate([inputs, attended[:, 0]], axis=-1)
-            output, own = with_a_row(self.cell, inputs, own)
+            output, own = with_nonempty_batch(self.cell, inputs, own)
             return {"output": output, "weights": weights[:, 0]}, {"cell": own}
         if not self._feeds:
-            output, own = with_a_row(self.cell, inputs, own)
+            output, own = with_nonempty_batch(self.cell, inputs, own)
             return {"output": output}, {"cell": own}
         inputs = ops.concatenate([inputs, states["fed"]], axis=-1)
-        output, own = with_a_row(self.cell, inputs, own)
+        output, own = with_nonempty_batch(self.cell, inputs, own)
         attended, weights = self._attend(output[:, None], memory, index, training)
         attended = attended[:, 0]
         return ({"output": attended, "weights": weights[:, 0]},
@@ -196,15 +196,17 @@ class AttentionCell(CheckedLayer):
         return self._attend(output, memory, index, training)
 
     def _attend(self, query, memory, index, training):
-        return by_source(
-            lambda grouped: self._attended(grouped, memory, index, ops.shape(query)[1], training),
+        return group_by_source(
+            lambda grouped: self._attend_grouped(
+                grouped, memory, index, ops.shape(query)[1], training),
             query, memory)
 
-    def _attended(self, query, memory, index, length, training):
+    def _attend_grouped(self, query, memory, index, length, training):
         inner = self._inner
         if self._projecting is not None:
-            context, weights = attend(self._projecting, query, memory,
-                                      inner.dropout if training else 0.0, inner.seed_generator)
+            context, weights = attend_to_memory(
+                self._projecting, query, memory, inner.dropout if training else 0.0,
+                inner.seed_generator)
         else:
             given = {}
             if isinstance(inner, LocalAttention) and inner.alignment == "monotonic":
@@ -221,8 +223,8 @@ class AttentionCell(CheckedLayer):
         return self.attention.join(context, query), weights
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "cell": part_config(self.cell, self),
-                "attention": part_config(self.attention, self), "order": self.order,
+        return {**super().get_config(), "cell": layer_config(self.cell, self),
+                "attention": layer_config(self.attention, self), "order": self.order,
                 "input_feeding": self.input_feeding}
 
 

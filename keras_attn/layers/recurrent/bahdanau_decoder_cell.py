@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.recurrent.memory import attend, by_source, prepare
+from keras_attn.layers.recurrent.memory import attend_to_memory, group_by_source, make_memory
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
@@ -115,7 +115,7 @@ class BahdanauDecoderCell(CheckedLayer):
 
     def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
-        return prepare(memory, mask, self.score, self.compute_dtype)
+        return make_memory(memory, mask, self.score, self.compute_dtype)
 
     def prepare_inputs(self, inputs: Tensor) -> Tensor:
         """`W x + b` of state and read-out, `(..., 3 units + read)`, from x `(..., E)`."""
@@ -142,8 +142,8 @@ class BahdanauDecoderCell(CheckedLayer):
     def call(self, inputs: Tensor, states: list[Tensor], memory: dict[str, Tensor],
              index: Tensor | int = 0) -> tuple[dict[str, Tensor], list[Tensor]]:
         (state,), units = states, self.units
-        context, weights = by_source(lambda query: attend(self.score, query, memory),
-                                     state[:, None], memory)
+        context, weights = group_by_source(
+            lambda query: attend_to_memory(self.score, query, memory), state[:, None], memory)
         context = context[:, 0]
         given = inputs[:, :3 * units] + ops.matmul(context, self.context_kernel)
         gates = ops.sigmoid(given[:, :2 * units] + ops.matmul(state, self.gate_kernel))

@@ -10,7 +10,7 @@ from keras_attn.ops.sizes import at_least
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
-def prepare(value, mask=None, score=None, dtype=None):
+def make_memory(value, mask=None, score=None, dtype=None):
     """The dictionary.
 
     Args:
@@ -27,13 +27,13 @@ def prepare(value, mask=None, score=None, dtype=None):
     return prepared
 
 
-def attend(score, query, memory, dropout=0.0, seed=None):
+def attend_to_memory(score, query, memory, dropout=0.0, seed=None):
     """Attention with an additive score.
 
     Args:
         score: `AdditiveScore`.
         query: `(B, T, Q)`.
-        memory: Of `prepare`, with that score.
+        memory: Of `make_memory`, with that score.
         dropout, seed: See `weighted_average`.
 
     Returns:
@@ -46,13 +46,13 @@ def attend(score, query, memory, dropout=0.0, seed=None):
     return context, ops.cast(weights, context.dtype)
 
 
-def by_source(function, query, memory):
+def group_by_source(function, query, memory):
     """Calls a function of queries that takes those of a source as one row.
 
     Args:
         function: Of `(B, R T, Q)`, to two of `(B, R T, ...)`.
         query: `(B R, T, Q)`: R targets of each source, side by side.
-        memory: Of `prepare`.
+        memory: Of `make_memory`.
 
     Returns:
         Two of `(B R, T, ...)`.

@@ -8,10 +8,15 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import word_table
-from keras_attn.layers.parts import part, part_config
-from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
+from keras_attn.layers.padded_rnn import add_embedding
+from keras_attn.layers.recurrent.time_loop import (
+    advance_seeds,
+    run_time_loop,
+    step_seeds,
+    without_weight_gradients,
+)
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.arguments import require_probabilities, require_rates, require_sizes
@@ -26,7 +31,7 @@ class RecurrentDecoder(CheckedLayer):
     """Predicts each word of a target from those before it and from what its cell attends to.
 
     A step is told the word before: that of the target (forced), or what the decoder itself finds
-    likeliest. Which steps are forced is drawn before the loop; step 0 is, for its word is the
+    predicted. Which steps are forced is drawn before the loop; step 0 is, for its word is the
     mark of the beginning. Where not all are, a first loop, without gradient and dropout, finds
     the words; then all steps are told theirs. So the only loop with a gradient holds the cell
     alone, while embeddings, what the cell makes of them by itself, and logits are products over
@@ -96,14 +101,14 @@ class RecurrentDecoder(CheckedLayer):
                  **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
-        ratio = part(teacher_forcing_ratio)
+        ratio = as_layer(teacher_forcing_ratio)
         if not callable(ratio):
             require_probabilities(teacher_forcing_ratio=ratio)
         if level not in LEVELS:
             raise ValueError(
                 f"level must be one of {', '.join(LEVELS)}. Received: level={level!r}")
         require_rates(dropout=dropout)
-        self.cell = part(cell)
+        self.cell = as_layer(cell)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
         self.teacher_forcing_ratio = ratio
@@ -115,7 +120,7 @@ class RecurrentDecoder(CheckedLayer):
     def build(self, target_ids_shape: Shape, memory_shape: Shape) -> None:
         _require_shapes(target_ids_shape, memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
-        self.embedding = word_table(
+        self.embedding = add_embedding(
             self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed)
         if not self.cell.built:
             self.cell.build((None, self.embedding_dim), memory_shape)
@@ -138,14 +143,14 @@ class RecurrentDecoder(CheckedLayer):
              ) -> tuple[Tensor, ...]:
         target_ids = ops.cast(target_ids, "int32")
         if cache is not None:
-            return self._forced(target_ids, cache, memory, cache_index, False)
+            return self._run_forced(target_ids, cache, memory, cache_index, False)
         _require_shapes(target_ids.shape, memory.shape)
         memory = self.cell.prepare_memory(memory, memory_mask)
         states = self.cell.start(initial_state, ops.shape(target_ids)[0])
-        ratio = self._ratio(teacher_forcing_ratio, training)
+        ratio = self._current_ratio(teacher_forcing_ratio, training)
         if not isinstance(ratio, (int, float)) or ratio < 1:
-            target_ids = self._found(target_ids, ratio, states, memory)
-        return self._forced(target_ids, states, memory, 0, training)[:2]
+            target_ids = self._sample_inputs(target_ids, ratio, states, memory)
+        return self._run_forced(target_ids, states, memory, 0, training)[:2]
 
     def start_decoding(self, memory: Tensor, memory_mask: Tensor | None = None,
                        initial_state: Nest = None, rows: int = 1) -> tuple[Nest, dict[str, Tensor]]:
@@ -168,7 +173,7 @@ class RecurrentDecoder(CheckedLayer):
             states = keras.tree.map_structure(lambda x: ops.repeat(x, rows, axis=0), states)
         return states, prepared
 
-    def _ratio(self, given, training):
+    def _current_ratio(self, given, training):
         if given is not None or not training:
             return 1.0 if given is None else given
         if self.training_steps is None:
@@ -177,7 +182,7 @@ class RecurrentDecoder(CheckedLayer):
         self.training_steps.assign_add(1)
         return ratio
 
-    def _found(self, target_ids, ratio, states, memory):
+    def _sample_inputs(self, target_ids, ratio, states, memory):
         """The words that steps are told, `(B, T)`: those of the target where they are forced."""
         rows, length = ops.shape(target_ids)
         shape = (rows, 1 if self.level == "sequence" else length)
@@ -190,29 +195,29 @@ class RecurrentDecoder(CheckedLayer):
         sequence = ops.stack([target_ids, ops.cast(forced, "int32")], axis=-1)
 
         def step(x, carried):
-            index, states, likeliest = carried
-            ids = ops.where(x[:, 1] > 0, x[:, 0], likeliest)
-            inputs = self.cell.prepare_inputs(self._embedded(ids))
+            index, states, predicted = carried
+            ids = ops.where(x[:, 1] > 0, x[:, 0], predicted)
+            inputs = self.cell.prepare_inputs(self._embed(ids))
             outputs, states = self.cell(inputs, states, memory, index=index, training=False)
             outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
             logits, _ = self._logits(outputs, inputs[:, None], memory, index, False)
-            likeliest = ops.cast(ops.argmax(logits[:, 0], axis=-1), "int32")
-            return ids, (index + 1, states, likeliest)
+            predicted = ops.cast(ops.argmax(logits[:, 0], axis=-1), "int32")
+            return ids, (index + 1, states, predicted)
 
-        with frozen(self):
+        with without_weight_gradients(self):
             states, memory = keras.tree.map_structure(ops.stop_gradient, (states, memory))
             start = ops.zeros((), "int32"), states, ops.zeros((rows,), "int32")
-            return over_time(step, sequence, start)[0]
+            return run_time_loop(step, sequence, start)[0]
 
-    def _forced(self, ids, states, memory, index, training):
+    def _run_forced(self, ids, states, memory, index, training):
         """Logits, alignments and last states, of steps that are told these words."""
         index = ops.cast(index, "int32")
-        x = drop(self._embedded(ids), self.dropout, self.dropout_generator, training)
+        x = drop(self._embed(ids), self.dropout, self.dropout_generator, training)
         inputs = self.cell.prepare_inputs(x)
 
         def step(x, carried):
             index, states = carried
-            with seeds_of_step(self.cell, index) if training else contextlib.nullcontext():
+            with step_seeds(self.cell, index) if training else contextlib.nullcontext():
                 outputs, states = self.cell(x, states, memory, index=index, training=training)
             return outputs, (index + 1, states)
 
@@ -221,13 +226,13 @@ class RecurrentDecoder(CheckedLayer):
                                         training=training)
             outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
         else:
-            outputs, (_, states) = over_time(step, inputs, (index, states))
+            outputs, (_, states) = run_time_loop(step, inputs, (index, states))
             if training:
-                pass_steps(self.cell, ops.shape(ids)[1])
+                advance_seeds(self.cell, ops.shape(ids)[1])
         logits, alignments = self._logits(outputs, inputs, memory, index, training)
         return logits, alignments, states
 
-    def _embedded(self, ids):
+    def _embed(self, ids):
         # The cell may have a policy of its own.
         return ops.cast(ops.take(self.embedding, ids, axis=0), self.cell.compute_dtype)
 
@@ -254,7 +259,7 @@ class RecurrentDecoder(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         ratio = self.teacher_forcing_ratio
         return {
-            **super().get_config(), "cell": part_config(self.cell, self),
+            **super().get_config(), "cell": layer_config(self.cell, self),
             "vocabulary_size": self.vocabulary_size, "embedding_dim": self.embedding_dim,
             "teacher_forcing_ratio": (
                 keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.padded_rnn import over_steps
-from keras_attn.layers.parts import part, part_config
+from keras_attn.layers.nested_layers import as_layer, layer_config
+from keras_attn.layers.padded_rnn import run_rnn
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
@@ -73,7 +73,7 @@ class SequenceToSequence(CheckedLayer):
             raise ValueError(
                 f"context must be one of {', '.join(CONTEXTS)}. Received: context={context!r}")
         reduce_seed, self._kernel_seed = split_seed(seed, 2)
-        encoder, decoder = part(encoder), part(decoder)
+        encoder, decoder = as_layer(encoder), as_layer(decoder)
         if context == "states" and encoder.state_size != decoder.state_size:
             raise ValueError(
                 "context='states' needs cells with states of one size. "
@@ -110,7 +110,7 @@ class SequenceToSequence(CheckedLayer):
              target_mask: Tensor | None = None, training: bool | None = None) -> Tensor:
         source_mask = as_mask(source_mask, "source_mask")
         target_mask = as_mask(target_mask, "target_mask")
-        encoded, *states = over_steps(self.encoder, source, source_mask, training=training)
+        encoded, *states = run_rnn(self.encoder, source, source_mask, training=training)
         if self.context != "states":
             states = None
             summary = self.summary(encoded, mask=source_mask)
@@ -123,8 +123,8 @@ class SequenceToSequence(CheckedLayer):
             flat = keras.tree.flatten(states)
             flat[0] = ops.tanh(ops.matmul(summary, self.kernel))
             states = keras.tree.pack_sequence_as(states, flat)
-        return over_steps(self.decoder, target, target_mask, initial_state=states,
-                          training=training)[0]
+        return run_rnn(self.decoder, target, target_mask, initial_state=states,
+                       training=training)[0]
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
         return None  # that of the source; the decoder has attached that of the target
@@ -134,6 +134,6 @@ class SequenceToSequence(CheckedLayer):
         return (*target_shape[:2], depth)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "encoder": part_config(self.encoder.cell, self),
-                "decoder": part_config(self.decoder.cell, self), "context": self.context,
+        return {**super().get_config(), "encoder": layer_config(self.encoder.cell, self),
+                "decoder": layer_config(self.decoder.cell, self), "context": self.context,
                 "reduce": self.reduce, "seed": self.seed}

@@ -7,9 +7,9 @@ from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.masks import MASKED, row_mask
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 from keras_attn.types import Nest, Shape, Tensor
 
 REDUCTIONS = "last", "mean", "max", "attention"
@@ -59,7 +59,7 @@ class SequenceToVector(CheckedLayer):
             raise ValueError(
                 f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
         if reduce != "attention":
-            refuse_in_vain('reduce="attention"', units=(units, None))
+            reject_unused('reduce="attention"', units=(units, None))
         self.reduce = reduce
         self.units = units
         self.seed = seed
@@ -97,7 +97,7 @@ class SequenceToVector(CheckedLayer):
             found = ops.sum(ops.where(real > 0, x, 0.0), axis=1) / ops.maximum(
                 ops.sum(real, axis=1), 1.0)
         else:
-            found = largest(ops.where(real > 0, x, MASKED), axis=1)
+            found = safe_max(ops.where(real > 0, x, MASKED), axis=1)
             found = ops.where(ops.any(mask, axis=1)[:, None], found, 0.0)
         return ops.cast(found, inputs.dtype)
 

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_attn.layers.padded_rnn import padded_to_one
+from keras_attn.layers.padded_rnn import pad_empty_axis
 
-DRAWS = 16  # random tensors that a layer draws at a step, at most
+MAX_DRAWS_PER_STEP = 16  # random tensors that a layer draws at a step, at most
 
 
 class _Cell:
@@ -20,7 +20,7 @@ class _Cell:
         return self.call(x, states)
 
 
-def over_time(step, sequence, states):
+def run_time_loop(step, sequence, states):
     """Calls a function for each time step.
 
     It is the loop of `keras.layers.RNN`, which has gradients on every backend, also under XLA
@@ -36,17 +36,17 @@ def over_time(step, sequence, states):
     Returns:
         Outputs, a nest of `(B, T, ...)`, and the last states.
     """
-    padded = padded_to_one(sequence)
+    padded = pad_empty_axis(sequence)
     if padded is not sequence:
         length = ops.convert_to_tensor(ops.shape(sequence)[1])
-        outputs, last = _over_steps(step, padded, states)
+        outputs, last = _run_steps(step, padded, states)
         states = keras.tree.map_structure(
             lambda new, old: ops.where(length > 0, new, old), last, states)
         return keras.tree.map_structure(lambda x: x[:, :length], outputs), states
-    return _over_steps(step, sequence, states)
+    return _run_steps(step, sequence, states)
 
 
-def _over_steps(step, sequence, states):
+def _run_steps(step, sequence, states):
     structure = None
 
     def flat_step(x, flat):
@@ -62,30 +62,30 @@ def _over_steps(step, sequence, states):
             keras.tree.pack_sequence_as(states, list(last)))
 
 
-def frozen(layer):
+def without_weight_gradients(layer):
     """Scope in which no gradient reaches the weights of a layer."""
     return keras.StatelessScope(
         [(variable, ops.stop_gradient(variable.value)) for variable in layer.variables])
 
 
-def seeds_of_step(layer, index):
+def step_seeds(layer, index):
     """Scope in which a layer draws the random numbers of step `index`.
 
     JAX cannot update a seed inside a loop; this way it need not.
     """
     return keras.StatelessScope([
-        (variable, _later(variable, index) if _is_seed(variable) else variable.value)
+        (variable, _advanced(variable, index) if _is_seed(variable) else variable.value)
         for variable in layer.variables])
 
 
-def pass_steps(layer, steps):
+def advance_seeds(layer, steps):
     """Leaves the seeds of a layer as after so many steps."""
     for variable in filter(_is_seed, layer.variables):
-        variable.assign(_later(variable, steps))
+        variable.assign(_advanced(variable, steps))
 
 
-def _later(variable, steps):
-    drawn = ops.stack([0, ops.cast(steps, "int32") * DRAWS])
+def _advanced(variable, steps):
+    drawn = ops.stack([0, ops.cast(steps, "int32") * MAX_DRAWS_PER_STEP])
     return variable.value + ops.cast(drawn, variable.dtype)
 
 

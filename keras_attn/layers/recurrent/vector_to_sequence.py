@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.padded_rnn import over_steps
-from keras_attn.layers.parts import part, part_config
+from keras_attn.layers.nested_layers import as_layer, layer_config
+from keras_attn.layers.padded_rnn import run_rnn
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
@@ -56,7 +56,7 @@ class VectorToSequence(CheckedLayer):
         self.length = length
         self.feed = feed
         self.recurrent = keras.layers.RNN(
-            part(cell), return_sequences=True, return_state=True, name="recurrent",
+            as_layer(cell), return_sequences=True, return_state=True, name="recurrent",
             dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
@@ -70,12 +70,12 @@ class VectorToSequence(CheckedLayer):
             x = ops.repeat(x, self.length, axis=1)
         else:
             x = ops.pad(x, ((0, 0), (0, self.length - 1), (0, 0)))
-        return over_steps(self.recurrent, x, initial_state=initial_state, training=training)[0]
+        return run_rnn(self.recurrent, x, initial_state=initial_state, training=training)[0]
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return self.recurrent.compute_output_shape(
             (input_shape[0], self.length, input_shape[-1]))[0]
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "cell": part_config(self.recurrent.cell, self),
+        return {**super().get_config(), "cell": layer_config(self.recurrent.cell, self),
                 "length": self.length, "feed": self.feed}

@@ -4,7 +4,7 @@ import inspect
 
 import keras
 
-from keras_attn.layers.parts import part
+from keras_attn.layers.nested_layers import as_layer
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.scores.bilinear_score import BilinearScore
 from keras_attn.layers.scores.concat_score import ConcatScore
@@ -40,7 +40,7 @@ def make_score(score, units=None, seed=None, dtype=None):
     if units is not None and score not in WITH_UNITS:
         raise ValueError(f"units go with the names {' and '.join(WITH_UNITS)}, and with no other "
                          f"score. Received: units={units}, score={score!r}")
-    score = part(score)
+    score = as_layer(score)
     if isinstance(score, keras.layers.Layer):
         return score
     if not isinstance(score, str) or score not in SCORES:

@@ -240,36 +240,36 @@ def _in_blocks(x, count):
 def dropout(x, rate, key):
     """As `dropout` on TensorFlow, with the same mask."""
     number = lax.iota("uint32", x.size).reshape(x.shape)
-    kept = keep(number, words_of(key), rate)
+    kept = keep_mask(number, hash_words(key), rate)
     return jnp.where(kept, x * jnp.asarray(1.0 / (1.0 - rate), x.dtype), jnp.zeros((), x.dtype))
 
 
-def keep(number, words, rate):
-    """Booleans, True for a share of 1 - rate of the numbers: as `_keep` on TensorFlow.
+def keep_mask(number, words, rate):
+    """Booleans, True for a share of 1 - rate of the numbers: as `_keep_mask` on TensorFlow.
 
     Args:
         number: uint32 `(...)`.
-        words: As `words_of` makes them.
+        words: As `hash_words` makes them.
         rate: In [0, 1).
     """
-    drawn = _mixed(_mixed(number * jnp.uint32(0x9E3779B9) + words[0]) + words[1])
+    drawn = _mix(_mix(number * jnp.uint32(0x9E3779B9) + words[0]) + words[1])
     return drawn >= jnp.uint32(round(rate * 2**32))
 
 
-def words_of(key):
+def hash_words(key):
     """Two uint32 scalars in which keys that differ by 1 have nothing in common."""
     key = jnp.asarray(key).astype("uint32")
-    first = _mixed(_mixed(key[0] + jnp.uint32(0x9E3779B9)) ^ key[1])
-    return first, _mixed(first + key[1])
+    first = _mix(_mix(key[0] + jnp.uint32(0x9E3779B9)) ^ key[1])
+    return first, _mix(first + key[1])
 
 
-def _mixed(x):
+def _mix(x):
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = (x ^ (x >> jnp.uint32(shift))) * jnp.uint32(factor)
     return x ^ (x >> jnp.uint32(16))
 
 
-def keep_products(function):
+def remat_except_matmuls(function):
     """The function, whose gradient keeps results of matrix products and computes the rest again.
 
     Adding a bias and an activation takes less time than reading what they gave from memory.

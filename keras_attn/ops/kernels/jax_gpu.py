@@ -13,7 +13,7 @@ from jax import numpy as jnp
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
-from keras_attn.ops.kernels.jax import keep, words_of
+from keras_attn.ops.kernels.jax import hash_words, keep_mask
 from keras_attn.ops.masks import MASKED
 
 # On an H100, 4 and 16 take up to 20 times as long with dropout.
@@ -36,7 +36,7 @@ def attend(projected, bias, mask, scale, rate, key):
     """
     if mask is not None:
         mask = mask[:, 0].astype("int8")
-    words = jnp.stack(words_of(key)) if rate else jnp.zeros(2, "uint32")
+    words = jnp.stack(hash_words(key)) if rate else jnp.zeros(2, "uint32")
     return _attend(projected, bias, mask, words, scale, rate, jax.default_backend() != "gpu")
 
 
@@ -138,5 +138,5 @@ def _weights(words, query, key, mask, scale, rate):
     first = row.astype("uint32") * jnp.uint32(length * length)
     number = (first + lax.broadcasted_iota("uint32", logits.shape, 0) * jnp.uint32(length)
               + lax.broadcasted_iota("uint32", logits.shape, 1))
-    kept = keep(number, (words[0], words[1]), rate)
+    kept = keep_mask(number, (words[0], words[1]), rate)
     return weights, jnp.where(kept, weights / (1.0 - rate), 0.0), kept

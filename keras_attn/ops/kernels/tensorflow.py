@@ -214,32 +214,32 @@ def dropout(x, rate, key):
     key = tf.cast(key, tf.uint32)
     # A shape that is known is no input, which a GPU would have to send back.
     if x.shape.is_fully_defined():
-        keep = _keep(x.shape.num_elements(), rate, key)
+        keep = _keep_mask(x.shape.num_elements(), rate, key)
     else:
         # Rounded up: each count is compiled, and batches of any length have many.
         count = tf.size(x)
-        keep = _keep((count + COUNTS - 1) // COUNTS * COUNTS, rate, key)[:count]
+        keep = _keep_mask((count + COUNTS - 1) // COUNTS * COUNTS, rate, key)[:count]
     keep = tf.reshape(keep, tf.shape(x))
     return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), tf.zeros((), x.dtype))
 
 
 # Compiled also where the step is not: one pass over memory instead of ten.
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
-def _keep(count, rate, key):
+def _keep_mask(count, rate, key):
     """Random booleans `(count,)`, True for a share of 1 - rate.
 
     The multipliers and shifts are those of Chris Wellons's hash lowbias32 (hash-prospector), which
     changes every bit of the result in half of all cases when a bit of the number changes.
     """
     # Keys that differ by 1, as those of consecutive steps, must have nothing in common.
-    first = _mixed(_mixed(key[0] + 0x9E3779B9) ^ key[1])
-    second = _mixed(first + key[1])
+    first = _mix(_mix(key[0] + 0x9E3779B9) ^ key[1])
+    second = _mix(first + key[1])
     number = tf.cast(tf.range(count), tf.uint32)
-    drawn = _mixed(_mixed(number * 0x9E3779B9 + first) + second)
+    drawn = _mix(_mix(number * 0x9E3779B9 + first) + second)
     return drawn >= tf.constant(round(rate * 2**32), tf.uint32)
 
 
-def _mixed(x):
+def _mix(x):
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = (x ^ tf.bitwise.right_shift(x, tf.constant(shift, tf.uint32))) * factor
     return x ^ tf.bitwise.right_shift(x, tf.constant(16, tf.uint32))

@@ -34,7 +34,7 @@ def executing_eagerly():
 
 
 # Whether the function being traced is compiled as a whole; None: it may be.
-_WHOLE = contextvars.ContextVar("whole", default=None)
+_JIT_COMPILED = contextvars.ContextVar("whole", default=None)
 
 
 def traced(function, jit, **options):
@@ -48,16 +48,16 @@ def traced(function, jit, **options):
     """
     @functools.wraps(function)
     def called(*args, **kwargs):
-        token = _WHOLE.set(bool(jit))
+        token = _JIT_COMPILED.set(bool(jit))
         try:
             return function(*args, **kwargs)
         finally:
-            _WHOLE.reset(token)
+            _JIT_COMPILED.reset(token)
 
     return tf.function(called, jit_compile=jit, autograph=False, **options)
 
 
-def served(function, specs):
+def serving_function(function, specs):
     """The function as one of a SavedModel.
 
     Args:
@@ -69,9 +69,9 @@ def served(function, specs):
     return tf.function(function, input_signature=[signature], autograph=False)
 
 
-def writes_in_place():
+def can_write_in_place():
     """Whether what is being traced may use `write_in_place`."""
-    return _WHOLE.get() is False and not tf.executing_eagerly()
+    return _JIT_COMPILED.get() is False and not tf.executing_eagerly()
 
 
 def write_in_place(whole, index, part, axis):
@@ -106,11 +106,11 @@ def worth_compiling(x):
 
     Each shape is compiled, so of those that are unknown there may be too many.
     """
-    return (not _WHOLE.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
+    return (not _JIT_COMPILED.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
             and x.shape.is_fully_defined() and x.shape.num_elements() >= WORTH_COMPILING)
 
 
-def in_few_passes(function, x, *others):
+def compile_if_large(function, x, *others):
     """`function(x, *others)`, compiled where that pays; the function may have several results.
 
     Args:

@@ -8,24 +8,24 @@ import keras
 _COPIES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def part(layer):
+def as_layer(layer):
     """The layer, made from its config if it is one; None stays None.
 
     Where several layers share a part, their copies by `get_config` and `from_config` (such as
     those of `keras.models.clone_model`, which copies layer by layer) share one copy of it. The
     next copy begins where one of the layers is copied again.
     """
-    if isinstance(layer, _PartConfig) and layer == _serialized(layer.layer):
+    if isinstance(layer, _LayerConfig) and layer == _serialized(layer.layer):
         return _copy(layer.layer, layer.owner)
     return keras.saving.deserialize_keras_object(layer) if isinstance(layer, dict) else layer
 
 
-def part_config(layer, owner):
+def layer_config(layer, owner):
     """What `get_config` of the layer `owner` holds of another layer, or of None.
 
     That it is built is left out: the layer around it builds it, so that paths stay the same.
     """
-    return None if layer is None else _PartConfig(_serialized(layer), layer, owner)
+    return None if layer is None else _LayerConfig(_serialized(layer), layer, owner)
 
 
 def _serialized(layer):
@@ -37,7 +37,7 @@ def _serialized(layer):
     return config
 
 
-class _PartConfig(dict):
+class _LayerConfig(dict):
     """The config of a part that knows the part while it stays in this process."""
 
     def __init__(self, config, layer, owner):

@@ -1,7 +1,7 @@
 """Arguments that have no use beside the others."""
 
 
-def refuse_in_vain(use, **arguments):
+def reject_unused(use, **arguments):
     """Raises a ValueError for an argument that is not its default where it has no use.
 
     Args:
