@@ -1,4 +1,4 @@
-"""From distances to pairs of positions, without a row of numbers for each pair."""
+"""Conversion between distances and pairs of positions, without a vector per pair."""
 
 from keras import ops
 
@@ -8,30 +8,30 @@ from keras_attn.ops.sizes import at_least
 
 
 def relative_shift(x):
-    """Picks for each pair what belongs to its distance ("relative shift").
+    """Selects the entry of each pair's distance ("relative shift").
 
     Args:
-        x: `(..., T, T + S - 1)`; column r is of distance `S - 1 - r`, with query i at position
-            `i + S - T` among the keys; of no query `(..., 0, S)`.
+        x: `(..., T, T + S - 1)`; column r has distance `S - 1 - r`, with query i at position
+            `i + S - T` among the keys. Without queries `(..., 0, S)`.
 
     Returns:
         `(..., T, S)`: entry (i, j) is that of the distance `i + S - T - j`.
     """
     *outer, length, count = ops.shape(x)
     x = ops.pad(x, [(0, 0)] * (len(outer) + 1) + [(1, 0)])
-    # Each row begins one place further left than the one above.
+    # Each row starts one position further left than the row above.
     x = ops.reshape(x, (*outer, count + 1, length))[..., 1:, :]
     return ops.reshape(x, (*outer, length, count))[..., :count - length + 1]
 
 
 def relative_shift_transpose(x):
-    """Puts what each pair has at its distance, 0 elsewhere; the transpose of `relative_shift`.
+    """Moves the entry of each pair to the column of its distance: transposes `relative_shift`.
 
     Args:
         x: `(..., T, S)`.
 
     Returns:
-        `(..., T, T + S - 1)`.
+        `(..., T, T + S - 1)`, 0 elsewhere.
     """
     *outer, length, keys = ops.shape(x)
     count = _count(length, keys)
@@ -47,19 +47,20 @@ def relative_distances(length, keys):
 
 
 def _count(length, keys):
-    """T + S - 1; of no query S, so that it is never negative."""
+    """T + S - 1, or S without queries, so that it is never negative."""
     return at_least(length, 1) + keys - 1
 
 
 def relative_position_vectors(length, keys, depth, max_distance=None, reversed_rows=None):
-    """Sines and cosines of the distances of the columns of `relative_shift`.
+    """Sinusoidal encodings of the distances of the columns of `relative_shift`.
 
     Args:
-        length, keys: T and S.
-        depth: Length D of a vector.
-        max_distance: Distances beyond count as it; None: any.
-        reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
-            its beginning; None: there are none.
+        length: T.
+        keys: S.
+        depth: Depth D of the vectors.
+        max_distance: Distances are clipped to this value; None: no limit.
+        reversed_rows: Boolean or integer `(B,)`, True for rows that contain a reversed text; None:
+            there are none.
 
     Returns:
         float32 `(T + S - 1, D)`, with reversed rows `(B, T + S - 1, D)`.
