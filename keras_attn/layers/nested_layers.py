@@ -1,19 +1,19 @@
-"""Layers that are arguments of layers, and their configs."""
+"""Layers that are arguments of other layers, and their configs."""
 
 import weakref
 
 import keras
 
-# Of each part, its latest copy and the layers whose copies have it.
+# For each shared layer: its latest copy, and the owners whose copies use it.
 _COPIES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def as_layer(layer):
-    """The layer, made from its config if it is one; None stays None.
+    """Creates the layer if the argument is a config; otherwise returns the argument.
 
-    Where several layers share a part, their copies by `get_config` and `from_config` (such as
-    those of `keras.models.clone_model`, which copies layer by layer) share one copy of it. The
-    next copy begins where one of the layers is copied again.
+    If several layers share a layer, their copies by `get_config` and `from_config` (such as those
+    of `keras.models.clone_model`, which copies layer by layer) share one copy of it. A new copy is
+    made as soon as one of the owners is copied again.
     """
     if isinstance(layer, _LayerConfig) and layer == _serialized(layer.layer):
         return _copy(layer.layer, layer.owner)
@@ -21,16 +21,16 @@ def as_layer(layer):
 
 
 def layer_config(layer, owner):
-    """What `get_config` of the layer `owner` holds of another layer, or of None.
+    """The config of a layer, or None, for `get_config` of the layer `owner` that contains it.
 
-    That it is built is left out: the layer around it builds it, so that paths stay the same.
+    The build config is left out: the owner builds the layer, so that paths stay the same.
     """
     return None if layer is None else _LayerConfig(_serialized(layer), layer, owner)
 
 
 def _serialized(layer):
-    # Keras marks as shared what it serializes a second time, and loses the mark of the first:
-    # without this each layer of a file would get a part of its own.
+    # Keras only marks an object as shared when it serializes it a second time. Without the first
+    # call, each layer of a file would get a separate copy.
     keras.saving.serialize_keras_object(layer)
     config = keras.saving.serialize_keras_object(layer)
     config.pop("build_config", None)
@@ -38,13 +38,13 @@ def _serialized(layer):
 
 
 class _LayerConfig(dict):
-    """The config of a part that knows the part while it stays in this process."""
+    """The config of a layer, with a reference to the layer while it stays in this process."""
 
     def __init__(self, config, layer, owner):
         super().__init__(config)
         self.layer, self.owner = layer, owner
 
-    def __reduce__(self):  # copied or pickled it is a plain dictionary
+    def __reduce__(self):  # copies and pickles are plain dictionaries
         return dict, (dict(self),)
 
 
@@ -52,7 +52,8 @@ def _copy(layer, owner):
     latest, owners = _COPIES.get(layer, (lambda: None, ()))
     copy = latest()
     if copy is None or owner in owners:
-        # As Keras copies layers, and not from what is serialized: parts of the part are shared too.
+        # Copied as Keras copies layers, not from the serialized config, so that layers nested in
+        # it are shared too.
         copy, owners = type(layer).from_config(layer.get_config()), weakref.WeakSet()
         _COPIES[layer] = weakref.ref(copy), owners
     owners.add(owner)

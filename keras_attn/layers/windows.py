@@ -1,4 +1,4 @@
-"""Self-attention in a window, with what a call may ask of it."""
+"""Windowed self-attention with all call options of the layers."""
 
 from keras import ops
 
@@ -11,23 +11,27 @@ from keras_attn.ops.windows import window_mask, windowed_attention
 
 def attend_in_window(heads, query, window, query_mask, value_mask, attention_mask, return_scores,
                      cache, cache_index, dropout, seed, global_heads=None):
-    """Output of all heads, in blocks, or by a mask where weights, a mask or a cache ask for it.
+    """Windowed self-attention of all heads.
+
+    It works block by block, or with a dense mask if attention weights, an attention mask or a cache
+    are requested.
 
     Args:
         heads: `Heads` that are built.
         query: `(B, T, D)`.
         window: Arguments of `windowed_attention` and `window_mask`.
-        query_mask, value_mask, attention_mask, return_scores, cache, cache_index: Of the call.
-        dropout, seed: Of the weights.
+        query_mask: As in the call, like all arguments up to `cache_index`.
+        dropout: Dropout rate of the weights.
+        seed: Seed generator of dropout.
         global_heads: See `windowed_attention`.
 
     Returns:
-        List of the output, the weights if asked for, and the cache if one was given.
+        List of the output, the weights if requested, and the cache if one was given.
     """
     check_cache(cache, cache_index)
     projected = heads.project(query=query, key=query, value=query)
     projected = [projected[name] for name in ("query", "key", "value")]
-    if value_mask is None and cache is None:  # with a cache, the query's is of new positions
+    if value_mask is None and cache is None:  # the query mask only covers new positions
         value_mask = query_mask
     if attention_mask is None and not return_scores and cache is None:
         output = windowed_attention(*projected, mask=value_mask, dropout=dropout,
@@ -78,7 +82,7 @@ def _replace_global_rows(found, weights, global_tokens, global_heads, mask, quer
 
 
 def _zero_masked_queries(output, query_mask):
-    """0 where the query is masked."""
+    """Sets the output of masked queries to 0."""
     if query_mask is None:
         return output
     query_mask = as_mask(query_mask, "query_mask")[:, None, :, None]

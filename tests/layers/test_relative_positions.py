@@ -290,7 +290,7 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     (lambda: RelativeAttention(2, 4, "t5"), "style must be one of xl, shaw"),
     (lambda: RelativeAttention(2, 4, max_distance=0), "max_distance must be a positive integer"),
     (lambda: RelativeAttention(2, 4)(X, MEMORY), "value must be the query"),
-    (lambda: RelativeAttention(2, 4, "xl", 2), 'style="shaw" alone. Received: max_distance=2'),
+    (lambda: RelativeAttention(2, 4, "xl", 2), 'with style="shaw". Received: max_distance=2'),
 ])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):

@@ -176,5 +176,5 @@ def test_a_cache_of_another_batch(make):
     layer, x = make(), values(2, 1, 4)
     layer(x, x)
     cache = layers.MultiHeadAttention(2, 4).make_cache(3, 5)
-    with pytest.raises(ValueError, match=r"cache must hold tensors of shape \(2, 2, 5, 4\) here"):
+    with pytest.raises(ValueError, match=r"cache must contain tensors of shape \(2, 2, 5, 4\)\. "):
         layer(x, x, cache=cache, cache_index=0)

@@ -1,17 +1,17 @@
-"""A loop over time steps, and random numbers inside it."""
+"""A loop over time steps, and random seeds inside it."""
 
 import keras
 from keras import ops
 
 from keras_attn.layers.padded_rnn import pad_empty_axis
 
-MAX_DRAWS_PER_STEP = 16  # random tensors that a layer draws at a step, at most
+MAX_DRAWS_PER_STEP = 16  # random tensors drawn by a layer in one step
 
 
 class _Cell:
-    """What `keras.layers.RNN` asks of a cell, around a function."""
+    """Wraps a function in the cell interface of `keras.layers.RNN`."""
 
-    state_size = 1  # not used: states are given
+    state_size = 1  # not used: states are passed explicitly
 
     def __init__(self, step):
         self.call = step
@@ -23,13 +23,13 @@ class _Cell:
 def run_time_loop(step, sequence, states):
     """Calls a function for each time step.
 
-    It is the loop of `keras.layers.RNN`, which has gradients on every backend, also under XLA
-    (that of `ops.scan` has none there on TensorFlow), and may give more than one output. What the
-    function takes from outside is not carried.
+    It uses the loop of `keras.layers.RNN`, which supports several outputs and has gradients on
+    every backend, also under XLA (`ops.scan` does not on TensorFlow). Tensors captured by the
+    function are not part of the loop state.
 
     Args:
-        step: Function of `(x, states)`, x `(B, F)`, that returns outputs, a nest of `(B, ...)`,
-            and the new states, of the shapes and dtypes of the old ones.
+        step: Function of `(x, states)`, with x `(B, F)`, that returns the outputs, a nest of
+            `(B, ...)`, and the new states, with the shapes and dtypes of the old ones.
         sequence: `(B, T, F)`.
         states: Nest of tensors.
 
@@ -53,7 +53,7 @@ def _run_steps(step, sequence, states):
         nonlocal structure
         outputs, new = step(x, keras.tree.pack_sequence_as(states, list(flat)))
         structure = keras.tree.map_structure(lambda _: 0, outputs)
-        # Lists: of other nests the loop on JAX finds no last output.
+        # Lists: the loop on JAX does not find the last output in other nests.
         return keras.tree.flatten(outputs), keras.tree.flatten(new)
 
     loop = keras.layers.RNN(_Cell(flat_step), return_sequences=True, name="time_loop")
@@ -63,15 +63,15 @@ def _run_steps(step, sequence, states):
 
 
 def without_weight_gradients(layer):
-    """Scope in which no gradient reaches the weights of a layer."""
+    """Scope in which the weights of a layer get no gradient."""
     return keras.StatelessScope(
         [(variable, ops.stop_gradient(variable.value)) for variable in layer.variables])
 
 
 def step_seeds(layer, index):
-    """Scope in which a layer draws the random numbers of step `index`.
+    """Scope in which a layer uses the random seeds of step `index`.
 
-    JAX cannot update a seed inside a loop; this way it need not.
+    JAX cannot update seed variables inside a loop, so they are computed from the index.
     """
     return keras.StatelessScope([
         (variable, _advanced(variable, index) if _is_seed(variable) else variable.value)
@@ -79,7 +79,7 @@ def step_seeds(layer, index):
 
 
 def advance_seeds(layer, steps):
-    """Leaves the seeds of a layer as after so many steps."""
+    """Advances the seeds of a layer by a number of steps."""
     for variable in filter(_is_seed, layer.variables):
         variable.assign(_advanced(variable, steps))
 

@@ -1,4 +1,4 @@
-"""A sequence from a vector."""
+"""Generation of a sequence from a vector (one-to-many)."""
 
 from typing import Any
 
@@ -16,25 +16,25 @@ FEEDS = "first", "every"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class VectorToSequence(CheckedLayer):
-    """Runs a recurrent cell for some steps from one vector (one-to-many).
+    """Runs a recurrent cell for a fixed number of steps on one vector (one-to-many).
 
-    - `"first"`: the first step is given x, the others 0;
-    - `"every"`: each step is given x, as by `RepeatVector`.
+    - `"first"`: the vector is the input of the first step; later inputs are 0;
+    - `"every"`: the vector is the input of each step, as with `RepeatVector`.
 
     Args:
         cell: Keras cell, such as `LSTMCell`.
-        length: Steps T.
-        feed: One of these.
+        length: Number of steps T.
+        feed: `"first"` or `"every"`.
 
     Call arguments:
         inputs: `(B, D)`.
-        initial_state: States of the cell; None: its own first ones.
+        initial_state: States of the cell; defaults to the cell's own initial states.
 
     Returns:
         `(B, T, units)`.
 
     Raises:
-        ValueError: If `length` is not positive or `feed` unknown.
+        ValueError: If `length` is not positive or `feed` is unknown.
 
     Examples:
         >>> import keras, numpy as np
@@ -52,7 +52,8 @@ class VectorToSequence(CheckedLayer):
         super().__init__(**kwargs)
         require_sizes(length=length)
         if feed not in FEEDS:
-            raise ValueError(f"feed must be one of {', '.join(FEEDS)}. Received: feed={feed!r}")
+            raise ValueError(f"VectorToSequence: feed must be one of {', '.join(FEEDS)}. "
+                             f"Received: feed={feed!r}")
         self.length = length
         self.feed = feed
         self.recurrent = keras.layers.RNN(
