@@ -282,7 +282,7 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     (lambda: MultiHeadAttention(2, 4, position=AlibiBias(3)), "position.num_heads=3"),
     (lambda: MultiHeadAttention(2, 4, position="rotary"), "position='rotary'"),
     (lambda: RotaryEmbedding("pairs"), "layout must be"),
-    (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "an even depth"),
+    (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "depth of the inputs must be even"),
     (lambda: RotaryEmbedding(max_wavelength=0), "max_wavelength must be a positive number"),
     (lambda: RelativePositionBias(1, 7), "num_buckets must be even"),
     (lambda: RelativePositionBias(1, 32, 8), "max_distance larger than 8"),

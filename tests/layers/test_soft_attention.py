@@ -385,7 +385,7 @@ def test_calls_that_cannot_be_right_are_errors():
                         ("query_mask", (2, 3))):
         with pytest.raises(ValueError, match=f"{name} > 0.5"):
             layer(x, x, **{name: np.ones(shape, "float32")})
-    with pytest.raises(ValueError, match="given together. Received: only cache$"):
+    with pytest.raises(ValueError, match=r"given together. Received: only cache\b"):
         layer(x, x, cache=layer.make_cache(2, 4, 5))
     with pytest.raises(ValueError, match="given together. Received: only cache_index"):
         layer(x, x, cache_index=0)

@@ -358,7 +358,7 @@ def test_padding_never_reaches_the_output_of_mixed_attention(mix):
     (lambda: WindowAttention(2, 6, (1, 1))(np.ones((2, 3, 4))),
      r"query must be of shape \(B, Y, X, D\)"),
     (lambda: ExpandedWindowAttention(2, 6, 1, separate_global_projections=True), "global_tokens"),
-    (lambda: ExpandedWindowAttention(2, 6, 1, dilation=2, random_blocks=1), "neither dilation"),
+    (lambda: ExpandedWindowAttention(2, 6, 1, dilation=2, random_blocks=1), "with dilation"),
     (lambda: MixedAttention(2, 6, 1, mix="both"), "mix must be one of"),
     (lambda: MixedAttention(2, 6, 1, gate="row"), "gate must be one of"),
     (lambda: MixedAttention(2, 6, 1, "heads", global_heads=3), "global_heads must be in"),
