@@ -96,7 +96,7 @@ class DeclaredInputs(_Model):
         # trace it too. Keras's own takes ids for floats.
         if _KERNELS is None or _EXPORTING.get() or not self.built:
             return None
-        return _KERNELS.graphs.served(
+        return _KERNELS.graphs.serving_function(
             lambda inputs: flat_outputs(self(inputs)), self.export_specs())
 
     def get_build_config(self) -> dict[str, Any]:

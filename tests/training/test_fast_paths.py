@@ -125,7 +125,7 @@ def plain(examples):
 def test_500_steps_give_the_same_curve(examples, plain, way, monkeypatch):
     curve, noise = plain
     if way == "blocks":
-        monkeypatch.setitem(attention.BLOCKS_FROM, "tensorflow", 1)
+        monkeypatch.setitem(attention.BLOCKWISE_MIN_LOGITS, "tensorflow", 1)
         # Several blocks, the last of them not full.
         monkeypatch.setattr(kernels, "QUERIES", 20)
         monkeypatch.setattr(kernels, "KEYS", 24)
