@@ -1,10 +1,12 @@
 """Families and tasks are reached through their contracts alone."""
 
 import importlib.metadata
+import inspect
 import pathlib
 import re
 import types
 
+import keras
 import pytest
 
 import keras_attn
@@ -12,6 +14,7 @@ from keras_attn.checkpoints.huggingface_config import model_of_task
 from keras_attn.errors import UserError
 from keras_attn.families.contract import Family
 from keras_attn.registry import (
+    ENGINES,
     FAMILIES,
     TASKS,
     Registry,
@@ -20,6 +23,7 @@ from keras_attn.registry import (
     task_of_config,
 )
 from keras_attn.tasks.contract import Task
+from keras_attn.training.engines.contract import Engine
 
 PACKAGE = pathlib.Path(keras_attn.__file__).parent
 COMPARISON = re.compile(r"\bis (BERT|GPT_2|XL_NET)\b|\bOTHERS\b|\bkind (==|!=) "
@@ -38,7 +42,8 @@ def test_no_family_or_kind_is_compared_outside_the_members():
     assert found == []
 
 
-@pytest.mark.parametrize("registry", [FAMILIES, TASKS], ids=["families", "tasks"])
+@pytest.mark.parametrize("registry", [FAMILIES, TASKS, ENGINES],
+                         ids=["families", "tasks", "engines"])
 def test_no_member_imports_another(registry):
     for name in registry:
         package = registry.package(name)
@@ -62,6 +67,13 @@ def test_every_member_declares_what_its_contract_names():
         assert isinstance(task, Task) and task.name == name and isinstance(fields.METRICS, tuple)
         assert {"data", "train", "eval"} <= fields.config_fields(
             FAMILIES.fields(fields.FAMILY)).keys()
+    for name in ENGINES:
+        fields = ENGINES.fields(name)
+        assert all(map(callable, (fields.check_several_runs, fields.in_cluster,
+                                  fields.lost_worker)))
+        if keras.backend.backend() == fields.BACKEND:  # others may not be installed
+            assert issubclass(ENGINES[name], Engine)
+            assert inspect.signature(ENGINES[name]).parameters.keys() == fields.OPTIONS.keys()
 
 
 def test_kinds_of_version_0_1_keep_their_names():
