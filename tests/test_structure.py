@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import inspect
 import pathlib
 import re
 import sys
@@ -18,6 +19,7 @@ from keras_attn.errors import UserError
 from keras_attn.families.bert import fields as bert_fields
 from keras_attn.families.contract import Family
 from keras_attn.registry import (
+    ENGINES,
     FAMILIES,
     TASKS,
     Registry,
@@ -27,6 +29,7 @@ from keras_attn.registry import (
     task_of_config,
 )
 from keras_attn.tasks.contract import Task
+from keras_attn.training.engines.contract import Engine
 
 PACKAGE = pathlib.Path(keras_attn.__file__).parent
 COMPARISON = re.compile(r"\bis (BERT|GPT_2|XL_NET)\b|\bOTHERS\b|\bkind (==|!=) "
@@ -45,7 +48,8 @@ def test_no_family_or_kind_is_compared_outside_the_members():
     assert found == []
 
 
-@pytest.mark.parametrize("registry", [FAMILIES, TASKS], ids=["families", "tasks"])
+@pytest.mark.parametrize("registry", [FAMILIES, TASKS, ENGINES],
+                         ids=["families", "tasks", "engines"])
 def test_no_member_imports_another(registry):
     for name in registry:
         package = registry.package(name)
@@ -70,6 +74,11 @@ def test_every_member_declares_what_its_contract_names():
         assert fields.options.keys() <= {"evaluate", "export", "predict"}
         assert fields.data in {"data", *fields.options.get("evaluate", {})}
         assert {"data", "train", "eval"} <= fields.config(FAMILIES.fields(fields.family)).keys()
+    for name in ENGINES:
+        fields = ENGINES.fields(name)
+        if keras.backend.backend() == fields.backend:  # others may not be installed
+            assert issubclass(ENGINES[name], Engine)
+            assert inspect.signature(ENGINES[name]).parameters.keys() == fields.options.keys()
 
 
 def test_kinds_of_version_0_1_keep_their_names():

@@ -80,9 +80,9 @@ class _Adam(keras.optimizers.Optimizer):
 
     def _updated(self, w, m, v, gradient, factor, rate, count, decayed):
         """The new values of a weight and its moments."""
-        gradient *= factor
-        m += (gradient - m) * (1 - self.beta_1)
-        v += (gradient * gradient - v) * (1 - self.beta_2)
+        gradient = gradient * factor  # not in place: on PyTorch that would change the caller's
+        m = m + (gradient - m) * (1 - self.beta_1)
+        v = v + (gradient * gradient - v) * (1 - self.beta_2)
         corrections = 1 - self.beta_1**count, 1 - self.beta_2**count
         return w - rate * self._direction(w, m, v, *corrections, decayed), m, v
 
