@@ -28,11 +28,11 @@ class LossScale:
 
     def read(self):
         """Returns the factor, a float32 scalar."""
-        return ops.convert_to_tensor(self.value)
+        return ops.stop_gradient(self.value)
 
     def update(self, finite):
         """Updates the factor after a step; `finite` is whether all its gradients were."""
-        good = ops.convert_to_tensor(self.good_steps)
+        good = ops.stop_gradient(self.good_steps)
         good = ops.where(finite, good + 1, ops.zeros_like(good))
         rises = good >= RISES_AFTER
         factor = ops.where(finite, ops.where(rises, 2.0, 1.0), 0.5)
