@@ -32,7 +32,7 @@ def main():
     from keras_attn.defaults import fields
 
     begin = time.monotonic()
-    made_of = f"{fingerprint()} {list(fields(load_config(find_config('bert_tiny'))))}"
+    made_of = f"{fingerprint()} {list(fields(load_config(*find_config('bert_tiny'))))}"
     name = hashlib.sha256(made_of.encode()).hexdigest()[:6]
     FLAGS.workdir = FLAGS.workdir or f"runs/docstrings-{name}"
     print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
@@ -58,7 +58,7 @@ def classifier_folder(kind, seed):
 def pretrain():
     from keras_attn import pretrain
 
-    config = load_config(find_config("bert_tiny"))
+    config = load_config(*find_config("bert_tiny"))
     config.train.minutes = FLAGS.minutes
     config.train.jit = True
     return pretrain(config, workdir=pretrained_folder())
@@ -89,7 +89,7 @@ def classify(kind, pretrained):
 
     accuracies = []
     for seed in range(FLAGS.seeds):
-        config = load_config(find_config("docstrings"))
+        config = load_config(*find_config("docstrings"))
         config.data.limit = FLAGS.labels
         config.data.vocab = f"{pretrained_folder()}/vocab.txt"
         config.train.epochs = 20.0

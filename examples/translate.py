@@ -26,7 +26,7 @@ flags.DEFINE_multi_string("text", ["A man in a red shirt is standing on a ladder
 def main():
     from keras_attn import finetune, load
 
-    config = load_config(find_config("multi30k"))
+    config = load_config(*find_config("multi30k"))
     for split, paths in split_pairs().items():
         config.data[split].update(paths)
     config.train.update(minutes=FLAGS.minutes, epochs=None)
