@@ -1,4 +1,4 @@
-"""Trains a translator on two aligned files for a few minutes and translates with it.
+r"""Trains a translator on two aligned files for a few minutes and translates with it.
 
     python examples/translate.py --source=train.en --target=train.de --minutes=10 \
         --text='A man in a red shirt is standing on a ladder.'

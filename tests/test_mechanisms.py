@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from absl.testing import flagsaver
 
-from benchmarks.kept import kept
+from benchmarks.cached import cached
 from benchmarks.mechanisms.runs import (
     BEGIN,
     END,
@@ -81,11 +81,11 @@ def test_batches_by_length_have_each_row_as_often_and_no_more_columns_than_they_
 
 def test_a_result_is_made_once_and_only_for_its_settings(tmp_path):
     path, made = str(tmp_path / "a" / "found.json"), []
-    assert kept(path, {"rate": 1}, lambda: made.append(1) or [5.0]) == [5.0]
-    assert kept(path, {"rate": 1}, lambda: made.append(2)) == [5.0]
+    assert cached(path, {"rate": 1}, lambda: made.append(1) or [5.0]) == [5.0]
+    assert cached(path, {"rate": 1}, lambda: made.append(2)) == [5.0]
     assert made == [1]
     with pytest.raises(Exception, match="rate"):
-        kept(path, {"rate": 2}, lambda: made.append(3))
+        cached(path, {"rate": 2}, lambda: made.append(3))
     assert made == [1]
 
 

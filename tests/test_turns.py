@@ -1,6 +1,6 @@
 from absl import flags
 
-from benchmarks.turns import left_out, reports_in_turn, spread
+from benchmarks.turns import left_out, median_range, reports_in_turn
 
 
 class Counted:
@@ -36,4 +36,4 @@ def test_a_check_tells_what_the_flags_leave_out():
 
 
 def test_a_spread_is_the_median_and_the_range():
-    assert spread([3.0, 1.0, 10.0]) == "3.0 (1.0 to 10.0)"
+    assert median_range([3.0, 1.0, 10.0]) == "3.0 (1.0 to 10.0)"

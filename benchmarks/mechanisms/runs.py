@@ -10,7 +10,7 @@ from functools import partial
 
 from absl import flags
 
-from benchmarks.kept import kept, told
+from benchmarks.cached import cached, format_scores
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output", None, "Folder of the results; what is there is not run again.",
@@ -45,9 +45,9 @@ def results(name, settings, run, make, train, *others):
                 "weights": weights_but_of_words(model)}
 
     file = os.path.join(FLAGS.output, re.sub("[^A-Za-z0-9]+", "-", name))
-    found = [kept(f"{file}-{seed}.json", settings, partial(one, seed))
+    found = [cached(f"{file}-{seed}.json", settings, partial(one, seed))
              for seed in range(FLAGS.seeds)]
-    cells = [told(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
+    cells = [format_scores(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
     seconds = statistics.median(x["seconds"] for x in found)
     budget = f"{train['steps']:,} × {train['batch_size']}, {train['rate']:g}"
     print(f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {budget} | {seconds:.0f} |",

@@ -4,12 +4,12 @@ import keras
 import tensorflow as tf
 
 import keras_attn
-from benchmarks.process_memory import begin_peak, held
+from benchmarks.process_memory import read_memory, reset_peak
 from benchmarks.turns import serve
 
 
 def layer_of(options):
-    sizes = options["heads"], options["width"]
+    sizes = options["heads"], options["head_dim"]
     if options["what"] == "window":
         return keras_attn.layers.WindowAttention(*sizes, options["window"])
     if options["what"] == "expanded":
@@ -21,15 +21,15 @@ def layer_of(options):
 
 
 def prepare(options):
-    heads, width, length = options["heads"], options["width"], options["length"]
+    heads, head_dim, length = options["heads"], options["head_dim"], options["length"]
     if options["what"] != "function":
-        inputs = [tf.random.normal((options["rows"], length, heads * width))]
+        inputs = [tf.random.normal((options["rows"], length, heads * head_dim))]
         layer = layer_of(options)
         first = inputs[0][:, :4]
         layer(first, first)  # one tensor: windows are of a sequence to itself
         attend, weights = lambda x: layer(x, x), [v.value for v in layer.trainable_variables]
     else:
-        inputs = [tf.random.normal((options["rows"], heads, length, width)) for _ in range(3)]
+        inputs = [tf.random.normal((options["rows"], heads, length, head_dim)) for _ in range(3)]
         weights, attend = [], keras_attn.ops.scaled_dot_product_attention
         if not options["ours"]:
             # Keras has the heads behind the tokens.
@@ -45,13 +45,13 @@ def prepare(options):
             loss = tf.reduce_sum(attend(*inputs))
         return tape.gradient(loss, [*inputs, *weights])
 
-    before = begin_peak()
+    before = reset_peak()
 
     def work(count):
         for _ in range(count):
             found = step(*inputs)
         found[0].numpy()
-        return {"memory": held("VmHWM") - before}
+        return {"memory": read_memory("VmHWM") - before}
 
     return work
 

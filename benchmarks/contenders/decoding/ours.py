@@ -14,7 +14,7 @@ BEGIN, END = 1, 2
 
 def prepare(options):
     rows, source, length, beams = (options[n] for n in ("rows", "source", "length", "beams"))
-    model = Transformer(options["vocabulary"], options["layers"], options["width"],
+    model = Transformer(options["vocabulary"], options["layers"], options["hidden_dim"],
                         options["heads"], max_length=1024,
                         dtype="bfloat16" if options["bf16"] else "float32")
     model.build()

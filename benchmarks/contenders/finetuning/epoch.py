@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 LENGTH, BATCH = 128, 32
-LAYERS, WIDTH, HEADS = 4, 256, 4
+LAYERS, HIDDEN_DIM, HEADS = 4, 256, 4
 DECAY, EPSILON, CLIP = 0.01, 1e-6, 1.0
 
 

@@ -28,7 +28,7 @@ def prepare(options):
         tokenizer, sequence_length=epoch.LENGTH)
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=tokenizer.vocabulary_size(), num_layers=epoch.LAYERS,
-        num_heads=epoch.HEADS, hidden_dim=epoch.WIDTH, intermediate_dim=4 * epoch.WIDTH)
+        num_heads=epoch.HEADS, hidden_dim=epoch.HIDDEN_DIM, intermediate_dim=4 * epoch.HIDDEN_DIM)
     model = keras_hub.models.BertTextClassifier(
         backbone, num_classes=2, preprocessor=None if options["ahead"] else preprocessor)
     data = epoch.read_rows(options)

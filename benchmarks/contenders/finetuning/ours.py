@@ -33,7 +33,7 @@ def prepare(options):
     source = examples("train", epoch.BATCH, True)
     seconds = time.perf_counter() - begin
     engine = make_engine(strategy="one_device")
-    model = BertClassifier(BertEncoder(tokenizer.vocabulary_size, epoch.LAYERS, epoch.WIDTH,
+    model = BertClassifier(BertEncoder(tokenizer.vocabulary_size, epoch.LAYERS, epoch.HIDDEN_DIM,
                                        epoch.HEADS, dropout=0.1, seed=0), 2, dropout=0.1)
     model.build()
     optimizer = make_optimizer("adamw", model, weight_decay=epoch.DECAY, epsilon=epoch.EPSILON)

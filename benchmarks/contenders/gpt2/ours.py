@@ -19,7 +19,7 @@ def prepare(options):
     half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # texts: --precision=bfloat16
     policy = half if options["bf16"] else "float32"
     model = GPT2LanguageModel(
-        GPT2(VOCABULARY, options["layers"], options["width"], options["heads"], dropout=0.0,
+        GPT2(VOCABULARY, options["layers"], options["hidden_dim"], options["heads"], dropout=0.0,
              max_length=POSITIONS, dtype=policy), dtype=policy)
     model.build()
     ids = random_ids(options["rows"], options["length"])

@@ -24,8 +24,8 @@ def synthetic_batch(rows, length, masked, seed=0):
     }
 
 
-def useful_flops(layers, width, rows, length, masked):
+def useful_flops(layers, hidden_dim, rows, length, masked):
     """Of a step: the matrix products, forward and twice that backward."""
-    encoder = 12 * layers * width**2 * length + 2 * layers * length**2 * width
-    head = masked * (width**2 + VOCABULARY * width)
+    encoder = 12 * layers * hidden_dim**2 * length + 2 * layers * length**2 * hidden_dim
+    head = masked * (hidden_dim**2 + VOCABULARY * hidden_dim)
     return 6 * rows * (encoder + head)

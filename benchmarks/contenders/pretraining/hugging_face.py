@@ -18,8 +18,8 @@ def prepare(options):
     torch.set_default_device(device)
     model = BertForPreTraining(BertConfig(
         vocab_size=VOCABULARY, num_hidden_layers=options["layers"],
-        hidden_size=options["width"], num_attention_heads=options["heads"],
-        intermediate_size=4 * options["width"], hidden_act="gelu_pytorch_tanh",
+        hidden_size=options["hidden_dim"], num_attention_heads=options["heads"],
+        intermediate_size=4 * options["hidden_dim"], hidden_act="gelu_pytorch_tanh",
         hidden_dropout_prob=options["dropout"],
         attention_probs_dropout_prob=options["dropout"])).train()
     kernels = [p for p in model.parameters() if p.ndim > 1]
@@ -28,7 +28,7 @@ def prepare(options):
                                    {"params": others, "weight_decay": 0.0}], lr=1e-4, fused=True)
     batch = {name: torch.as_tensor(value) for name, value in synthetic_batch(
         options["rows"], options["length"], options["masked"]).items()}
-    places = batch["mask_positions"].long()[:, :, None].expand(-1, -1, options["width"])
+    places = batch["mask_positions"].long()[:, :, None].expand(-1, -1, options["hidden_dim"])
     labels, weights = batch["mask_ids"].long().flatten(), batch["mask_weights"].flatten()
     following = batch["next_sentence_label"].long()
 

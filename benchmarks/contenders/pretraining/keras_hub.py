@@ -14,7 +14,7 @@ def prepare(options):
     keras.utils.set_random_seed(0)
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=VOCABULARY, num_layers=options["layers"], num_heads=options["heads"],
-        hidden_dim=options["width"], intermediate_dim=4 * options["width"],
+        hidden_dim=options["hidden_dim"], intermediate_dim=4 * options["hidden_dim"],
         dropout=options["dropout"])
     places = keras.Input((options["masked"],), dtype="int32")
     head = keras_hub.layers.MaskedLMHead(

@@ -7,7 +7,7 @@ from keras_attn.models import BertEncoder, BertPretrainer
 def make_model(options):
     """A built `BertPretrainer` of random weights."""
     policy = "mixed_bfloat16" if options["bf16"] else "float32"
-    backbone = BertEncoder(VOCABULARY, options["layers"], options["width"], options["heads"],
+    backbone = BertEncoder(VOCABULARY, options["layers"], options["hidden_dim"], options["heads"],
                            dropout=options["dropout"], dtype=policy)
     model = BertPretrainer(backbone, dtype=policy)
     model.build()
