@@ -17,6 +17,8 @@ LINES, WORDS, VOCABULARY = 8, 10, 4000
 class Lines(HierarchicalAttentionNetwork):
     """Splits a flat sequence into lines."""
 
+    INPUTS = {"token_ids": "BT"}
+
     def call(self, inputs, training=None):
         ids = ops.reshape(inputs["token_ids"], (-1, LINES, WORDS))
         return super().call({"token_ids": ids}, training=training)
