@@ -73,9 +73,9 @@ def compare(what, length, back):
           f"{median_range([p / 1e9 for p in peaks], 0)} GFLOP/s")
     work = useful_flops(what, length) * (3 if back else 1)
     for name, times in found.items():
-        share = statistics.median(work / t / p for t, p in zip(times, peaks, strict=True))
+        fraction = statistics.median(work / t / p for t, p in zip(times, peaks, strict=True))
         print(f"{name:18}{median_range([t * 1e3 for t in times]):>32} ms{memory[name]:10.0f} MB"
-              f"{work / statistics.median(times) / 1e9:8.0f} GFLOP/s{share:7.0%} of peak",
+              f"{work / statistics.median(times) / 1e9:8.0f} GFLOP/s{fraction:7.0%} of peak",
               flush=True)
     if what == "layer" or length < 16384 or not back:
         return []

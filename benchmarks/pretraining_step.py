@@ -31,7 +31,7 @@ LIBRARIES = {one.name: one for one in (
     Library(PRODUCT, None, f"{MODULES}product", ("", "xla", "bf16")),
 )}
 PEERS, DROPOUT = [name for name in LIBRARIES if name != PRODUCT], ["0", "0.1"]
-TARGET, TARGET_SHARE = 1.5, 0.6  # --check, at length 128
+TARGET, TARGET_MFU = 1.5, 0.6  # --check, at length 128
 
 flags.DEFINE_list("sizes", list(SIZES), "Model sizes: tiny, mini, small, base.")
 flags.DEFINE_list("lengths", ["128"], "Sequence lengths; the batch size shrinks as they grow.")
@@ -42,7 +42,7 @@ flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of
 flags.DEFINE_integer("turns", 7, "Number of measurements of each contender.")
 flags.DEFINE_float("seconds", 4.0, "Approximate seconds per measurement.")
 flags.DEFINE_bool("check", False, f"Exit with 1 if keras-attn is not {TARGET} times as fast as "
-                  f"the fastest baseline, or below {TARGET_SHARE:.0%} of peak for small and base, "
+                  f"the fastest baseline, or below {TARGET_MFU:.0%} of peak for small and base, "
                   "or the flags leave out a size, a rate, a library or length 128.")
 
 
@@ -83,11 +83,11 @@ def compare(size, length, dropout):
     print(f"{'':32}{'sequences/s':>26}{'GFLOP/s':>10}{'of peak':>9}   speedup of keras-attn")
     ours = found.get(OURS)
     for name, times in found.items():
-        share = statistics.median(work / t / p for t, p in zip(times, peaks, strict=True))
+        fraction = statistics.median(work / t / p for t, p in zip(times, peaks, strict=True))
         ratio = [theirs / own for theirs, own in zip(times, ours or times, strict=True)]
         speeds = [rows / t for t in times]
         print(f"{name + ' ' + (modes[name] or 'fp32'):32}{median_range(speeds):>26}"
-              f"{work / statistics.median(times) / 1e9:10.0f}{share:9.0%}"
+              f"{work / statistics.median(times) / 1e9:10.0f}{fraction:9.0%}"
               + (f"   {median_range(ratio, 2)}" if ours and name != OURS else ""))
     return missed(size, length, dropout, found, work, peaks)
 
@@ -106,9 +106,9 @@ def missed(size, length, dropout, found, work, peaks):
         if ratio < TARGET:
             messages.append(f"{where}: {ratio:.2f} times the fastest baseline")
     if ours and size in ("small", "base"):
-        share = statistics.median(work / t / p for t, p in zip(ours, peaks, strict=True))
-        if share < TARGET_SHARE:
-            messages.append(f"{where}: {share:.0%} of peak")
+        fraction = statistics.median(work / t / p for t, p in zip(ours, peaks, strict=True))
+        if fraction < TARGET_MFU:
+            messages.append(f"{where}: {fraction:.0%} of peak")
     return messages
 
 

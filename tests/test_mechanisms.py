@@ -41,7 +41,7 @@ def test_words_outside_the_vocabulary_are_numbered_where_the_source_has_them():
     assert list(rows.arrays["label"][0, :5]) == [second, first, b, UNKNOWN, END]
     assert list(rows.arrays["target_ids"][0, :5]) == [BEGIN, second, first, b, UNKNOWN]
     assert list(rows.without_copies()["label"][0, :5]) == [UNKNOWN, UNKNOWN, b, UNKNOWN, END]
-    assert rows.outside == pytest.approx(3 / 5) and rows.nowhere == pytest.approx(1 / 5)
+    assert rows.outside == pytest.approx(3 / 5) and rows.impossible == pytest.approx(1 / 5)
 
 
 def test_what_is_decoded_becomes_the_words_of_its_row():

@@ -1,4 +1,4 @@
-"""Attention of PyTorch."""
+"""Attention in PyTorch."""
 
 import torch
 from torch.nn import functional

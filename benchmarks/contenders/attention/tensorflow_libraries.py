@@ -1,4 +1,4 @@
-"""Attention of keras-attn and of Keras on TensorFlow."""
+"""Attention in keras-attn and Keras, on TensorFlow."""
 
 import keras
 import tensorflow as tf
@@ -13,7 +13,7 @@ def layer_of(options):
     if options["what"] == "window":
         return keras_attn.layers.WindowAttention(*sizes, options["window"])
     if options["what"] == "expanded":
-        reach = options["window"] // 2  # of every second position
+        reach = options["window"] // 2  # with dilation 2
         return keras_attn.layers.ExpandedWindowAttention(
             *sizes, 1, reach, dilation=2, global_tokens=16)
     library = keras_attn.layers if options["ours"] else keras.layers
@@ -26,13 +26,13 @@ def prepare(options):
         inputs = [tf.random.normal((options["rows"], length, heads * head_dim))]
         layer = layer_of(options)
         first = inputs[0][:, :4]
-        layer(first, first)  # one tensor: windows are of a sequence to itself
+        layer(first, first)  # the same tensor twice: window attention is self-attention
         attend, weights = lambda x: layer(x, x), [v.value for v in layer.trainable_variables]
     else:
         inputs = [tf.random.normal((options["rows"], heads, length, head_dim)) for _ in range(3)]
         weights, attend = [], keras_attn.ops.scaled_dot_product_attention
         if not options["ours"]:
-            # Keras has the heads behind the tokens.
+            # Keras expects heads after tokens, (B, T, H, K).
             inputs = [tf.transpose(x, (0, 2, 1, 3)) for x in inputs]
             attend = keras.ops.dot_product_attention
 

@@ -1,4 +1,4 @@
-"""`generate` of transformers' Marian."""
+"""`generate` of Marian in transformers."""
 
 import torch
 from transformers import MarianConfig, MarianMTModel

@@ -1,4 +1,4 @@
-"""KerasHub's samplers on its BART, an encoder-decoder with a cache of its own."""
+"""KerasHub's samplers with its BART, an encoder-decoder with a key-value cache."""
 
 import keras
 import keras_hub

@@ -1,4 +1,4 @@
-"""Beam search and greedy decoding of keras-attn."""
+"""Beam search and greedy decoding in keras-attn."""
 
 import numpy as np
 import tensorflow as tf
@@ -36,7 +36,7 @@ def prepare(options):
         return beam_search(step, cache, begin, beams, length, END, min_length=length,
                            reorder=model.reorder_cache)
 
-    decode = traced(search, options["xla"])  # writes in place, as in `Translator`
+    decode = traced(search, options["xla"])  # updates the cache in place, as `Translator` does
 
     def work(count):
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""A classifier of transformers, trained in a plain loop of PyTorch with dynamic padding."""
+"""A classifier of transformers, trained in a PyTorch loop with dynamic padding."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""GPT-2 of transformers, in PyTorch: a training step, or `generate`."""
+"""GPT-2 of transformers in PyTorch: a training step, or `generate`."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

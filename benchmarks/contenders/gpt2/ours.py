@@ -1,4 +1,4 @@
-"""GPT-2 of keras-attn: a step of `python -m pretrain`, or texts as `generate` makes them."""
+"""GPT-2 of keras-attn: a training step of `python -m pretrain`, or generation as in `generate`."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from keras_attn.training.optimizers import make_optimizer
 
 
 def prepare(options):
-    half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # texts: --precision=bfloat16
+    half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # generation: --precision=bfloat16
     policy = half if options["bf16"] else "float32"
     model = GPT2LanguageModel(
         GPT2(VOCABULARY, options["layers"], options["hidden_dim"], options["heads"], dropout=0.0,

@@ -1,4 +1,4 @@
-"""A training step of transformers, in PyTorch, and the most memory that it takes."""
+"""A training step of transformers in PyTorch, and its peak memory."""
 
 import torch
 from torch.nn import functional
@@ -48,14 +48,14 @@ def _bert(options):
         attention_probs_dropout_prob=options["dropout"])).train()
     batch = {name: torch.as_tensor(value) for name, value in synthetic_batch(
         options["rows"], options["length"], options["masked"]).items()}
-    places = batch["mask_positions"].long()[:, :, None].expand(-1, -1, options["hidden_dim"])
+    positions = batch["mask_positions"].long()[:, :, None].expand(-1, -1, options["hidden_dim"])
     labels, following = batch["mask_ids"].long().flatten(), batch["next_sentence_label"].long()
 
     def loss_of():
         found = model.bert(batch["token_ids"], attention_mask=batch["padding_mask"],
                            token_type_ids=batch["segment_ids"])
-        # Logits of the masked tokens alone, as in ours.
-        words, pairs = model.cls(found.last_hidden_state.gather(1, places), found.pooler_output)
+        # Logits of masked tokens only, as in keras-attn.
+        words, pairs = model.cls(found.last_hidden_state.gather(1, positions), found.pooler_output)
         return (functional.cross_entropy(words.float().flatten(0, 1), labels)
                 + functional.cross_entropy(pairs.float(), following))
 

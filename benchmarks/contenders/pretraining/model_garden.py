@@ -1,4 +1,4 @@
-"""A training step of TensorFlow's Model Garden: `BertPretrainerV2`."""
+"""A training step of TensorFlow Model Garden: `BertPretrainerV2`."""
 
 import os
 
@@ -46,7 +46,7 @@ def prepare(options):
             loss = (tf.reduce_sum(errors * weights) / tf.reduce_sum(weights)
                     + tf.reduce_mean(pairs))
         variables = model.trainable_variables
-        # Its own pooler has no part in the loss.
+        # The loss does not depend on the encoder's own pooler.
         gradients = tape.gradient(loss, variables)
         optimizer.apply_gradients(
             [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None])
