@@ -41,7 +41,8 @@ def _steps(model, ids, options):
 
 def _texts(model, ids, options):
     rows, tokens = len(ids), options["tokens"]
-    search = Generator(model, SimpleNamespace(end_id=END)).found
+    search = Generator(model, SimpleNamespace(
+        end_id=END, vocabulary_size=VOCABULARY, unnamed=0)).found
     how = ({"beams": options["beams"]} if options["beams"] > 1 else
            {"temperature": 1.0, "top_k": options["top_k"]} if options["top_k"] else
            {"temperature": 0})
