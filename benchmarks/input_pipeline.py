@@ -9,7 +9,7 @@ read only its beginning. "Text to batches" is the whole pipeline, into an empty 
 through the data; `create_pretraining_data`, a single process, ends when its TFRecords are written.
 Hugging Face's examples are text split every 128 tokens, without sentence pairs; its loader is tried
 with workers, and with whole batches instead of single examples. TFRecords are masked once, when
-they are written; the other libraries mask anew in each epoch.
+they are written; the other libraries mask again in each epoch.
 """
 
 import os
