@@ -46,9 +46,9 @@ flags.DEFINE_list("modes", None, "Try only these modes: '', packed, xla, ahead, 
 flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
 flags.DEFINE_integer("turns", 14, "Number of parts of the epoch.")
 flags.DEFINE_float("seconds", 8.0, "Approximate seconds for trying a mode.")
-flags.DEFINE_bool("check", False, f"Exit with 1 if keras-attn is not {TARGET:g} times as fast as "
-                  "the fastest baseline or is less accurate, if a library is missing, or if the "
-                  "epoch is incomplete.")
+flags.DEFINE_bool("check", False, f"Exit with 1 if the speedup over the fastest baseline is below "
+                  f"{TARGET:g}, keras-attn is less accurate, a library is missing, or the epoch is "
+                  "incomplete.")
 
 
 def main(_):

@@ -40,9 +40,9 @@ flags.DEFINE_list("modes", None, "Try only these modes: plain, xla, bf16, xla+bf
 flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
 flags.DEFINE_integer("turns", 7, "Number of measurements of each contender.")
 flags.DEFINE_float("seconds", 4.0, "Approximate seconds per measurement.")
-flags.DEFINE_bool("check", False, f"Exit with 1 if keras-attn is not {TARGETS['step']} times as "
-                  f"fast as the faster baseline in a step and {TARGETS['texts']} times in texts, "
-                  "or the flags leave something out.")
+flags.DEFINE_bool("check", False, "Exit with 1 if the speedup over the faster baseline is below "
+                  f"{TARGETS['step']} (step) or {TARGETS['texts']} (texts), or the flags leave "
+                  "something out.")
 
 
 def main(_):

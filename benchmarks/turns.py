@@ -202,7 +202,7 @@ def compare_best(found, ours, others):
     own, other = (min(names, key=lambda name: statistics.median(found[name]))
                   for names in (ours, others))
     ratios = [b / a for a, b in zip(found[own], found[other], strict=True)]
-    print(f"{own} is {median_range(ratios, 2)} times as fast as {other}", flush=True)
+    print(f"speedup of {own} over {other}: {median_range(ratios, 2)}", flush=True)
     return statistics.median(ratios)
 
 
