@@ -16,7 +16,7 @@ from keras_attn.tasks.pretraining.splits import (
     read_splits,
 )
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
-from keras_attn.text.sentence_pieces import BLANK
+from keras_attn.text.sentence_pieces import SPACE
 
 
 class PermutationLM(Task):
@@ -79,7 +79,7 @@ def _check(data):
 
 def _characters_of_a_target(batches, tokenizer):
     """Mean number of characters, and of those without blanks, of the tokens to tell."""
-    lengths = [(len(piece), len(piece.removeprefix(BLANK))) for piece in tokenizer.vocabulary]
+    lengths = [(len(piece), len(piece.removeprefix(SPACE))) for piece in tokenizer.vocabulary]
     tokens, characters = 0, np.zeros(2)
     for number in range(batches.num_batches):
         batch = batches.batch(number, 0, batches.batch_size)
