@@ -27,7 +27,7 @@ flags.DEFINE_float("epochs", 8.0, "Over the training rows, of sets of 10,000 row
 
 
 def main():
-    from keras_attn.data.splits import shared_rows
+    from keras_attn.data.splits import count_shared_rows
 
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
@@ -39,7 +39,7 @@ def main():
         size = len(tables[0])
         epochs = max(FLAGS.epochs * min(1.0, 10_000 / size), 2.0)
         print(f"\n{name}: {size:,} rows, {epochs:.1f} epochs; {len(tables[1]):,} to test, of which "
-              f"{shared_rows(*tables)} are in training, too\n")
+              f"{count_shared_rows(*tables)} are in training, too\n")
         head("accuracy")
         for pooling in POOLINGS:
             results(f"{name}, {pooling}", {}, accuracy, partial(
