@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.models import BertEncoder, BertPretrainer
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 
 UPDATES = 8
 

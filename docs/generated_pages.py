@@ -85,8 +85,8 @@ def _configuration() -> str:
              "--help` print the fields of a config. A default of *unset* means that the run "
              "chooses the value, or does without.",
              "Fields that are the same in all tasks are listed once, under *All tasks*."]
-    tables = {f"`{task}`, {FAMILIES[TASKS.fields(task).FAMILY].title}": declared(task)
-              for task in TASKS if TASKS.fields(task).config_fields and task != "backbone"}
+    tables = {f"`{task}`, {FAMILIES[TASKS.fields(task).family].title}": declared(task)
+              for task in TASKS if TASKS.fields(task).command}
     shared = {path: field for path, field in next(iter(tables.values())).items()
               if all(_same(table.get(path), field) for table in tables.values())}
     for title, table in {"All tasks": shared, **tables}.items():

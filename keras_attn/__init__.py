@@ -19,7 +19,14 @@ _MODULES = ("convert", "generation", "layers", "models", "ops", "visualize")
 
 __all__ = [*_FUNCTIONS, *_MODULES]
 
-register_with_keras()
+
+def _classes_of_members():
+    from keras_attn.registry import keras_classes
+
+    return keras_classes()
+
+
+register_with_keras(_classes_of_members)
 
 
 def __getattr__(name):

@@ -1,4 +1,4 @@
-"""What a task declares of itself: its config, options and files, read without TensorFlow."""
+"""What families, tasks and engines declare of themselves, read without Keras or TensorFlow."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -20,6 +20,67 @@ class Option(Field):
     reads: bool = False
 
 
+def _nothing(*args, **kwargs):
+    return None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EngineFields:
+    """What the commands know of an engine before Keras is imported.
+
+    The module `fields` of an engine has an instance named `FIELDS`. It imports neither Keras nor
+    a backend, because the Keras backend is set by it.
+
+    Attributes:
+        backend: The Keras backend: "tensorflow", "jax" or "torch".
+        options: `Field`s of the arguments of the engine's class, which are flags of `pretrain` and
+            `finetune`.
+        check_several_runs: Function of the options that raises a `UserError` if a process cannot
+            train several models, one after the other.
+        in_cluster: Function that returns whether this process is one of several workers.
+        lost_worker: Function of an exception that returns the line of its message which says that
+            another worker was lost; None if it says no such thing.
+    """
+
+    backend: str
+    options: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+    check_several_runs: Callable[..., None] = _nothing
+    in_cluster: Callable[[], bool | None] = _nothing
+    lost_worker: Callable[[BaseException], str | None] = _nothing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FamilyFields:
+    """What the commands know of a family before its module `family` is imported.
+
+    The module `fields` of a family has an instance named `FIELDS`. It imports neither Keras nor
+    TensorFlow, so that `--help` is fast.
+
+    Attributes:
+        name: Name in the registry.
+        model: `Field`s of `config.model` for pretraining. Those that are no arguments of the
+            backbone are for the task: masked language modeling reads `next_sentence`,
+            `initial_embeddings`, `initial_bias` and `new_heads` if they are there.
+        formats: Checkpoint formats: `workdir`, and a module of the package for each other one.
+        libraries: Names of the libraries whose checkpoints it reads, for `--help`.
+        config_files: Files that identify a folder, and the format of each, such as
+            `{"bert_config.json": "google"}`.
+        huggingface_type: `model_type` in the config.json of transformers; None: not supported.
+        kerashub_backbone: `registered_name` in a preset of KerasHub; None: not supported.
+        keras_classes: Classes that `keras.saving.load_model` must find, by module, besides those
+            of `keras_attn.layers` and `keras_attn.models`.
+    """
+
+    name: str
+    model: Mapping[str, Field]
+    formats: tuple[str, ...] = ("workdir",)
+    libraries: tuple[str, ...] = ()
+    config_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    huggingface_type: str | None = None
+    kerashub_backbone: str | None = None
+    keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFields:
     """What the commands know of a task before its module `task` is imported.
@@ -30,7 +91,7 @@ class TaskFields:
     Attributes:
         command: "pretrain" or "finetune", which trains it; None: its models are only converted.
         family: Name of the family of a config that names none.
-        config: Function of the module `fields` of a family. Returns the `Field`s of a config by
+        config: Function of the `FamilyFields` of a family. Returns the `Field`s of a config by
             section; see `keras_attn.tasks.finetuning.fields.finetuning_fields` and
             `keras_attn.tasks.pretraining.fields.pretraining_fields`.
         names: Values of `data.task` that select it, besides its name.
@@ -42,11 +103,17 @@ class TaskFields:
         data: Name of the option of `finetune.evaluate` that names the data.
         options: Options of its own by command ("evaluate", "export" or "predict") and name.
         files: Names of the files that it writes to a workdir.
+        huggingface_class: What the names of its classes in transformers end with, such as
+            "ForTokenClassification"; None: it has none.
+        convert_heads: Values of `--task` of `keras_attn.convert` that select it, and the arguments
+            of the head.
+        keras_classes: Classes that `keras.saving.load_model` must find, by module, besides those
+            of `keras_attn.layers` and `keras_attn.models`.
     """
 
     command: str | None
     family: str
-    config: Callable[[Any], dict]
+    config: Callable[[FamilyFields], dict]
     names: tuple[str, ...] = ()
     summary: str = ""
     joint: Mapping[str, Mapping[str, Field]] = dataclasses.field(default_factory=dict)
@@ -54,3 +121,6 @@ class TaskFields:
     data: str = "data"
     options: Mapping[str, Mapping[str, Option]] = dataclasses.field(default_factory=dict)
     files: tuple[str, ...] = ()
+    huggingface_class: str | None = None
+    convert_heads: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    keras_classes: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)

@@ -32,22 +32,28 @@ CLASSES = {
         "PointerGenerator", "PointerNetwork", "Transformer", "XLNet", "XLNetClassifier",
         "XLNetPretrainer"),
     "keras_attn.models.xlnet.layer": ("XLNetLayer",),
-    "keras_attn.training.engines.tensorflow.optimizers": ("AdamW", "LAMB"),
+    "keras_attn.training.optimizers": ("AdamW", "LAMB"),
 }
 FUNCTIONS = {"keras_attn.ops.activations": ("gelu_erf", "gelu_tanh")}
 
 
-def register_with_keras():
-    """Registers a placeholder for each name, now or when Keras has been imported."""
+def register_with_keras(classes_of_members=dict):
+    """Registers a placeholder for each name, now or when Keras has been imported.
+
+    Args:
+        classes_of_members: Function that returns further classes, as `CLASSES`: those that families
+            and tasks declare.
+    """
     if "keras" in sys.modules:
-        _register(sys.modules["keras"])
+        _register(sys.modules["keras"], classes_of_members)
     else:
-        sys.meta_path.insert(0, _AfterKeras())
+        sys.meta_path.insert(0, _AfterKeras(classes_of_members))
 
 
-def _register(keras):
+def _register(keras, classes_of_members=dict):
     registry = keras.saving.get_custom_objects()
-    for placeholder, modules in ((_UnloadedClass, CLASSES), (_unloaded_function, FUNCTIONS)):
+    for placeholder, modules in ((_UnloadedClass, CLASSES | classes_of_members()),
+                                 (_unloaded_function, FUNCTIONS)):
         for module, names in modules.items():
             for name in names:
                 registry.setdefault(f"keras_attn>{name}", placeholder(module, name))
@@ -74,6 +80,9 @@ def _unloaded_function(module, name):
 class _AfterKeras(importlib.abc.MetaPathFinder):
     """Finds Keras as the other finders do, and registers the placeholders once it has run."""
 
+    def __init__(self, classes_of_members):
+        self._classes_of_members = classes_of_members
+
     def find_spec(self, fullname, path=None, target=None):
         if fullname != "keras":
             return None
@@ -86,7 +95,7 @@ class _AfterKeras(importlib.abc.MetaPathFinder):
             def exec_module(module):
                 execute(module)
                 sys.meta_path.remove(self)
-                _register(module)
+                _register(module, self._classes_of_members)
 
             spec.loader.exec_module = exec_module
         return spec

@@ -1,12 +1,13 @@
 """The families, tasks and engines that runs are made of: one line for each.
 
-A family or task is a package. Its light module `fields` declares its config fields, and what
-commands need to know before TensorFlow is imported: of a task an instance of
-`keras_attn.declarations.TaskFields` named `FIELDS`. Its module `family` or `task` has the object
-that implements `keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`.
+Each is a package. Its light module `fields` has an instance of the dataclass of
+`keras_attn.declarations` named `FIELDS`: what commands need to know before Keras is imported. Its
+module `family`, `task` or `engine` has the object that implements
+`keras_attn.families.contract.Family` or `keras_attn.tasks.contract.Task`, or the class that
+implements `keras_attn.training.engines.contract.Engine`.
 
-Installed packages add members by entry points of the groups `keras_attn.family` and
-`keras_attn.task`: the name and the package.
+Installed packages add members by entry points of the groups `keras_attn.family`, `keras_attn.task`
+and `keras_attn.engine`: the name and the package.
 """
 
 import importlib
@@ -14,7 +15,7 @@ import importlib.metadata
 from collections.abc import Iterator
 from typing import Any
 
-from keras_attn.declarations import TaskFields
+from keras_attn.declarations import EngineFields, FamilyFields, TaskFields
 from keras_attn.errors import UserError, nearest
 
 
@@ -22,13 +23,13 @@ class Registry:
     """Members by name, each imported when it is first used.
 
     Args:
-        what: "family" or "task": the module and, in upper case, the name of a member's object.
+        what: "family", "task" or "engine": the module and, in upper case, the name of a member's
+            object.
         packages: Dict from names to packages.
-        declares: Class of the `FIELDS` in the module `fields` of a member; None: the module itself
-            is what a member declares.
+        declares: Class of the `FIELDS` in the module `fields` of a member.
     """
 
-    def __init__(self, what: str, packages: dict[str, str], declares: type | None = None):
+    def __init__(self, what: str, packages: dict[str, str], declares: type):
         self.what = what
         self._declares = declares
         self._packages = dict(packages)
@@ -38,27 +39,26 @@ class Registry:
         """Adds a member.
 
         Args:
-            name: Name in configs and in config.json.
-            package: Package with the modules `fields` and `family` or `task`.
+            name: Name in configs and in config.json; of an engine, the value of `--engine`.
+            package: Package with the modules `fields` and `family`, `task` or `engine`.
 
         Raises:
             ValueError: If another package has the name, or the package lacks its declaration.
         """
-        if self._packages.get(name, package) != package:
+        self._declaration(package)
+        self._add(name, package)
+
+    def _add(self, name, package):
+        if self._packages.setdefault(name, package) != package:
             raise ValueError(f"The {self.what} {name!r} is registered already. "
                              f"Received: {package}, there is {self._packages[name]}")
-        if self._declares:
-            self._declaration(package)
-        self._packages[name] = package
 
     def fields(self, name: str) -> Any:
-        """Returns what a member declares: its `FIELDS`, or its module `fields`."""
+        """Returns what a member declares: its `FIELDS`."""
         return self._declaration(self.package(name))
 
     def _declaration(self, package):
         module = importlib.import_module(f"{package}.fields")
-        if self._declares is None:
-            return module
         found = getattr(module, "FIELDS", None)
         if not isinstance(found, self._declares):
             raise ValueError(f"{module.__name__} must have FIELDS, an instance of "
@@ -73,6 +73,11 @@ class Registry:
         self._discover()
         return iter(tuple(self._packages))
 
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """Names of the members but for those of installed packages, which take 10 ms to find."""
+        return tuple(self._packages)
+
     def __contains__(self, name: object) -> bool:
         if name not in self._packages:
             self._discover()
@@ -83,7 +88,7 @@ class Registry:
         if not self._discovered:
             self._discovered = True
             for entry in importlib.metadata.entry_points(group=f"keras_attn.{self.what}"):
-                self.register(entry.name, entry.value)
+                self._add(entry.name, entry.value)
 
     def package(self, name: str) -> str:
         """Returns the package of a member; raises a `UserError` for an unknown name."""
@@ -98,7 +103,7 @@ FAMILIES = Registry("family", {
     "gpt2": "keras_attn.families.gpt2",
     "xlnet": "keras_attn.families.xlnet",
     "transformer": "keras_attn.families.transformer",
-})
+}, FamilyFields)
 TASKS = Registry("task", {
     "masked_lm": "keras_attn.tasks.masked_lm",
     "causal_lm": "keras_attn.tasks.causal_lm",
@@ -108,12 +113,12 @@ TASKS = Registry("task", {
     "span_qa": "keras_attn.tasks.span_qa",
     "translation": "keras_attn.tasks.translation",
 }, TaskFields)
+ENGINES = Registry("engine", {
+    "tensorflow": "keras_attn.training.engines.tensorflow",
+}, EngineFields)
 
 # The task of a config that names none, by command.
 DEFAULT_TASKS = {"pretrain": "masked_lm", "finetune": "classification"}
-
-# Engines run the steps of a run. Name: module with a function `make_engine(**options)`.
-ENGINES = {"tensorflow": "keras_attn.training.engines.tensorflow.engine"}
 
 # The names of version 0.1 for pairs of family and task, in `kind` of config.json.
 _KINDS = {
@@ -157,3 +162,12 @@ def task_of_config(config: Any, default: str, command: str | None = None) -> str
         if named in (name, *fields.names) and command in (None, fields.command):
             return name
     return default
+
+
+def keras_classes() -> dict[str, tuple[str, ...]]:
+    """Returns the Keras classes that members declare, by module.
+
+    Classes of `keras_attn.models` and `keras_attn.layers` are not among them.
+    """
+    return {module: names for registry in (FAMILIES, TASKS) for member in registry.registered
+            for module, names in registry.fields(member).keras_classes.items()}

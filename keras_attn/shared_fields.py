@@ -10,11 +10,22 @@ def run_fields(source):
 
 def family_field(family):
     """The field `model.family`, of which a config has one value."""
-    return {"family": Field(family.NAME, "family of the model", choices=(family.NAME,))}
+    return {"family": Field(family.name, "family of the model", choices=(family.name,))}
 
 
-def of_libraries(names):
-    return f"a workdir, a folder of {names}, or hf:NAME"
+def of_libraries(families):
+    """Describes what `pretrained` may be.
+
+    Args:
+        families: `FamilyFields` of the families whose checkpoints it may hold.
+    """
+    names = dict.fromkeys(name for family in families for name in family.libraries)
+    if not names:
+        return "a workdir"
+    # Those that hold several families come first and last.
+    *most, last = sorted(names, key=lambda name: (name == "KerasHub", name != "transformers"))
+    listed = f"{', '.join(most)} or {last}" if most else last
+    return f"a workdir, a folder of {listed}, or hf:NAME"
 
 
 MAX_LINE = Field(

@@ -1,19 +1,19 @@
-"""Types in the signatures of operations, layers and models."""
+"""Type aliases for the signatures of operations, layers and models."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import keras
 
-# A tensor of the backend, a `keras.KerasTensor` or a NumPy array; they have no class in common.
+# A backend tensor, a `keras.KerasTensor` or a NumPy array; they have no common base class.
 Tensor: TypeAlias = Any
-# Tensors in lists, tuples and dictionaries, as `keras.tree` takes them, or None.
+# Nested lists, tuples and dictionaries of tensors, as in `keras.tree`, or None.
 Nest: TypeAlias = Any
-# What may be None, and which callers who know better need not check.
+# A value that may be None, but that callers may use without checking.
 MaybeNone: TypeAlias = Any
-Shape: TypeAlias = tuple[int | MaybeNone, ...]  # None: a size that is unknown
+Shape: TypeAlias = tuple[int | MaybeNone, ...]  # None: unknown size
 
-# Objects of Keras, and the names and configs from which Keras makes them.
+# Keras objects, and the names and configs from which Keras creates them.
 Config: TypeAlias = dict[str, Any]
 Activation: TypeAlias = str | Config | Callable[[Tensor], Tensor]
 Constraint: TypeAlias = str | Config | keras.constraints.Constraint

@@ -1,4 +1,4 @@
-"""Guesses the words that [MASK] stands for.
+"""Predicts the tokens that [MASK] stands for.
 
     python -m pretrain.fill_mask --workdir=runs/mini --text='Paris is the [MASK] of France.'
 """
@@ -19,13 +19,12 @@ def define_flags():
 def main():
     from keras_attn.inference.loading import load
     from keras_attn.inference.outputs import opened
-    from keras_attn.tasks.masked_lm.mask_filler import MaskFiller
 
     values = flags.FLAGS
     if not values.text:
         raise UserError("--text is needed. Received: none")
     model = load(values.workdir, values.lowercase)
-    if not isinstance(model, MaskFiller):
+    if not hasattr(model, "fill_mask"):
         raise UserError("A pretrained model is needed to fill masks. "
                         f"Received: {values.workdir}, without a masked-LM head")
     with opened("-", ()) as file:

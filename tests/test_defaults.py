@@ -22,10 +22,10 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.families.bert.architecture import choose_architecture
 from keras_attn.field import Field
 from keras_attn.registry import FAMILIES, TASKS, kind_of
 from keras_attn.runs.config_checks import check_fields
+from keras_attn.shared_fields import of_libraries
 from keras_attn.tasks.classification import glue
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "configs"
@@ -104,8 +104,9 @@ def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, o
     config = module["get_config"]()
     check_fields(_ended(config), "masked_lm", "bert")
     assert "python -m pretrain " in module["__doc__"]
-    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None)
-    found = choose_architecture(run)
+    run = types.SimpleNamespace(config=config, resumed=False, pretrained=None,
+                                task=TASKS["masked_lm"])
+    found = FAMILIES["bert"].choose_architecture(run)
     assert (found["num_layers"], found["hidden_dim"], found["num_heads"],
             found["intermediate_dim"]) == shape
     assert found["norm_first"] is own and found["dropout"] == (0.0 if own else 0.1)
@@ -144,11 +145,12 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
     told = meaning(config, "pretrained")
     places = re.findall(r"a folder of (.*), or hf:NAME", told)[0]
     assert set(re.split(", | or ", places)) == {
-        libraries[name] for name in FAMILIES.fields(family).FORMATS if name != "workdir"}
+        libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"}
     # Of a classifier, those of any family.
     assert {*re.split(", | or ", places)} <= set(re.split(
         ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))
     assert "of the prepared folder" in meaning(config, "data.vocab")
+    assert of_libraries([FAMILIES.fields("transformer")]) == "a workdir"
 
 
 @pytest.mark.parametrize("defaults", [
@@ -203,8 +205,7 @@ def test_two_configs_share_nothing():
 def test_choices_are_those_of_the_modules_that_take_them():
     from keras_attn.tasks.pretraining.masked_examples import SEGMENTS
     from keras_attn.text import subwords
-    from keras_attn.training import schedules
-    from keras_attn.training.engines.tensorflow import optimizers
+    from keras_attn.training import optimizers, schedules
 
     pretraining, translation = declared("masked_lm"), declared("translation")
     assert pretraining["train.optimizer"].choices == optimizers.NAMES

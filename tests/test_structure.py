@@ -1,27 +1,35 @@
 """Families and tasks are reached through their contracts alone."""
 
+import dataclasses
 import importlib.metadata
+import inspect
 import pathlib
 import re
 import sys
 import types
 
+import keras
 import pytest
 
 import keras_attn
-from keras_attn.checkpoints.huggingface_config import model_of_task
-from keras_attn.declarations import TaskFields
+from keras_attn import registration
+from keras_attn.checkpoints.huggingface_config import model_of_task, models_of
+from keras_attn.declarations import FamilyFields, TaskFields
 from keras_attn.errors import UserError
+from keras_attn.families.bert import fields as bert_fields
 from keras_attn.families.contract import Family
 from keras_attn.registry import (
+    ENGINES,
     FAMILIES,
     TASKS,
     Registry,
     family_and_task,
+    keras_classes,
     kind_of,
     task_of_config,
 )
 from keras_attn.tasks.contract import Task
+from keras_attn.training.engines.contract import Engine
 
 PACKAGE = pathlib.Path(keras_attn.__file__).parent
 COMPARISON = re.compile(r"\bis (BERT|GPT_2|XL_NET)\b|\bOTHERS\b|\bkind (==|!=) "
@@ -40,7 +48,8 @@ def test_no_family_or_kind_is_compared_outside_the_members():
     assert found == []
 
 
-@pytest.mark.parametrize("registry", [FAMILIES, TASKS], ids=["families", "tasks"])
+@pytest.mark.parametrize("registry", [FAMILIES, TASKS, ENGINES],
+                         ids=["families", "tasks", "engines"])
 def test_no_member_imports_another(registry):
     for name in registry:
         package = registry.package(name)
@@ -55,9 +64,9 @@ def test_no_member_imports_another(registry):
 def test_every_member_declares_what_its_contract_names():
     for name in FAMILIES:
         fields, family = FAMILIES.fields(name), FAMILIES[name]
-        assert isinstance(family, Family) and fields.NAME == family.name == name
-        assert isinstance(fields.MODEL, dict) and "workdir" in fields.FORMATS
-        for format in set(fields.FORMATS) - {"workdir"}:
+        assert isinstance(family, Family) and fields.name == family.name == name
+        assert "workdir" in fields.formats
+        for format in set(fields.formats) - {"workdir"}:
             assert callable(family.format(format).read) and callable(family.format(format).write)
     for name in TASKS:
         fields, task = TASKS.fields(name), TASKS[name]
@@ -65,6 +74,11 @@ def test_every_member_declares_what_its_contract_names():
         assert fields.options.keys() <= {"evaluate", "export", "predict"}
         assert fields.data in {"data", *fields.options.get("evaluate", {})}
         assert {"data", "train", "eval"} <= fields.config(FAMILIES.fields(fields.family)).keys()
+    for name in ENGINES:
+        fields = ENGINES.fields(name)
+        if keras.backend.backend() == fields.backend:  # others may not be installed
+            assert issubclass(ENGINES[name], Engine)
+            assert inspect.signature(ENGINES[name]).parameters.keys() == fields.options.keys()
 
 
 def test_kinds_of_version_0_1_keep_their_names():
@@ -93,10 +107,10 @@ def test_a_config_names_a_task_of_its_command(named, command, task):
 
 
 def test_a_name_is_registered_once():
-    registry = Registry("family", {"one": "package.one"})
-    registry.register("one", "package.one")
+    registry = Registry("family", {"one": "keras_attn.families.bert"}, FamilyFields)
+    registry.register("one", "keras_attn.families.bert")
     with pytest.raises(ValueError, match="'one' is registered already"):
-        registry.register("one", "package.other")
+        registry.register("one", "keras_attn.families.gpt2")
     with pytest.raises(UserError, match="Unknown family 'on'. Choose one of one. Did you mean one"):
         registry.package("on")
 
@@ -119,10 +133,31 @@ def test_an_installed_package_adds_members_by_entry_points(monkeypatch):
     groups = []
     monkeypatch.setattr(importlib.metadata, "entry_points",
                         lambda group: groups.append(group) or [entry])
-    registry = Registry("family", {"one": "package.one"})
+    registry = Registry("family", {"one": "package.one"}, FamilyFields)
     assert registry.package("one") == "package.one" and not groups  # without looking for others
     assert registry.package("two") == "package.two" and list(registry) == ["one", "two"]
     assert groups == ["keras_attn.family"]
+
+
+def test_formats_of_transformers_have_the_classes_that_tasks_declare():
+    own = {"BertForPreTraining": "masked_lm", "BertModel": "backbone"}
+    found = models_of(FAMILIES["bert"], "Bert", own)
+    assert own.items() <= found.items()
+    assert found["BertForSequenceClassification"] == "classification"
+    assert found["BertForQuestionAnswering"] == "span_qa"
+    found = models_of(FAMILIES["gpt2"], "GPT2", {})  # which has no model for questions
+    assert found["GPT2ForSequenceClassification"] == "classification"
+    assert "GPT2ForQuestionAnswering" not in found
+
+
+def test_members_declare_classes_that_keras_finds(monkeypatch):
+    assert keras_classes() == {}
+    monkeypatch.setattr(bert_fields, "FIELDS", dataclasses.replace(
+        bert_fields.FIELDS, keras_classes={"a.module": ("One",)}))
+    assert keras_classes() == {"a.module": ("One",)}
+    registry = keras.saving.get_custom_objects()
+    registration._register(keras, keras_classes)
+    assert registry.pop("keras_attn>One").module == "a.module"
 
 
 def test_a_task_that_a_format_has_no_class_for_is_named():

@@ -90,6 +90,19 @@ def check_numbers(architecture, source, most_layers):
                         f"{architecture['num_layers']} in {source}")
 
 
+def require_arguments(given, needed, sentence):
+    """Raises a `UserError` for an argument of a model that a format does not have.
+
+    Args:
+        given: Dict of the arguments of the model.
+        needed: Dict from arguments to the only value that the format has.
+        sentence: What is wrong; `{}` stands for the argument and its value.
+    """
+    for name, value in needed.items():
+        if given[name] != value:
+            raise UserError(f"{sentence.format(f'{name}={value}')} Received: {name}={given[name]}")
+
+
 def check_size(least, weights, source):
     """Checks that a model is not larger than its weights, before memory is taken for it.
 

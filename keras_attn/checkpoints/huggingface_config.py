@@ -3,9 +3,26 @@
 import os
 from collections.abc import Iterable, Mapping
 from reprlib import repr as shorten
+from typing import Any
 
+from keras_attn.data.sources.table_formats import is_text
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_object
+from keras_attn.registry import TASKS
+
+
+def models_of(family: Any, prefix: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Returns the classes of `transformers` for a family and the task of each.
+
+    Args:
+        family: `keras_attn.families.contract.Family`.
+        prefix: What the names of its classes begin with, such as "Bert".
+        own: Those that no task declares: of pretraining, and the bare model. The preferred one of a
+            task is first.
+    """
+    suffixes = {task: TASKS.fields(task).huggingface_class for task in TASKS}
+    return {**own, **{prefix + suffix: task for task, suffix in suffixes.items()
+                      if suffix and family.supports(task)}}
 
 
 def read_config(folder: str, config: Mapping | None, defaults: Mapping,
@@ -30,6 +47,12 @@ def read_config(folder: str, config: Mapping | None, defaults: Mapping,
     return path, config, found[0]
 
 
+def read_optional(folder: str, name: str) -> dict:
+    """Returns the content of a JSON file of a folder; {} if there is none."""
+    path = os.path.join(folder, name)
+    return read_object(path) if os.path.isfile(path) else {}
+
+
 def model_of_task(models: Mapping[str, str], task: str) -> str:
     """Returns the name of the class for a task.
 
@@ -47,6 +70,22 @@ def model_of_task(models: Mapping[str, str], task: str) -> str:
                     f"{', '.join(dict.fromkeys(models.values()))}")
 
 
+def check_class_names(names, field, path):
+    """Raises a `UserError` if names of classes are not different texts.
+
+    Args:
+        names: What a JSON file has as the list of names; empty for regression.
+        field, path: Of the file, for the message.
+    """
+    if not isinstance(names, list) or not all(
+            isinstance(name, str) and is_text(name) for name in names):
+        raise UserError(f"{field} must be a list of strings, one for each class. "
+                        f"Received: {shorten(names)} in {path}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{field} must be different. Received: {shorten(twice)} twice in {path}")
+
+
 def require_values(config: Mapping, values: Mapping, path: str) -> None:
     """Raises a `UserError` for a setting of which only one value is supported.
 
@@ -59,3 +98,26 @@ def require_values(config: Mapping, values: Mapping, path: str) -> None:
         if config.get(name) != value:
             raise UserError(f"{name} must be {str(value)[:50]}. "
                             f"Received: {name}={shorten(config.get(name))} in {path}")
+
+
+def read_labels(config: Mapping, path: str) -> list[str]:
+    """Returns the names of the classes in `id2label`.
+
+    Raises:
+        UserError: If they are not numbered 0, 1, …, or two have one name.
+    """
+    names = config["id2label"]
+    try:
+        labels = [names[str(number)] for number in range(len(names))]
+    except (KeyError, TypeError):
+        labels = None
+    if not labels:
+        raise UserError("id2label must name the classes 0, 1, …. "
+                        f"Received: {shorten(names)} in {path}")
+    check_class_names(labels, "id2label", path)
+    return labels
+
+
+def id2label(labels: Iterable[str]) -> dict[str, str]:
+    """Returns the field `id2label` of some labels."""
+    return {str(number): label for number, label in enumerate(labels)}

@@ -22,9 +22,19 @@ def object_of(module, name, config):
             "registered_name": f"keras_hub>{name}"}
 
 
-def write_metadata(folder):
-    """Writes metadata.json, without which a preset is none."""
+def write_config(folder, family, name, arguments):
+    """Writes config.json of a backbone, and metadata.json, which every preset has.
+
+    Args:
+        folder: The preset.
+        family: Name of the package of KerasHub, such as "bert".
+        name: Class of the backbone.
+        arguments: Of the backbone.
+    """
     write_json(os.path.join(folder, "metadata.json"), {"keras_version": "3.12.0"})
+    write_json(os.path.join(folder, CONFIG), object_of(
+        f"models.{family}.{family}_backbone", name,
+        {"name": f"{family}_backbone", "trainable": True, "dtype": "float32", **arguments}))
 
 
 def read_tensors(path):

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_weights
-from keras_attn.io.shared_memory import as_tensor, new_array
+from keras_attn.ops.shared_memory import as_tensor, new_array
 
 FLOATS = ("float32", "float16", "bfloat16")
 # Elements moved at once: they stay in the cache.

@@ -4,6 +4,7 @@ import glob
 import math
 import os
 import re
+from reprlib import repr as shorten
 
 import tensorflow as tf
 
@@ -28,6 +29,15 @@ def folder_and_name(folder):
     if not os.path.isdir(folder) and os.path.isfile(f"{folder}.index"):
         return os.path.split(folder)
     return folder, None
+
+
+def read_lowercase(config, path):
+    """`do_lower_case` of a config, which is ours: the authors' scripts take it as a flag."""
+    lowercase = config.get("do_lower_case")
+    if lowercase not in (None, True, False):
+        raise UserError("do_lower_case must be true or false. "
+                        f"Received: {shorten(lowercase)} in {path}")
+    return lowercase
 
 
 def _only_prefix(folder):

@@ -7,12 +7,12 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_attn.checkpoints.architectures import check_size
 from keras_attn.errors import UserError
-from keras_attn.io.shared_memory import as_tensor, new_array
-from keras_attn.layers.seeds import initialized_by
+from keras_attn.layers.seeds import override_initializers
+from keras_attn.ops.shared_memory import as_tensor, new_array
 from keras_attn.registry import kind_of
 from keras_attn.training.variables import check_values, digest, variables_by_path
 
@@ -149,7 +149,7 @@ class TrainedModel:
         check_values(wanted, values, f"The checkpoint of {self.path}")
         # They are read, and turned, now. More threads would hold more at once.
         with ThreadPoolExecutor(2) as pool:
-            for path, tensor in zip(values, pool.map(tf.convert_to_tensor, values.values()),
+            for path, tensor in zip(values, pool.map(ops.convert_to_tensor, values.values()),
                                     strict=True):
                 wanted[path].assign(tensor)
 
@@ -161,7 +161,7 @@ class TrainedModel:
         """
         check_size(self.family.least_size(self.architecture), self.weights, self.path)
         model = self.family.build(self.task, self.architecture, self.heads, dtype)
-        with initialized_by(_unset):
+        with override_initializers(_unset):
             model.build()
         self.assign(model)
         return model

@@ -25,7 +25,7 @@ from keras_attn.registry import ENGINES
 # Fields that memory grows with and that a resumed run must keep.
 _SIZES = ("train.batch_size", "train.batch_tokens", "data.length")
 # Flags whose values are no paths, whatever they look like.
-_TEXTS = {"text", "text_pair", "prompt", "tpu", "beam_options"}
+_TEXTS = {"text", "text_pair", "prompt", "beam_options"}
 _OF_STORAGE = re.compile(r"HTTP|curl|credential|bucket|://")  # in errors of a file system
 # Errors of files that are the machine's or the user's, besides permission and space.
 _OF_THE_MACHINE = (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP,
@@ -45,13 +45,30 @@ def define_run_flags():
                       "steps, tokens, time.")
     flags.DEFINE_enum("engine", "tensorflow", list(ENGINES),
                       "Backend that runs the training steps; default: tensorflow.")
-    flags.DEFINE_enum(
-        "strategy", "auto", ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
-        "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",
-    )
-    flags.DEFINE_integer("virtual_devices", 0, "Split the CPU in so many devices: tries mirrored.",
-                         lower_bound=0)
-    flags.DEFINE_string("tpu", None, "Address of the TPU; empty on a TPU machine.")
+    for name, field in _engine_fields().options.items():
+        _define_flag(name, field)
+
+
+def _define_flag(name, field):
+    """Defines the flag of a `Field`."""
+    unset = isinstance(field.default, type)
+    type_, default = (field.default, None) if unset else (type(field.default), field.default)
+    if field.choices:
+        flags.DEFINE_enum(name, default, list(field.choices), field.help)
+        return
+    define = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float,
+              str: flags.DEFINE_string}[type_]
+    bound = {"lower_bound": field.low} if type_ in (int, float) else {}
+    define(name, default, field.help, **bound)
+
+
+def _engine_fields():
+    """Returns the module `fields` of the engine that --engine names.
+
+    It is read before the other flags, which depend on it, and before Keras is imported.
+    """
+    _, name = _take_flag(sys.argv, "engine", "tensorflow")
+    return ENGINES.fields(name if name in ENGINES else "tensorflow")  # the flag refuses others
 
 
 def define_reading_flags(formats):
@@ -91,7 +108,7 @@ def run_command(main, usage, default_config=None):
         default_config: Name of the packaged config that holds without
             --config; None if the command takes no config.
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ["KERAS_BACKEND"] = _engine_fields().backend
     prepare_streams()
     try:
         if sys.flags.optimize > 1:
@@ -122,12 +139,8 @@ def run_command(main, usage, default_config=None):
 
 def run_options():
     """The flags of `define_run_flags` as arguments of `pretrain` and `finetune`."""
-    values = flags.FLAGS
-    return {
-        "config": values.config, "workdir": values.workdir, "pretrained": values.pretrained,
-        "dry_run": values.dry_run, "engine": values.engine, "strategy": values.strategy,
-        "virtual_devices": values.virtual_devices, "tpu": values.tpu,
-    }
+    names = "config", "workdir", "pretrained", "dry_run", "engine", *_engine_fields().options
+    return {name: flags.FLAGS[name].value for name in names}
 
 
 def _of_flags(error):
@@ -157,7 +170,7 @@ def _fail(message):
     line = " ".join(message.split())
     print(f"error: {line}", file=sys.stderr, flush=True)
     # Threads that serve other workers would keep a failed process from ending.
-    if "TF_CONFIG" in os.environ:
+    if _engine_fields().in_cluster():
         os._exit(2)
     sys.exit(2)
 
@@ -172,7 +185,8 @@ def _fail_if_known(error):
     if number == errno.ENOSPC or "No space left" in text:
         _fail("Free disk space is needed; what was saved before is whole. "
               f"Received: {_first(text)}")
-    if isinstance(error, MemoryError) or name == "ResourceExhaustedError":
+    if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or (
+            text.startswith("RESOURCE_EXHAUSTED")):
         told = next((line for line in text.splitlines() if "memory" in line.lower()
                      or "OOM" in line), text)
         _fail(f"Out of memory. {_of_less_memory()}Received: {_first(told)}")
@@ -185,18 +199,17 @@ def _fail_if_known(error):
               f"credentials, or use local files. {_first(text)}")
     if number in _OF_THE_MACHINE or any(os.strerror(one) in text for one in _OF_THE_MACHINE):
         _fail(f"A file cannot be read or written. Received: {_first(text)}")
-    lost = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
-            "InternalError", "FailedPreconditionError")
-    about_peers = _about_peers(text)
-    if "TF_CONFIG" in os.environ and name in lost and about_peers:
+    lost = _engine_fields().lost_worker(error)
+    if lost is not None:
         _fail("Another worker was lost; start all workers again with the same command to go on "
-              f"from the last checkpoint. Received: {_first(about_peers[0])}")
+              f"from the last checkpoint. Received: {_first(lost)}")
 
 
 def _paths():
     """Yields (flag, value) of all flags and fields whose value may be a path."""
     values = flags.FLAGS
-    given = {f"--{name}": values[name].value for name in values if name not in _TEXTS}
+    texts = _TEXTS.union(_engine_fields().options)
+    given = {f"--{name}": values[name].value for name in values if name not in texts}
     if "config" in values:
         given |= {f"--config.{name}": value for name, value in fields(values.config)}
     for name, value in given.items():
@@ -222,12 +235,6 @@ def _of_less_memory():
             f"or start a new --workdir with a lower {sizes}. ")
 
 
-def _about_peers(text):
-    """The lines of a collective's error that say what became of the others."""
-    words = ("unhealthy", "/task:", "onnection", "aborted", "recvmsg", "ocket", "eartbeat")
-    return [line for line in text.splitlines() if any(word in line for word in words)]
-
-
 def _first(text):
     return text.strip().splitlines()[0][:300] if text.strip() else "no details"
 
@@ -235,7 +242,7 @@ def _first(text):
 def _parse(usage, default_config):
     arguments, config, unset = list(sys.argv), None, []
     if default_config:
-        arguments, name = _take_config(arguments, default_config)
+        arguments, name = _take_flag(arguments, "config", default_config)
         config = load_config(find_config(name))
         if (task := _named_task(arguments)) and "task" in config.data:
             select_task(config, task)
@@ -326,18 +333,17 @@ def load_config(path):
     return config
 
 
-def _take_config(arguments, default):
-    """Splits `--config=NAME` or `--config NAME` from the other arguments."""
-    kept, name = [], default
+def _take_flag(arguments, flag, default):
+    """Splits `--flag=VALUE` or `--flag VALUE` from the other arguments."""
+    kept, value = [], default
     remaining = iter(arguments)
     for argument in remaining:
-        if argument in ("--config", "-config"):
-            name = next(remaining, "")
-        elif argument.startswith(("--config=", "-config=")):
-            name = argument.partition("=")[2]
-        else:
+        name, has_value, given = argument.partition("=")
+        if name not in (f"--{flag}", f"-{flag}"):
             kept.append(argument)
-    return kept, name
+        else:
+            value = given if has_value else next(remaining, "")
+    return kept, value
 
 
 def _named_task(arguments):

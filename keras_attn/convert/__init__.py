@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from keras_attn.checkpoints.hub import local_folder, what_is_meant
 from keras_attn.errors import UserError, nearest
-from keras_attn.registry import FAMILIES, family_and_task
+from keras_attn.registry import FAMILIES, TASKS, family_and_task
 
 if TYPE_CHECKING:
     from keras_attn.checkpoints.trained_model import TrainedModel
 
 FORMATS = tuple(dict.fromkeys(
-    name for family in FAMILIES for name in FAMILIES.fields(family).FORMATS))
+    name for family in FAMILIES for name in FAMILIES.fields(family).formats))
 _LOCK = "lock"
+
+
+def head_choices() -> dict[str, tuple[str, dict]]:
+    """Returns the values of `task` and `--task`: the task and the arguments of the head of each.
+
+    They are the `convert_heads` of all tasks.
+    """
+    return {value: (task, dict(heads)) for task in TASKS
+            for value, heads in TASKS.fields(task).convert_heads.items()}
 
 
 def _module(family, format):
@@ -51,9 +60,9 @@ def _detect(folder):
     if exists(path):
         found = read_object(path)
         if "model_type" in found:
-            return _named("model_type", found, "HUGGINGFACE_TYPE", path), "huggingface", found
+            return _named("model_type", found, "huggingface_type", path), "huggingface", found
         if "registered_name" in found:
-            return _named("registered_name", found, "KERASHUB_BACKBONE", path), "kerashub", found
+            return _named("registered_name", found, "kerashub_backbone", path), "kerashub", found
         if "kind" not in found:
             raise UserError("config.json must say what the model is: model_type in a folder of "
                             "transformers, registered_name in a preset of KerasHub, kind in a "
@@ -64,7 +73,7 @@ def _detect(folder):
                             f"{path}")
         return known[0], "workdir", found
     names = {name: (family, format) for family in FAMILIES
-             for name, format in FAMILIES.fields(family).CONFIG_FILES.items()}
+             for name, format in FAMILIES.fields(family).config_files.items()}
     for name, found in names.items():
         if os.path.isfile(os.path.join(folder_and_name(folder)[0], name)):
             return *found, None
@@ -158,9 +167,9 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
         source: A folder of any of `FORMATS`, or `hf:NAME[@REVISION]`.
         target: A folder that is new or empty.
         format: One of `FORMATS` that the family has; a workdir if None and the source is none.
-        task: Of a BERT: "pretraining", "masked_lm" or "encoder": the heads to write; None: those
-            there are.
-        new_heads: Whether heads that the source lacks may start at random.
+        task: The heads to write, of a family with masked language models: "pretraining",
+            "masked_lm" or "encoder", for none; None: those of the source.
+        new_heads: Whether heads that the source lacks may be randomly initialized.
         lowercase: Whether text is lower-cased, where the source does not say.
 
     Returns:
@@ -171,7 +180,7 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
     """
     import tensorflow as tf
 
-    from keras_attn.checkpoints.classifier_fields import in_units_of_labels
+    from keras_attn.convert.heads import with_heads
     from keras_attn.workdir import run_folder
 
     folder, target = local_folder(source), os.fspath(target)
@@ -179,17 +188,17 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str],
     _check_local(target)
     folder = run_folder(folder)
     family, found = detect(folder)
-    formats = FAMILIES.fields(family).FORMATS
+    formats = FAMILIES.fields(family).formats
     format = format or ("workdir" if found != "workdir" else None)
     if format not in formats:
         raise UserError(f"format must be one of {', '.join(formats)} of {family}. "
                         f"Received: format={format}{nearest(format, formats)}")
     _check_empty(target)  # before the source is read
     trained = _read(folder)
-    trained, new = trained.family.with_task(trained, task, new_heads)
+    trained, new = with_heads(trained, task, new_heads)
     trained = trained.with_text(lowercase)
     if format != "workdir":
-        trained = in_units_of_labels(trained)
+        trained = TASKS[trained.task].for_other_libraries(trained)
     try:
         with _empty_folder(target):
             _module(family, format).write(target, trained)

@@ -13,7 +13,7 @@ as in configs/bert_base.py.
 from absl import flags
 
 from keras_attn.cli.command_line import run_command
-from keras_attn.convert import FORMATS
+from keras_attn.convert import FORMATS, head_choices
 from keras_attn.errors import UserError
 
 
@@ -23,7 +23,7 @@ def define_flags():
     flags.DEFINE_string("to", None, "Folder to write, new or empty.")
     flags.DEFINE_enum("format", None, list(FORMATS),
                       "To write; default: workdir, unless --from is one.")
-    flags.DEFINE_enum("task", None, ["pretraining", "masked_lm", "encoder"],
+    flags.DEFINE_enum("task", None, list(head_choices()),
                       "Heads of a BERT to write; default: those that --from has.")
     flags.DEFINE_bool("new_heads", False, "Start heads that --from lacks at random.")
     flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, if --from does not say.")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 
+import keras
 import tensorflow as tf
 
 from keras_attn.errors import UserError, first_line
@@ -32,9 +33,12 @@ def export(workdir, output, **options):
             those of its evaluations.
 
     Raises:
-        UserError: If there is no classifier, the folder exists, or the model was trained on
-            the other of pairs and single texts.
+        UserError: If Keras does not run on TensorFlow, there is no classifier, the folder exists,
+            or the model was trained on the other of pairs and single texts.
     """
+    if keras.backend.backend() != "tensorflow":
+        raise UserError("Exporting a SavedModel requires Keras on tensorflow. Received: "
+                        f"KERAS_BACKEND={keras.backend.backend()}")
     output = str(output).rstrip("/")
     if tf.io.gfile.exists(output):
         raise UserError(f"A new folder is needed. Received: {output}, which exists")

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_attn.errors import UserError
+from keras_attn.families.architecture_choice import choose_architecture
 from keras_attn.families.step_memory import LayerMemory, encoder_memory, feed_forward_dim
 from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.text.recipes import Kind
@@ -32,13 +33,17 @@ class Family:
         tokenizers: Kind of its tokenizer.
         sizes: Dict from names to numbers of layers, hidden sizes, attention heads and feed-forward
             sizes.
-        poolers: Values of `model.pooling` that take a dense layer of the backbone.
+        free_arguments: Arguments of the backbone that may differ from those of a pretrained model,
+            because no pretrained weight depends on them.
+        finetunes_from_scratch: Whether finetuning may start from random weights.
         released_pooling: Default of `model.pooling` for classifiers of released models.
         tokenizer_fields: Fields of the config's `data` that `tokenizer_settings` may return, and
             their defaults.
         unpretrained_heads: Heads of classifiers that no pretraining trains, so that they are newly
             initialized without `model.new_heads`.
-        position_table: Path of a position table that may be extended; None if there is none.
+        position_table: Path of the table of learned positions below the task model, if a larger
+            `max_length` than that of the pretrained model may extend it by repetition; None: the
+            number of positions is fixed.
     """
 
     name: str
@@ -49,23 +54,45 @@ class Family:
     encodes: bool = True
     tokenizers: Kind
     sizes: Mapping[str, tuple]
-    poolers: tuple[str, ...] = ()
+    free_arguments: tuple[str, ...] = ("dropout", "initializer_range")
+    finetunes_from_scratch: bool = True
     released_pooling: str = "cls"
     tokenizer_fields: Mapping[str, Any] = {}
     unpretrained_heads: tuple[str, ...] = ()
     position_table: str | None = None
 
+    @property
+    def has_pooler(self) -> bool:
+        """Whether the backbone has a pooler.
+
+        That is an optional dense layer named `pooler`, which `pooled_output` goes through and the
+        argument `use_pooler` adds.
+        """
+        return "use_pooler" in inspect.signature(self.backbone).parameters
+
     def choose_architecture(self, run: Any, use_pooler: bool = False) -> dict:
         """Returns the arguments of the backbone of a run, but for `vocabulary_size`.
 
+        They are those of the run that is resumed or of the pretrained model; without either, those
+        of the config, with `default_arguments` where it is unset.
+
         Args:
             run: `keras_attn.runs.run.Run`; its config, what it resumes and what it starts from.
-            use_pooler: Whether the task needs the pooler.
+            use_pooler: Whether the task reads `pooled_output`; for families with a pooler.
 
         Raises:
-            UserError: If the config describes no model.
+            UserError: If the config describes no model, or not the pretrained one.
         """
-        raise NotImplementedError
+        return choose_architecture(run, self, use_pooler)
+
+    def default_arguments(self, run: Any, shape: Mapping) -> dict:
+        """Returns arguments of a randomly initialized backbone that the config may leave unset.
+
+        Args:
+            run: `keras_attn.runs.run.Run`.
+            shape: Arguments that are known: those of the config, and of the size "tiny".
+        """
+        return {}
 
     def build(self, task: str, architecture: Mapping, heads: Mapping, dtype: Any = "float32",
               seed: int | None = None) -> keras.Model:
@@ -119,23 +146,6 @@ class Family:
     def tokenizer_settings(self, tokenizer: Any) -> dict:
         """Returns what the config's `data` must hold for `read_tokenizer`, besides `lowercase`."""
         return {}
-
-    def with_task(self, trained: Any, task: str | None, new_heads: bool) -> tuple[Any, list]:
-        """Returns a trained model with the heads of another task, and those newly initialized.
-
-        Args:
-            trained: `TrainedModel`.
-            task: "pretraining", "masked_lm" or "encoder"; None: as it is.
-            new_heads: Whether heads may be newly initialized.
-
-        Raises:
-            UserError: If the family has no such choice.
-        """
-        if task is not None or new_heads:
-            raise UserError("task and new_heads are for a BERT alone. "
-                            f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
-                            f"{self.name}")
-        return trained, []
 
     def least_size(self, architecture: Mapping) -> int:
         """Returns a number of values that the weights of a model exceed.

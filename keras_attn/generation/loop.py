@@ -23,7 +23,7 @@ def compile_if_large(function, logits, *others):
     """
     if _KERNELS is None:
         return function(logits, *others)
-    return _KERNELS.graphs.in_few_passes(function, logits, *others)
+    return _KERNELS.graphs.compile_if_large(function, logits, *others)
 
 
 def _no_gradients():

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from keras_attn.convert import read_ready
 from keras_attn.errors import forget_warnings
 from keras_attn.registry import TASKS, family_and_task
-from keras_attn.training.engines.tensorflow.strategies import check_backend
 from keras_attn.workdir import kind_of, run_folder
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ def load(folder: str | os.PathLike[str], lowercase: bool | None = None, precisio
     Raises:
         UserError: If the folder holds no model, or `precision` is unknown or of no use to it.
     """
-    check_backend()
     forget_warnings()
     trained = read_ready(folder, lowercase)
     return TASKS[trained.task].load(trained, precision)

@@ -97,7 +97,7 @@ def check_output(output, inputs, workdir=None, flag="--output"):
 
 def _model_files():
     """Names of the files that a model is read from, in a workdir or another library's folder."""
-    identifying = (FAMILIES.fields(name).CONFIG_FILES for name in FAMILIES)
+    identifying = (FAMILIES.fields(name).config_files for name in FAMILIES)
     return _RUN_FILES.union(_LIBRARY_FILES, member_files(), *identifying)
 
 

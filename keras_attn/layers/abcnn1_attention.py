@@ -1,4 +1,4 @@
-"""Attention between two sequences before a convolution."""
+"""Attention between two sequences, applied before a convolution (ABCNN-1)."""
 
 from typing import Any
 
@@ -16,33 +16,36 @@ from keras_attn.types import Initializer, Nest, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ABCNN1Attention(CheckedLayer):
-    """Gives each of two sequences a second channel: which steps of the other its own match.
+    """Adds to each of two sequences an attention feature map computed from their match matrix.
 
-    With `A_ij = 1 / (1 + |x_i - y_j|)`, the channels are `A W_0` and `A^T W_1`. Row j of W is that
-    of the place j, so a sequence may not be longer than `max_length`, but shorter.
+    With the match matrix `A_ij = 1 / (1 + |x_i - y_j|)`, the feature maps are `A W_0` and
+    `A^T W_1`. Row j of a weight matrix belongs to position j, so sequences may be shorter than
+    `max_length` but not longer.
 
-    Both channels of a step lie side by side: a `Conv1D` sees them as the paper's convolution sees
-    two feature maps. Masked steps are 0 in both, as what a wide convolution sees beyond an end.
+    The feature map is concatenated to the input along the last axis: a `Conv1D` then sees both as
+    the paper's convolution sees two feature maps. Masked steps are 0 in both, like the zero padding
+    of a wide convolution.
 
     Args:
-        max_length: Rows of `W_0` and `W_1`, the steps of the longest sequence.
-        share_weights: Whether `W_0` and `W_1` are one.
-        kernel_initializer: Of both, `(max_length, D)`.
-        seed: Integer for them.
+        max_length: Maximum sequence length, the number of rows of `W_0` and `W_1`.
+        share_weights: Whether `W_0` and `W_1` are the same matrix.
+        kernel_initializer: Initializer of both matrices, `(max_length, D)`.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         first: x, `(B, T, D)`.
         second: y, `(B, S, D)`.
-        first_mask: Boolean or integer `(B, T)`, True at steps that count.
-        second_mask: Boolean or integer `(B, S)`.
-        return_attention_scores: Also return A.
+        first_mask: Boolean or integer `(B, T)`, True for real steps.
+        second_mask: Boolean or integer `(B, S)`, True for real steps.
+        return_attention_scores: Whether to also return A.
 
     Returns:
-        `(B, T, 2 D)` and `(B, S, 2 D)`; then A, `(B, T, S)`, 0 at masked steps, if asked for.
+        `(B, T, 2 D)` and `(B, S, 2 D)`; with `return_attention_scores` then A, `(B, T, S)`, 0 at
+        masked steps.
 
     Raises:
-        ValueError: If the depths differ, a sequence is too long, `max_length` is not positive, or
-            a mask is float.
+        ValueError: If the depths differ, a sequence is longer than `max_length`, `max_length` is
+            not positive, or a mask is float.
 
     Reference:
         Yin et al., ABCNN: Attention-Based Convolutional Neural Network for Modeling
@@ -87,15 +90,16 @@ class ABCNN1Attention(CheckedLayer):
              ) -> tuple[Tensor, ...]:
         matches = match_matrix(first, second, first_mask, second_mask)
         found = (
-            self._joined(first, first_mask, matches, self.first_kernel),
-            self._joined(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel))
+            self._add_channel(first, first_mask, matches, self.first_kernel),
+            self._add_channel(second, second_mask, ops.swapaxes(matches, 1, 2), self.second_kernel))
         return (*found, ops.cast(matches, first.dtype)) if return_attention_scores else found
 
-    def _joined(self, x, mask, matches, kernel):
+    def _add_channel(self, x, mask, matches, kernel):
         length = ops.shape(matches)[2]
         if isinstance(length, int) and length > self.max_length:
-            raise ValueError(f"Sequences must not be longer than max_length={self.max_length}. "
-                             f"Received: {length} steps")
+            raise ValueError(
+                f"ABCNN1Attention: a sequence exceeds max_length={self.max_length}. Truncate the "
+                f"inputs, or create the layer with a larger max_length. Received: {length} steps")
         # (B, T, S) x (S, D) -> (B, T, D)
         channel = linear(ops.cast(matches, x.dtype), kernel[:length])
         joined = ops.concatenate([x, channel], axis=-1)
@@ -103,7 +107,7 @@ class ABCNN1Attention(CheckedLayer):
         return joined if mask is None else ops.where(mask[..., None], joined, 0)
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
-        return None  # Keras tells that of the first sequence alone
+        return None  # Keras would propagate the mask of the first sequence only
 
     def compute_output_shape(self, first_shape: Shape, second_shape: Shape) -> tuple[Shape, Shape]:
         first, second = ((*shape[:-1], 2 * shape[-1]) for shape in (first_shape, second_shape))
@@ -113,7 +117,7 @@ class ABCNN1Attention(CheckedLayer):
                             first_mask: keras.KerasTensor | None = None,
                             second_mask: keras.KerasTensor | None = None,
                             return_attention_scores: bool = False) -> tuple[keras.KerasTensor, ...]:
-        # Not by tracing: for an unknown length JAX and PyTorch trace one that may be too long.
+        # Not traced: JAX and PyTorch replace an unknown length by one that may exceed max_length.
         shapes = [*self.compute_output_shape(first.shape, second.shape)]
         if return_attention_scores:
             shapes.append((*first.shape[:-1], second.shape[1]))

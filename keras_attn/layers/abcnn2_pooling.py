@@ -1,4 +1,4 @@
-"""Attention between two sequences in the pooling after a convolution."""
+"""Attention between two sequences in the pooling that follows a convolution (ABCNN-2)."""
 
 from typing import Any
 
@@ -15,27 +15,27 @@ from keras_attn.types import Nest, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ABCNN2Pooling(CheckedLayer):
-    """Sums windows of two sequences, each step weighted by how well the other one matches it.
+    """Sums windows of two sequences, each step weighted by how well it matches the other sequence.
 
-    With `A_ij = 1 / (1 + |x_i - y_j|)`, the weights are `a_i = sum_j A_ij` of x and
-    `b_j = sum_i A_ij` of y, and `output_t = sum_{k=t}^{t+width-1} a_k x_k`.
+    With `A_ij = 1 / (1 + |x_i - y_j|)`, the weights are `a_i = sum_j A_ij` for x and
+    `b_j = sum_i A_ij` for y, and `output_t = sum_{k=t}^{t+width-1} a_k x_k`.
 
     Args:
-        width: Steps of a window: of a wide convolution of that width the output has as many steps
-            as the convolution's input.
-        normalize: Whether the weights of a row are divided by their sum, as in the authors' code;
-            in the paper they are not, and grow with the length.
+        width: Window size in steps. After a wide convolution with the same width, the output has as
+            many steps as the input of the convolution.
+        normalize: Whether to divide the weights of a sequence by their sum, as the authors' code
+            does. In the paper they are not normalized, so they grow with the length.
 
     Call arguments:
         first: x, `(B, T + width - 1, D)`.
         second: y, `(B, S + width - 1, D)`.
-        first_mask: Boolean or integer `(B, T + width - 1)`, True at steps that count.
-        second_mask: Boolean or integer `(B, S + width - 1)`.
-        return_attention_scores: Also return A.
+        first_mask: Boolean or integer `(B, T + width - 1)`, True for real steps.
+        second_mask: Boolean or integer `(B, S + width - 1)`, True for real steps.
+        return_attention_scores: Whether to also return A.
 
     Returns:
-        `(B, T, D)` and `(B, S, D)`, 0 where a step of the window is masked; then A,
-        `(B, T + width - 1, S + width - 1)`, if asked for.
+        `(B, T, D)` and `(B, S, D)`, 0 where the window contains a masked step; with
+        `return_attention_scores` then A, `(B, T + width - 1, S + width - 1)`.
 
     Raises:
         ValueError: If the depths differ, `width` is not positive, or a mask is float.
@@ -80,7 +80,7 @@ class ABCNN2Pooling(CheckedLayer):
         if self.normalize:
             weights = ops.divide_no_nan(weights, ops.sum(weights, axis=-1, keepdims=True))
         mask = as_mask(mask)
-        if mask is not None:  # its weight is 0, but 0 times infinity is not
+        if mask is not None:  # the weight is 0, but 0 times infinity is NaN
             x = ops.where(mask[..., None], x, 0)
         pooled = window_sums(x * ops.cast(weights, x.dtype)[..., None], self.width)
         if mask is None:
@@ -89,7 +89,7 @@ class ABCNN2Pooling(CheckedLayer):
         return ops.where(whole[..., None], pooled, 0)
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
-        return None  # of another length
+        return None  # the output has another length
 
     def compute_output_shape(self, first_shape: Shape, second_shape: Shape) -> tuple[Shape, Shape]:
         first, second = (

@@ -1,14 +1,14 @@
-"""Soft attention with any score."""
+"""Soft attention with a configurable score function."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.cache import check_cache, ignore_implicit_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.scores.dot_score import DotScore
 from keras_attn.layers.seeds import dropout_generator, split_seed
@@ -22,49 +22,48 @@ from keras_attn.types import LayerLike, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class Attention(CheckedLayer):
-    """Average of the values, weighted by how well their keys match the query.
+    """Weighted average of the values; the weights are the softmax of query-key scores.
 
-    `output_i = sum_j a_ij v_j`, `a_i = softmax_j(score(q_i, k_j))`, the softmax in float32.
-    A query that may attend to no key gets weights 0 and output 0.
+    `output_i = sum_j a_ij v_j`, `a_i = softmax_j(score(q_i, k_j))`. The softmax is computed in
+    float32. A query without any visible key gets weights 0 and output 0.
 
     Args:
-        score: `"dot"`, `"scaled_dot"`, `"bilinear"` (also `"general"`),
-            `"cosine"`, `"concat"`, `"additive"`; or a layer of (query, key) that returns
-            `(B, T, S)`, such as `LocationScore(40)`.
-        units: Hidden units of `"concat"` and `"additive"`, of no other score; the depth of the
-            key if None.
-        dropout: Share of attention weights dropped in training.
-        causal_align: Where `use_causal_mask` puts the diagonal: `"end"` (query
-            i sees keys up to `i + S - T`) or `"start"` (up to i).
-        seed: Integer for initial weights and dropout.
+        score: `"dot"`, `"scaled_dot"`, `"bilinear"` (also `"general"`), `"cosine"`, `"concat"` or
+            `"additive"`; or a layer called with (query, key) that returns `(B, T, S)`, such as
+            `LocationScore(40)`.
+        units: Hidden units of the scores `"concat"` and `"additive"`; the depth of the key if None.
+            Unsupported for other scores.
+        dropout: Dropout rate of the attention weights.
+        causal_align: Alignment of the causal mask: with `"end"` query i sees keys up to
+            `i + S - T`, with `"start"` keys up to i.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         query: `(B, T, Q)`.
         value: `(B, S, V)`.
-        key: `(B, S, K)`; the value if None.
-        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
-        value_mask: Boolean or integer `(B, S)`; False keys are not attended.
-        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`,
-            True where a query may attend to a key.
-        use_causal_mask: Whether keys after the query are hidden.
-        return_attention_scores: Also return the weights, before dropout.
-        cache: None, or keys and values of earlier positions as made by
-            `make_cache`. The T new ones are written at `cache_index`, and
-            query i sees positions up to `cache_index + i`. S is then the
-            length of the cache in every mask.
+        key: `(B, S, K)`; defaults to `value`.
+        query_mask: Boolean or integer `(B, T)`; masked queries attend to nothing.
+        value_mask: Boolean or integer `(B, S)`; masked keys are not attended to.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`, True where a query
+            may attend to a key.
+        use_causal_mask: Whether to mask the keys after each query.
+        return_attention_scores: Whether to also return the attention weights, before dropout.
+        cache: Keys and values of earlier positions, as created by `make_cache`, or None. The T new
+            ones are written at `cache_index`; query i attends to positions up to `cache_index + i`.
+            S is then the length of the cache in every mask.
         cache_index: Integer scalar, the position of the first query.
-        training: Whether dropout is on.
+        training: Whether to apply dropout.
 
-    Masks that Keras attaches to query and value serve where these are None; with a cache, that
-    of the value does not.
+    Masks that Keras attaches to query and value are used where these arguments are None. With a
+    cache, the implicit mask of the value is ignored.
 
     Returns:
-        Output `(B, T, V)`; then the weights `(B, T, S)` if asked for, then the
-        cache if one was given.
+        Output `(B, T, V)`; then, if requested, the weights `(B, T, S)`; then the updated cache if
+        one was given.
 
     Raises:
-        ValueError: If an argument is out of range, an input is no sequence, value and key differ
-            in length, a mask is float, or one of `cache` and `cache_index` is missing.
+        ValueError: If an argument is out of range, an input has not three axes, value and key
+            differ in length, a mask is float, or only one of `cache` and `cache_index` is given.
 
     Reference:
         Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
@@ -89,8 +88,8 @@ class Attention(CheckedLayer):
         super().__init__(**kwargs)
         require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
-            raise ValueError(
-                f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}")
+            raise ValueError("Attention: causal_align must be 'end' or 'start'. "
+                             f"Received: causal_align={causal_align!r}")
         score_seed, self._dropout_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
@@ -107,7 +106,7 @@ class Attention(CheckedLayer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **keep_value_mask(args, kwargs))
+        return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
     def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
              query_mask: Tensor | None = None, value_mask: Tensor | None = None,
@@ -132,24 +131,24 @@ class Attention(CheckedLayer):
 
     def _attend(self, query, key, value, mask, dropout, return_scores):
         dtype = query.dtype
-        if type(self.score) is not DotScore:  # a kind of it may score in another way
+        if type(self.score) is not DotScore:  # a subclass may compute other scores
             weights = masked_softmax(self.score(query, key), mask)
             found = weighted_average(weights, value, dropout, self.seed_generator), weights
             return [ops.cast(x, dtype) for x in found[:1 + return_scores]]
-        if keras.backend.standardize_dtype(dtype) == "float16":  # products may pass 65,504
+        if keras.backend.standardize_dtype(dtype) == "float16":  # products may exceed 65,504
             query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
-        found = scaled_dot_product_attention(  # in blocks where the rows are long
+        found = scaled_dot_product_attention(  # block by block for long sequences
             query, key, value, mask=mask, scale=self.score.scale, dropout=dropout,
             seed=self.seed_generator, return_scores=return_scores)
         return [ops.cast(x, dtype) for x in (found if return_scores else [found])]
 
     def make_cache(self, batch_size: int, length: int, key_dim: int, value_dim: int | None = None,
                    dtype: str | None = None) -> tuple[Tensor, Tensor]:
-        """Empty cache for decoding up to `length` positions.
+        """Creates an empty cache for decoding up to `length` positions.
 
         Returns:
-            (keys, values): zeros `(B, length, key_dim)` and `(B, length, value_dim)`; the value
-            has the depth of the key if `value_dim` is None.
+            (keys, values): zeros `(B, length, key_dim)` and `(B, length, value_dim)`; `value_dim`
+            defaults to `key_dim`.
         """
         require_lengths(batch_size=batch_size, length=length)
         return tuple(ops.zeros((batch_size, length, depth), dtype or self.compute_dtype)
@@ -162,6 +161,6 @@ class Attention(CheckedLayer):
     compute_output_spec = traced_output_spec
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "score": self._score_name or part_config(self.score, self),
+        return {**super().get_config(), "score": self._score_name or layer_config(self.score, self),
                 "units": self.units, "dropout": self.dropout, "causal_align": self.causal_align,
                 "seed": self.seed}

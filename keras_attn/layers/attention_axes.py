@@ -1,4 +1,4 @@
-"""Attention over some axes of inputs that have more than one axis of positions."""
+"""Attention over selected axes of inputs with several position axes."""
 
 import math
 
@@ -8,18 +8,18 @@ from keras_attn.layers.shapes import shape_text, sizes_differ
 
 
 class AttentionAxes:
-    """Turns inputs `(B, ..., D)` into sequences `(B', T, D)`, and what is made of them back.
+    """Reshapes inputs `(B, ..., D)` into sequences `(B', T, D)`, and results back.
 
-    The axes of attention become T, in the order in which they are given; the others are rows of
-    their own.
+    The attention axes are flattened into T, in the given order; the other axes are folded into the
+    batch B'.
 
     Args:
-        owner: Name of the layer, for errors.
+        owner: Name of the layer, for error messages.
         rank: Number of axes of the inputs.
-        axes: Axes of attention, from 1 to `rank - 2`; None: all of these.
+        axes: Attention axes, from 1 to `rank - 2`; defaults to all of these.
 
     Raises:
-        ValueError: If the inputs have no such axes.
+        ValueError: If the inputs do not have these axes.
     """
 
     def __init__(self, owner, rank, axes=None):
@@ -33,7 +33,7 @@ class AttentionAxes:
         self.rows = tuple(a for a in (0, *inner) if a not in self.axes)
 
     def fold(self, x):
-        """`(B', T, D)` of `(B, ..., D)`; `(B', T)` of a mask `(B, ...)`."""
+        """Reshapes `(B, ..., D)` to `(B', T, D)`, and a mask `(B, ...)` to `(B', T)`."""
         if x is None or isinstance(x, bool):
             return x
         x = ops.convert_to_tensor(x)
@@ -45,24 +45,24 @@ class AttentionAxes:
                                *shape[len(shape) - len(features):]))
 
     def require_equal_rows(self, **shapes):
-        """Raises a ValueError for shapes of inputs, by name, that differ outside of attention."""
+        """Raises a ValueError if named shapes differ in an axis that is not an attention axis."""
         first, *others = [[shape[a] for a in self.rows] for shape in shapes.values()
                           if shape is not None]
         if any(any(map(sizes_differ, first, other)) for other in others):
             received = ", ".join(f"{name} of shape {shape_text(shape)}"
                                  for name, shape in shapes.items() if shape is not None)
-            raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes but "
+            raise ValueError(f"{self.owner}: inputs must have equal sizes in all axes except "
                              f"attention_axes={self.axes} and the features. Received: {received}")
 
     def fold_shape(self, shape):
-        """The shape of what `fold` makes of inputs of a shape, which may have None."""
+        """The shape of `fold(x)` for x of this shape; sizes may be None."""
         if shape is None:
             return None
         folded = ([shape[a] for a in axes] for axes in (self.rows, self.axes))
         return (*(None if None in sizes else math.prod(sizes) for sizes in folded), shape[-1])
 
     def fold_attention_mask(self, mask, query, value):
-        """A mask `(B', 1 or H, T, S)` of one that broadcasts to `(B, ..., H, T..., S...)`."""
+        """Reshapes a mask that broadcasts to `(B, ..., H, T..., S...)` to `(B', 1 or H, T, S)`."""
         if mask is None:
             return None
         mask, own = ops.convert_to_tensor(mask), 2 * len(self.axes)
@@ -80,21 +80,21 @@ class AttentionAxes:
                                   _product(inner[:middle]), _product(inner[middle:])))
 
     def unfold(self, x, query):
-        """`(B, ..., E)` of `(B', T, E)`, with the axes of the query in place of B' and T."""
+        """Reshapes `(B', T, E)` to `(B, ..., E)`, where B' and T become the axes of the query."""
         sizes = [ops.shape(query)[a] for a in (*self.rows, *self.axes)]
         x = ops.reshape(x, (*sizes, ops.shape(x)[-1]))
         order = (*self.rows, *self.axes, len(sizes))
         return ops.transpose(x, sorted(range(len(order)), key=order.__getitem__))
 
     def unfold_weights(self, weights, query, value):
-        """Weights `(B, ..., H, T..., S...)` of `(B', H, T, S)`, as Keras orders them."""
+        """Reshapes weights `(B', H, T, S)` to `(B, ..., H, T..., S...)`, the order of Keras."""
         outer = [ops.shape(query)[a] for a in self.rows]
         inner = [ops.shape(x)[a] for x in (query, value) for a in self.axes]
         return ops.reshape(weights, (*outer, ops.shape(weights)[1], *inner))
 
 
 def _product(sizes):
-    """Product of sizes: numbers, tensors in a graph of TensorFlow, symbols in one of JAX."""
+    """Product of sizes, which may be integers, TensorFlow scalars or JAX symbols."""
     if not any(ops.is_tensor(size) for size in sizes):
         return math.prod(sizes)
     return ops.prod(ops.stack([ops.cast(size, "int32") for size in sizes]))

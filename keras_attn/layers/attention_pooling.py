@@ -1,4 +1,4 @@
-"""Attention of one query over a sequence."""
+"""Attention pooling of a sequence into a vector."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import row_mask
-from keras_attn.ops.products import linear, widened
+from keras_attn.ops.products import linear, upcast_float16
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Activation, Initializer, Nest, Shape, Tensor
 
@@ -20,39 +20,40 @@ SCORES = "context", "linear", "query"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentionPooling(CheckedLayer):
-    """Average of a sequence, weighted by what a vector finds of interest.
+    """Pools a sequence into a vector with attention weights from a learned or given query.
 
-    `a = softmax_t(e)`, `output = sum_t a_t h_t`, with
+    `a = softmax_t(e)`, `output = sum_t a_t h_t`, where
 
-    - `"context"`: `e_t = u^T activation(W h_t + b)`, u learned;
-    - `"query"`: the same with u given, of the depth `units`;
-    - `"linear"`: `e_t = activation(w^T h_t)`, no hidden units.
+    - `"context"`: `e_t = u^T activation(W h_t + b)` with a learned context vector u;
+    - `"query"`: the same with u given in the call, of depth `units`;
+    - `"linear"`: `e_t = activation(w^T h_t)`, without a hidden layer.
 
-    A row with no step gives 0.
+    The output of a fully masked row is 0.
 
     Args:
         units: Hidden units of `"context"` and `"query"`; the depth of the inputs if None.
-        activation: As in the formula.
-        score: One of these.
-        dropout: Share of weights dropped in training.
-        kernel_initializer: Of W, u and w.
-        seed: Integer for initial weights and dropout.
+        activation: Activation in the formulas above.
+        score: `"context"`, `"query"` or `"linear"`.
+        dropout: Dropout rate of the attention weights.
+        kernel_initializer: Initializer of W, u and w.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        mask: Boolean or integer `(B, T)`, True at steps that count; Keras's own if None.
-        lengths: Integers `(B,)`, the number of steps that count, from the first.
-        query: `(B, units)`, for `"query"`.
-        return_attention_scores: Also return the weights, before dropout.
-        training: Whether dropout is on.
+        mask: Boolean or integer `(B, T)`, True for real steps; defaults to the Keras mask of the
+            inputs.
+        lengths: Integers `(B,)`: the number of real steps of each row, counted from its first step.
+        query: `(B, units)`, for `score="query"`.
+        return_attention_scores: Whether to also return the attention weights, before dropout.
+        training: Whether to apply dropout.
 
     Returns:
-        `(B, D)`; then the weights `(B, T)` if asked for.
+        `(B, D)`; with `return_attention_scores` then the weights, `(B, T)`.
 
     Raises:
-        ValueError: If an argument is out of range, unknown or given in vain, the inputs have not
-            three dimensions, a mask is float, `lengths` are not `(B,)`, or a query is missing, of
-            another shape, or given to another score.
+        ValueError: If an argument is out of range, unknown or unused, the inputs do not have three
+            axes, a mask is float, `lengths` is not of shape `(B,)`, or the query is missing, has
+            another shape, or is given with another score.
 
     Reference:
         Yang et al., Hierarchical Attention Networks for Document Classification,
@@ -78,9 +79,10 @@ class AttentionPooling(CheckedLayer):
         super().__init__(**kwargs)
         require_sizes(optional=True, units=units)
         if score not in SCORES:
-            raise ValueError(f"score must be one of {', '.join(SCORES)}. Received: score={score!r}")
+            raise ValueError(f"AttentionPooling: score must be one of {', '.join(SCORES)}. "
+                             f"Received: score={score!r}")
         if score == "linear":
-            refuse_in_vain('score="context" or "query"', units=(units, None))
+            reject_unused('score="context" or "query"', units=(units, None))
         require_rates(dropout=dropout)
         self.units = units
         self.activation = keras.activations.get(activation)
@@ -112,15 +114,17 @@ class AttentionPooling(CheckedLayer):
              query: Tensor | None = None, return_attention_scores: bool = False,
              training: bool | None = None, inputs_mask: Tensor | None = None
              ) -> Tensor | tuple[Tensor, ...]:
-        # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
+        # Keras passes its implicit mask as `mask` if the inputs are the only tensor of the call,
+        # else as `inputs_mask`.
         mask = row_mask(inputs_mask if mask is None else mask, lengths, ops.shape(inputs)[1])
         if (query is None) == (self.score == "query"):
-            raise ValueError('A query goes with score="query". '
-                             f"Received: query={query if query is None else query.shape}, "
-                             f"score={self.score!r}")
+            raise ValueError(
+                'AttentionPooling: score="query" requires a query, and other scores do not '
+                f"support one. Received: query={query if query is None else query.shape}, "
+                f"score={self.score!r}")
         units = self.kernel.shape[-1]
         if query is not None and (len(query.shape) != 2 or query.shape[1] not in (None, units)):
-            raise ValueError(f"{type(self).__name__} needs query (B, units), here (B, {units}). "
+            raise ValueError(f"{type(self).__name__}: query must be of shape (B, {units}). "
                              f"Received: query of shape {tuple(query.shape)}")
         weights = masked_softmax(self._logits(inputs, query), mask)
         dropout = self.dropout if training else 0.0
@@ -129,7 +133,7 @@ class AttentionPooling(CheckedLayer):
 
     def _logits(self, inputs, query):
         # (B, T, D) x (D, U) -> (B, T, U) -> (B, T)
-        hidden = linear(*widened(inputs, self.kernel))
+        hidden = linear(*upcast_float16(inputs, self.kernel))
         if self.bias is not None:
             hidden = hidden + ops.cast(self.bias, hidden.dtype)
         hidden = self.activation(hidden)

@@ -1,4 +1,4 @@
-"""Attention over pairs of features."""
+"""Attention over pairwise feature interactions."""
 
 from typing import Any
 
@@ -11,43 +11,44 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import linear, widened
+from keras_attn.ops.products import linear, upcast_float16
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Initializer, Nest, Regularizer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentionalInteraction(CheckedLayer):
-    """Average of the products of all pairs of features, weighted by how much each pair matters.
+    """Attention-weighted average of the element-wise products of all pairs of features.
 
     `e_ij = h^T relu(W (v_i * v_j) + b)`, `a = softmax` of e over all pairs `i < j`,
-    `output = sum_{i<j} a_ij (v_i * v_j)`, products element by element. A row with fewer than two
-    features gives 0.
+    `output = sum_{i<j} a_ij (v_i * v_j)`, with element-wise products. The output of a row with
+    fewer than two features is 0.
 
     Args:
-        attention_units: Hidden units.
-        dropout: Share of weights dropped in training.
-        kernel_initializer: Of W, `(D, attention_units)`, and of h.
-        kernel_regularizer: Of W.
-        seed: Integer for initial weights and dropout.
+        attention_units: Hidden units of the attention network.
+        dropout: Dropout rate of the attention weights.
+        kernel_initializer: Initializer of W, `(D, attention_units)`, and of h.
+        kernel_regularizer: Regularizer of W.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
-        inputs: `(B, F, D)`, each feature's embedding times its value.
-        mask: Boolean or integer `(B, F)`, False for an absent feature; Keras's own if None.
-        return_attention_scores: Also return the weights, before dropout.
-        training: Whether dropout is on.
+        inputs: `(B, F, D)`, the embedding of each feature times its value.
+        mask: Boolean or integer `(B, F)`, False for absent features; defaults to the Keras mask of
+            the inputs.
+        return_attention_scores: Whether to also return the attention weights, before dropout.
+        training: Whether to apply dropout.
 
     Returns:
-        `(B, D)`; then the weights `(B, F (F - 1) / 2)` of the pairs (0, 1), (0, 2), … if asked
-        for.
+        `(B, D)`; with `return_attention_scores` then the weights `(B, F (F - 1) / 2)` of the pairs
+        (0, 1), (0, 2), …
 
     Raises:
-        ValueError: If an argument is out of range, the number F of features is unknown or less
-            than 2, or a mask is float.
+        ValueError: If an argument is out of range, the number of features F is unknown or less than
+            2, or a mask is float.
 
     Reference:
-        Xiao et al., Attentional Factorization Machines, 2017, eq. 3-5. (The authors' code takes
-        the softmax over an axis of one, so that all its weights are 1.)
+        Xiao et al., Attentional Factorization Machines, 2017, eq. 3-5. (The authors' code applies
+        the softmax over an axis of size 1, so all its weights are 1.)
 
     Examples:
         >>> import numpy as np
@@ -79,8 +80,8 @@ class AttentionalInteraction(CheckedLayer):
         self.require_axes(inputs=input_shape)
         _, features, depth = input_shape
         if features is None or features < 2:
-            raise ValueError("AttentionalInteraction needs a known number of features, 2 or more. "
-                             f"Received: input_shape={input_shape}")
+            raise ValueError("AttentionalInteraction: the number of features must be known and at "
+                             f"least 2. Received: input_shape={input_shape}")
         kernel_seed, vector_seed, dropout_seed = split_seed(self.seed, 3)
         self.kernel = self.add_weight(
             name="kernel", shape=(depth, self.attention_units),
@@ -100,7 +101,7 @@ class AttentionalInteraction(CheckedLayer):
              return_attention_scores: bool = False, training: bool | None = None
              ) -> Tensor | tuple[Tensor, ...]:
         # (B, F, D) -> (B, P, D)
-        features, = widened(inputs)
+        features, = upcast_float16(inputs)
         products = ops.multiply(*(ops.take(features, side, axis=1) for side in self.pairs))
         mask = as_mask(mask)
         if mask is not None:

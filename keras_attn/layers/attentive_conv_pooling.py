@@ -1,4 +1,4 @@
-"""Attention over a convolution, asked by a recurrent layer."""
+"""Attention pooling over a convolution, with the query from a BiLSTM."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import bidirectional, over_steps, padded_to_one
+from keras_attn.layers.padded_rnn import bidirectional, pad_empty_axis, run_rnn
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
@@ -17,27 +17,28 @@ from keras_attn.types import Activation, Initializer, Nest, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentiveConvPooling(CheckedLayer):
-    """Average of the places of a convolution, weighted by how each fits the whole sequence.
+    """Attention pooling of convolution outputs, where the query is the final state of a BiLSTM.
 
     `c = activation(conv(x))`, `s` the last states of a BiLSTM over x,
-    `a = softmax_t(s^T tanh(W c_t + b))`, `output = [sum_t a_t c_t; s]`. The convolution pads with
-    zeros, and sees zeros at masked steps; a row with no step gives 0.
+    `a = softmax_t(s^T tanh(W c_t + b))`, `output = [sum_t a_t c_t; s]`. The convolution uses zero
+    padding and sees zeros at masked steps; the output of a fully masked row is 0.
 
     Args:
-        filters: Depth F of the convolution.
-        kernel_size: Steps that it sees.
-        lstm_units: Units U of the BiLSTM, in each direction.
-        activation: Of the convolution.
-        kernel_initializer: Of the convolution and of W.
-        seed: Integer for initial weights.
+        filters: Number F of convolution filters.
+        kernel_size: Kernel size of the convolution, in steps.
+        lstm_units: Units U of the BiLSTM in each direction.
+        activation: Activation of the convolution.
+        kernel_initializer: Initializer of the convolution kernel and of W.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        mask: Boolean or integer `(B, T)`, True at steps that count; Keras's own if None.
-        return_attention_scores: Also return the weights.
+        mask: Boolean or integer `(B, T)`, True for real steps; defaults to the Keras mask of the
+            inputs.
+        return_attention_scores: Whether to also return the attention weights.
 
     Returns:
-        `(B, F + 2 U)`; then the weights `(B, T)` if asked for.
+        `(B, F + 2 U)`; with `return_attention_scores` then the weights, `(B, T)`.
 
     Raises:
         ValueError: If a size is not positive or a mask is float.
@@ -53,7 +54,7 @@ class AttentiveConvPooling(CheckedLayer):
         >>> layer = AttentiveConvPooling(4, kernel_size=1, lstm_units=2)
         >>> output, weights = layer(np.ones((1, 6, 5)), mask=np.array([[1, 1, 1, 1, 0, 0]]),
         ...                         return_attention_scores=True)
-        >>> print(output.shape, ops.convert_to_numpy(weights).round(3))  # four words alike
+        >>> print(output.shape, ops.convert_to_numpy(weights).round(3))  # four equal words
         (1, 8) [[0.25 0.25 0.25 0.25 0.   0.  ]]
     """
 
@@ -94,11 +95,11 @@ class AttentiveConvPooling(CheckedLayer):
         mask = as_mask(mask)
         if mask is not None:
             inputs = ops.where(mask[..., None], inputs, 0)
-        _, forward, _, backward, _ = over_steps(self.lstm, inputs, mask)
+        _, forward, _, backward, _ = run_rnn(self.lstm, inputs, mask)
         query = ops.concatenate([forward, backward], axis=-1)
-        # Of nothing PyTorch's convolution is an error, and TensorFlow's of another depth.
+        # On empty inputs, PyTorch's convolution raises and TensorFlow's returns another depth.
         batch, length = ops.shape(inputs)[:2]
-        found = self.conv(padded_to_one(padded_to_one(inputs), axis=0))[:batch, :length]
+        found = self.conv(pad_empty_axis(pad_empty_axis(inputs), axis=0))[:batch, :length]
         pooled, weights = self.attention(
             found, mask=mask, query=query, return_attention_scores=True)
         output = ops.concatenate([pooled, query], axis=-1)

@@ -1,4 +1,4 @@
-"""Keys and values of earlier positions, for decoding a token at a time."""
+"""Key-value cache for incremental decoding."""
 
 from keras import ops
 
@@ -9,37 +9,38 @@ _KERNELS = kernels.of_backend("tensorflow")
 
 
 def write_cache(cache, index, new, axis):
-    """Writes new keys and values at their place.
+    """Writes new keys and values into the cache.
 
     Args:
         cache: Tuple of tensors, such as keys and values.
-        index: Integer scalar, the position of the first new one.
-        new: Tuple of tensors of the same shapes but for `axis`.
-        axis: Of the positions.
+        index: Integer scalar, the position of the first new entry.
+        new: Tuple of tensors with the same shapes except along `axis`.
+        axis: The position axis.
 
     Returns:
-        The tensors with the new ones in the dtype of these, and the new cache.
+        The full tensors, cast to the dtypes of the new entries, and the updated cache.
 
     Raises:
-        ValueError: If the cache is too short or of another shape, as far as that is known.
+        ValueError: If the cache is too short or has another shape, as far as sizes are known.
     """
     for old, x in zip(cache, new, strict=True):
         expected = [*x.shape[:axis], old.shape[axis], *x.shape[axis + 1:]]
         if any(map(sizes_differ, old.shape, expected)):
-            raise ValueError(f"cache must hold tensors of shape {shape_text(expected)} here. "
-                             f"Received: a cache with one of shape {shape_text(old.shape)}")
+            raise ValueError(f"The cache must contain tensors of shape {shape_text(expected)}. "
+                             f"Received: a cache tensor of shape {shape_text(old.shape)}")
     count, length = new[0].shape[axis], cache[0].shape[axis]
     end = index + count if count is not None else index
     if isinstance(end, int) and length is not None and end > length:
-        raise ValueError(f"cache must hold the positions up to {end}. "
-                         f"Received: a cache of length {length}")
+        raise ValueError(f"The cache is too short: positions up to {end} are written. Create it "
+                         f"with make_cache for a larger length. Received: a cache of length "
+                         f"{length}")
     cache = tuple(_write(old, index, ops.cast(x, old.dtype), axis)
                   for old, x in zip(cache, new, strict=True))
     return tuple(ops.cast(old, x.dtype) for old, x in zip(cache, new, strict=True)), cache
 
 
 def _write(whole, index, part, axis):
-    if _KERNELS is not None and _KERNELS.graphs.writes_in_place():
+    if _KERNELS is not None and _KERNELS.graphs.can_write_in_place():
         return _KERNELS.graphs.write_in_place(whole, index, part, axis)
     start = [0] * len(whole.shape)
     start[axis] = index
@@ -47,19 +48,22 @@ def _write(whole, index, part, axis):
 
 
 def check_cache(cache, cache_index):
-    """Raises a ValueError if one of both is missing."""
+    """Raises a ValueError if only one of the two arguments is given."""
     if (cache is None) != (cache_index is None):
         given = "cache_index" if cache is None else "cache"
-        raise ValueError(f"cache and cache_index go together. Received: {given} alone")
+        raise ValueError("cache and cache_index must be given together. "
+                         f"Received: only {given}")
 
 
-def keep_value_mask(args, kwargs):
-    """The keyword arguments of a call; with a cache and no `value_mask`, that is True.
+def ignore_implicit_value_mask(args, kwargs):
+    """Sets `value_mask=True` in the keyword arguments of a call with a cache and no value mask.
 
-    Else Keras would pass the mask of the new values, of another length than the cache.
+    Otherwise Keras would pass the implicit mask of the new values, whose length differs from the
+    cache.
 
     Args:
-        args, kwargs: Of a call whose first arguments are query, value, key, query_mask, value_mask.
+        args: Positional arguments of the call: query, value, key, query_mask, value_mask, …
+        kwargs: Keyword arguments of the call.
     """
     given = len(args) > 4 or kwargs.get("value_mask") is not None
     return kwargs if given or kwargs.get("cache") is None else {**kwargs, "value_mask": True}

@@ -1,4 +1,4 @@
-"""Checks of the tensors that a layer is called with."""
+"""Validation of the tensors passed to a layer."""
 
 import functools
 import inspect
@@ -15,7 +15,8 @@ from keras_attn.layers.shapes import (
 )
 from keras_attn.types import Shape
 
-# Of which input each mask is: the first of these that is given. Others are checked by their layers.
+# The inputs that each mask may belong to; the first one given is used. Layers check other masks
+# themselves.
 MASKED_INPUTS = {
     "query_mask": ("query",), "value_mask": ("value", "query"), "mask": ("inputs", "query"),
     "padding_mask": ("inputs",), "memory_mask": ("memory",), "encoded_mask": ("encoded",),
@@ -24,14 +25,14 @@ MASKED_INPUTS = {
 
 
 class CheckedLayer(keras.layers.Layer):
-    """A layer whose calls raise a ValueError for inputs that are not dense tensors or whose shapes
-    do not fit one another, which backends report in terms of their own operations.
+    """A layer whose calls validate that inputs are dense tensors with matching shapes.
 
-    A layer may have other
+    They raise a ValueError in terms of the arguments, where backends would report an error in terms
+    of their own operations. Subclasses may override:
 
-    - `AXES`: The axes of its inputs, as `require_axes` takes them.
-    - `SAME_BATCH`: Names of inputs whose batch does not broadcast.
-    - `MASKED_INPUTS`: See above.
+    - `AXES`: The axes of the inputs, in the format of `require_axes`.
+    - `SAME_BATCH`: Names of inputs whose batch axis does not broadcast.
+    - `MASKED_INPUTS`: The inputs that each mask may belong to.
     """
 
     AXES: dict[str, str] = dict.fromkeys(("query", "value", "key", "inputs", "encoded"), "B...")
@@ -39,7 +40,7 @@ class CheckedLayer(keras.layers.Layer):
     MASKED_INPUTS: dict[str, tuple[str, ...]] = MASKED_INPUTS
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = _names(type(self))  # type: ignore[arg-type]  # a class has a hash
+        names = _call_parameters(type(self))  # type: ignore[arg-type]  # classes are hashable
         arguments = dict(zip(names, args, strict=False)) | kwargs
         arguments = {name: x for name, x in arguments.items() if x is not None}
         for name, x in arguments.items():
@@ -52,7 +53,7 @@ class CheckedLayer(keras.layers.Layer):
         return super().__call__(*args, **kwargs)
 
     def require_axes(self, **shapes: Shape | None) -> None:
-        """Raises a ValueError for shapes, by the name of the input, that are not as in `AXES`."""
+        """Raises a ValueError if a named shape does not match `AXES`."""
         require_axes(type(self).__name__, self.AXES, shapes, self.SAME_BATCH)
 
     def _check_mask(self, name, arguments):
@@ -61,7 +62,7 @@ class CheckedLayer(keras.layers.Layer):
         if not hasattr(mask, "shape") or not hasattr(arguments.get(of), "shape"):
             return
         shape, expected = tuple(mask.shape), tuple(arguments[of].shape)[:-1]
-        if name not in ("query_mask", "memory_mask") and _sees_others(arguments):
+        if name not in ("query_mask", "memory_mask") and _has_cache_or_memory(arguments):
             expected = (expected[0], None)
         if len(shape) != len(expected) or not _broadcasts(shape, expected):
             raise ValueError(
@@ -70,12 +71,12 @@ class CheckedLayer(keras.layers.Layer):
 
 
 @functools.cache
-def _names(kind):
+def _call_parameters(kind):
     return tuple(inspect.signature(kind.call).parameters)[1:]
 
 
-def _sees_others(arguments):
-    """Whether a call attends to more than its inputs, of which a mask is then."""
+def _has_cache_or_memory(arguments):
+    """Whether the call also attends to a cache or memory, which its masks then cover."""
     return "cache" in arguments or "memory" in arguments
 
 
@@ -83,7 +84,7 @@ def _require_attention_mask(owner, arguments):
     mask = arguments.get("attention_mask")
     query = arguments.get("query", arguments.get("inputs"))
     if not hasattr(mask, "shape") or len(getattr(query, "shape", ())) != 3 or (
-            _sees_others(arguments)):
+            _has_cache_or_memory(arguments)):
         return
     value = arguments.get("value")
     batch, length = query.shape[:2]

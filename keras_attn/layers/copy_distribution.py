@@ -1,4 +1,4 @@
-"""A distribution over words that can copy those of the source."""
+"""Output distribution of pointer-generator networks."""
 
 from typing import Any
 
@@ -13,29 +13,30 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class CopyDistribution(CheckedLayer):
-    """Mixes words of the vocabulary with words that attention copies from the source.
+    """Mixes the vocabulary distribution with words copied from the source by attention.
 
-    `P(w) = p_gen P_vocabulary(w) + (1 - p_gen) sum_{i: w_i = w} a_i`: the attention to all places
-    of a word adds up. Words of the source outside the vocabulary have the ids V to
-    `V + num_oov - 1`, each source its own. P sums to 1 if both parts do, and to `p_gen` where
-    there is no source.
+    `P(w) = p_gen P_vocabulary(w) + (1 - p_gen) sum_{i: w_i = w} a_i`: the attention to all
+    occurrences of a word is summed. Out-of-vocabulary words of a source have the ids V to
+    `V + num_oov - 1`, assigned per source. P sums to 1 if both distributions do, and to `p_gen`
+    where the source is empty.
 
-    All is computed in float32, whatever the policy: probabilities are lost in half precision.
+    Everything is computed in float32, whatever the dtype policy: half precision loses
+    probabilities.
 
     Args:
-        num_oov: Words outside the vocabulary that a source may have.
+        num_oov: Maximum number of out-of-vocabulary words in a source.
 
     Call arguments:
         vocabulary_probabilities: `(B, T, V)`.
         attention: a, `(B, T, S)`.
-        source_ids: Integers `(B, S)`, below `V + num_oov`; others are left out.
+        source_ids: Integers `(B, S)`, below `V + num_oov`; others are ignored.
         generation_probability: p_gen, `(B, T, 1)`.
 
     Returns:
         P, float32 `(B, T, V + num_oov)`.
 
     Raises:
-        ValueError: If `num_oov` is not an integer of 0 or more.
+        ValueError: If `num_oov` is not an integer of at least 0.
 
     Reference:
         See et al., Get To The Point: Summarization with Pointer-Generator Networks,
@@ -70,7 +71,7 @@ class CopyDistribution(CheckedLayer):
         generated = generate * ops.cast(vocabulary_probabilities, "float32")
         generated = ops.pad(generated, ((0, 0), (0, 0), (0, self.num_oov)))
         copied = (1.0 - generate) * ops.cast(attention, "float32")
-        return generated + _add_up(copied, source_ids, ops.shape(generated))
+        return generated + _scatter_add(copied, source_ids, ops.shape(generated))
 
     def compute_output_shape(self, vocabulary_probabilities_shape: Shape, attention_shape: Shape,
                              source_ids_shape: Shape, generation_probability_shape: Shape) -> Shape:
@@ -83,18 +84,18 @@ class CopyDistribution(CheckedLayer):
         return {**super().get_config(), "num_oov": self.num_oov}
 
 
-def _add_up(values, ids, shape):
-    """Values `(B, T, S)` added up at the ids `(B, S)` of their places: `(B, T, V)`.
+def _scatter_add(values, ids, shape):
+    """Adds values `(B, T, S)` at the ids `(B, S)` of their positions: `(B, T, V)`.
 
-    A sum by segment adds duplicates on every backend, in time and memory of `B T (S + V)`; a
-    product with one-hot ids takes `B T S V`, and `keras.ops.scatter` on PyTorch a Python loop.
+    `segment_sum` adds up duplicates on every backend in `O(B T (S + V))` time and memory. A product
+    with one-hot ids takes `O(B T S V)`, and `keras.ops.scatter` on PyTorch is a Python loop.
     """
     batch, steps, size = shape
-    if 0 in values.shape:  # PyTorch adds up no segment at all to an error
+    if 0 in values.shape:  # PyTorch raises for empty segments
         return ops.zeros(shape, values.dtype)
     rows = ops.arange(batch * steps, dtype="int32")
     ids = ops.cast(ids, "int32")
-    # An id out of range would be one of the next row.
+    # An id that is out of range would be counted in the next row.
     ids = ops.where(ops.logical_and(ids >= 0, ids < size), ids, -batch * steps * size)
     segments = ops.reshape(rows, (batch, steps, 1)) * size + ids[:, None]
     sums = ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(segments, (-1,)),

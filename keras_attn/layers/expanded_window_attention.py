@@ -1,4 +1,4 @@
-"""Multi-head self-attention to a window that reaches out."""
+"""Multi-head self-attention to an extended window, with global tokens and random blocks."""
 
 from typing import Any
 
@@ -17,45 +17,49 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ExpandedWindowAttention(CheckedLayer):
-    """Self-attention of several heads to a window with ways out of it.
+    """Multi-head self-attention to an extended or dilated window, with global and random keys.
 
-    Position i sees j if `i - extension <= j <= i + extension + window - 1`, the reach of windows
-    of `window` positions that begin at each of `i - extension` to `i + extension`; distances
-    count in steps of `dilation`. Besides, the first `global_tokens` positions see all and are
-    seen by all, and each block of positions sees `random_blocks` more. In time and memory
-    `O(T w)`, w the positions that one sees: `window + 2 extension + global_tokens`, and those of
-    the blocks.
+    Position i attends to j if `i - extension <= j <= i + extension + window - 1`: the union of the
+    windows of `window` positions that start at `i - extension` to `i + extension`. Distances count
+    in steps of `dilation`. In addition, the first `global_tokens` positions attend to all positions
+    and all attend to them, and each block of positions attends to `random_blocks` further blocks.
+    Time and memory are `O(T w)`, where w is the number of keys per query:
+    `window + 2 extension + global_tokens`, plus those of the random blocks.
 
     Args:
         num_heads: Number of heads H.
         key_dim: Depth of queries, keys and values in a head.
-        window: Positions of a window, the one it begins at included.
-        extension: How far windows begin on either side. With `window=1` it is
-            `WindowAttention(window=extension)`.
-        dilation: Distance of neighbouring keys.
-        global_tokens: Positions at the beginning, such as `[CLS]`.
-        random_blocks: Blocks more that are drawn for each block of 32
-            positions, or of as many as the window reaches if these are more; all heads have the
-            same, given by `seed`. Which they are depends on the number of blocks, padding
-            included. Without dilation, and with neither a causal mask nor a cache.
-        separate_global_projections: Whether global tokens have queries, keys
-            and values of their own to look at all, as in Longformer.
-        dropout: Share of attention weights dropped in training.
+        window: Number of positions in a window, including the one it starts at.
+        extension: Number of positions by which window starts extend to either side. With `window=1`
+            the layer equals `WindowAttention(window=extension)`.
+        dilation: Distance between neighbouring keys.
+        global_tokens: Number of global tokens at the start, such as `[CLS]`.
+        random_blocks: Number of random blocks for each block of queries. A block has 32 positions,
+            or as many as the window reaches if that is more. All heads share the blocks, which
+            depend on `seed` and on the number of blocks, including padding. Unsupported with
+            dilation, a causal mask or a cache.
+        separate_global_projections: Whether global tokens use separate query, key and value
+            projections to attend to all positions, as in Longformer.
+        dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
-        kernel_initializer, bias_initializer: Initializers.
-        seed: Integer for initial weights, blocks and dropout; None gives the
-            blocks of 0, for what is in no weight must be the same after loading.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        seed: Integer seed of the initial weights, random blocks and dropout. With None the blocks
+            are the ones of seed 0: they are not stored in a weight, but must be the same after
+            loading.
 
     Call arguments:
-        Those of `WindowAttention`, for `(B, T, D)`. `use_causal_mask` leaves the part of the
-        window that is not after a position.
+        query: `(B, T, D)`.
+        use_causal_mask: Whether to mask the part of the window after each position.
+
+    The other call arguments match `WindowAttention`.
 
     Returns:
-        As `WindowAttention`.
+        See `WindowAttention`.
 
     Raises:
-        ValueError: If an argument is out of range, arguments exclude each
-            other, a mask is float, or value or key is another tensor.
+        ValueError: If an argument is out of range, arguments are incompatible, a mask is float, or
+            value or key is not the query.
 
     Reference:
         Beltagy et al., Longformer, 2020, section 3.1 (dilation, global tokens);
@@ -67,7 +71,7 @@ class ExpandedWindowAttention(CheckedLayer):
         >>> from keras_attn.layers import ExpandedWindowAttention
         >>> layer = ExpandedWindowAttention(1, 1, window=2, extension=1)
         >>> _, weights = layer(np.zeros((1, 5, 1)), return_attention_scores=True)
-        >>> print(ops.convert_to_numpy(weights)[0, 0, 1:3].round(2))  # from one before to two after
+        >>> print(ops.convert_to_numpy(weights)[0, 0, 1:3].round(2))  # one before to two after
         [[0.25 0.25 0.25 0.25 0.  ]
          [0.   0.25 0.25 0.25 0.25]]
     """
@@ -85,8 +89,9 @@ class ExpandedWindowAttention(CheckedLayer):
         require_sizes(low=0, extension=extension, global_tokens=global_tokens,
                       random_blocks=random_blocks)
         if separate_global_projections and not global_tokens:
-            raise ValueError("separate_global_projections needs global_tokens. "
-                             f"Received: global_tokens={global_tokens}")
+            raise ValueError(
+                "ExpandedWindowAttention: separate_global_projections=True requires "
+                f"global_tokens of at least 1. Received: global_tokens={global_tokens}")
         require_rates(dropout=dropout)
         check_window(extension, extension + window - 1, dilation, random_blocks, False)
         options = {"use_bias": use_bias, "kernel_initializer": kernel_initializer,
@@ -116,7 +121,7 @@ class ExpandedWindowAttention(CheckedLayer):
 
     def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
                  **kwargs: Any) -> Any:
-        # Keras would make other tensors of them.
+        # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
@@ -128,29 +133,30 @@ class ExpandedWindowAttention(CheckedLayer):
              mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         query_mask = self_attention_mask(self, query, value, key, query_mask, mask)
         if cache is not None and self.random_blocks:
-            raise ValueError("A cache does not go with random_blocks. "
-                             f"Received: cache, random_blocks={self.random_blocks}")
+            raise ValueError("ExpandedWindowAttention: a cache is not supported with "
+                             f"random_blocks. Received: random_blocks={self.random_blocks}")
         window = {
-            "left": self.extension, "dilation": self.dilation, "first": self.global_tokens,
+            "left": self.extension, "dilation": self.dilation, "global_tokens": self.global_tokens,
             "right": 0 if use_causal_mask else self.extension + self.window - 1,
             "random_blocks": self.random_blocks, "seed": self.heads.seed or 0,
             "causal": use_causal_mask}
-        first_heads = None
+        global_heads = None
         if self.global_heads is not None:
             if cache is not None:
-                raise ValueError("A cache has no keys for separate_global_projections. "
-                                 "Received: cache, separate_global_projections=True")
+                raise ValueError("ExpandedWindowAttention: a cache is not supported with "
+                                 "separate_global_projections=True.")
             found = self.global_heads.project(query=query, key=query, value=query)
-            first_heads = [found[name] for name in ("query", "key", "value")]
+            global_heads = [found[name] for name in ("query", "key", "value")]
         output, *others = attend_in_window(
             self.heads, query, window, query_mask, value_mask, attention_mask,
             return_attention_scores, cache, cache_index,
-            self.dropout if training else 0.0, self.seed_generator, first_heads)
+            self.dropout if training else 0.0, self.seed_generator, global_heads)
         return (output, *others) if others else output
 
     def make_cache(self, batch_size: int, length: int, dtype: str | None = None
                    ) -> tuple[Tensor, Tensor]:
-        """Empty cache for decoding up to `length` positions: see `MultiHeadAttention`."""
+        """Creates an empty cache for decoding up to `length` positions: see `MultiHeadAttention`.
+        """
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
     def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,

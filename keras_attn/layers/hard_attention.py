@@ -1,4 +1,4 @@
-"""Attention to one key."""
+"""Hard attention: each query selects a single key."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import split_seed
 from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.arguments import require_numbers, require_positive, require_probabilities
 from keras_attn.ops.masks import MASKED
 from keras_attn.ops.weights import joint_mask, masked_softmax, weighted_average
@@ -22,47 +22,48 @@ ESTIMATORS = "straight_through", "gumbel", "reinforce"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class HardAttention(CheckedLayer):
-    """Takes the value of one key: in training by chance, else the likeliest.
+    """Selects the value of a single key per query: sampled in training, else the most likely.
 
-    With `p = softmax(score(q, k))` and w the weights, a single 1:
+    With `p = softmax(score(q, k))` and one-hot weights w, the estimators are:
 
-    - `"straight_through"`: the likeliest key, `w = onehot(argmax p) + p - sg(p)`: the gradient is
-      that of the softmax. No chance.
-    - `"gumbel"`: `y = softmax((log p + g) / temperature)`, g of the Gumbel distribution;
-      `w = onehot(argmax y) + y - sg(y)`: key j is taken with probability `p_j`.
-    - `"reinforce"`: a key drawn from p; no gradient passes through the draw, but
-      `reinforce_loss` has that of its probability. With probability `1 - sample_probability` a
-      query takes the average by p instead.
+    - `"straight_through"`: the most likely key, `w = onehot(argmax p) + p - sg(p)`; it has
+      the gradient of the softmax. Deterministic.
+    - `"gumbel"`: `y = softmax((log p + g) / temperature)` with Gumbel noise g,
+      `w = onehot(argmax y) + y - sg(y)`: key j is selected with probability `p_j`.
+    - `"reinforce"`: a key sampled from p. No gradient passes through the sample; `reinforce_loss`
+      has the gradient of its probability. With probability `1 - sample_probability` a query uses
+      the average weighted by p instead.
 
-    A query that may attend to no key gets weights 0 and output 0.
+    `sg` stops the gradient. A query without any visible key gets weights 0 and output 0.
 
     Args:
-        estimator: One of these.
+        estimator: `"straight_through"`, `"gumbel"` or `"reinforce"`.
         score: See `Attention`.
-        units: Hidden units of `"concat"` and `"additive"`.
-        temperature: Of `"gumbel"`.
-        sample_probability: Of `"reinforce"`.
-        baseline_momentum: Of `"reinforce"`, the share of the old baseline that a new one keeps.
-            Only a training that keeps what a step does to untrained variables moves it: `fit`
-            does, the trainer of `keras_attn.training` does not.
-        entropy_weight: Of `"reinforce"`, that of the entropy of p in `reinforce_loss`.
-        seed: Integer for initial weights and draws.
+        units: Hidden units of the scores `"concat"` and `"additive"`.
+        temperature: Temperature of `"gumbel"`.
+        sample_probability: For `"reinforce"`, the probability of sampling.
+        baseline_momentum: For `"reinforce"`, the momentum of the moving-average baseline. It is
+            only updated if the training loop keeps updates of non-trainable variables: `fit` does,
+            the trainer of `keras_attn.training` does not.
+        entropy_weight: For `"reinforce"`, the weight of the entropy of p in `reinforce_loss`.
+        seed: Integer seed of the initial weights and of sampling.
 
     Call arguments:
         query: `(B, T, Q)`.
         value: `(B, S, V)`.
-        key: `(B, S, K)`; the value if None.
-        return_draws: Also return what `reinforce_loss` needs: a dictionary of
-            `log_probability`, of the key that was drawn, 0 where none was, and
-            `entropy`, both float32 `(B, T)`.
-        training: Whether keys are taken by chance.
-        Others as of `Attention`, without a cache.
+        key: `(B, S, K)`; defaults to `value`.
+        return_draws: Whether to also return the input of `reinforce_loss`: a dictionary of
+            `log_probability` of the sampled key (0 without a sample) and `entropy`, both
+            float32 `(B, T)`.
+        training: Whether to sample keys.
+
+    The other call arguments match `Attention`; a cache is not supported.
 
     Returns:
-        Output `(B, T, V)`; then the weights `(B, T, S)` and the draws if asked for.
+        Output `(B, T, V)`; then, if requested, the weights `(B, T, S)` and the draws.
 
     Raises:
-        ValueError: If an argument is out of range, unknown or given in vain, or a mask is float.
+        ValueError: If an argument is out of range, unknown or unused, or a mask is float.
 
     Reference:
         Xu et al., Show, Attend and Tell, 2015, section 4.1, eq. 10-12; Bengio et
@@ -86,18 +87,18 @@ class HardAttention(CheckedLayer):
                  entropy_weight: float = 0.002, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}. "
+            raise ValueError(f"HardAttention: estimator must be one of {', '.join(ESTIMATORS)}. "
                              f"Received: estimator={estimator!r}")
         require_positive(temperature=temperature)
         require_numbers(entropy_weight=entropy_weight)
         require_probabilities(sample_probability=sample_probability,
                               baseline_momentum=baseline_momentum)
         if estimator != "gumbel":
-            refuse_in_vain('estimator="gumbel"', temperature=(temperature, 1.0))
+            reject_unused('estimator="gumbel"', temperature=(temperature, 1.0))
         if estimator != "reinforce":
-            refuse_in_vain('estimator="reinforce"', entropy_weight=(entropy_weight, 0.002),
-                           sample_probability=(sample_probability, 0.5),
-                           baseline_momentum=(baseline_momentum, 0.9))
+            reject_unused('estimator="reinforce"', entropy_weight=(entropy_weight, 0.002),
+                          sample_probability=(sample_probability, 0.5),
+                          baseline_momentum=(baseline_momentum, 0.9))
         score_seed, self._draw_seed = split_seed(seed, 2)
         self.score = make_score(score, units, score_seed, self.dtype_policy)
         self._score_name = score if isinstance(score, str) else None
@@ -139,11 +140,11 @@ class HardAttention(CheckedLayer):
         if return_attention_scores:
             results.append(ops.cast(weights, query.dtype))
         if return_draws:
-            results.append(_draws(logits, soft, drawn))
+            results.append(_draw_statistics(logits, soft, drawn))
         return (output, *results) if results else output
 
     def _weights(self, logits, soft, mask, training):
-        """The weights, and those of a key that was drawn: 0 where none was."""
+        """The attention weights, and the one-hot samples, 0 for queries without a sample."""
         if not training or self.estimator == "straight_through":
             hard = _one_hot(logits, mask)
             weights = hard + (soft - ops.stop_gradient(soft)) if training else hard
@@ -159,7 +160,7 @@ class HardAttention(CheckedLayer):
 
     def _gumbel(self, shape):
         uniform = self._uniform(shape)
-        # Neither end may be met: an infinite logit alone in its row would be NaN in a softmax.
+        # Both ends are excluded: the softmax of a single infinite logit would be NaN.
         return -ops.log(-ops.log(ops.clip(uniform, 1e-20, 1.0 - 1e-7)))
 
     def _uniform(self, shape):
@@ -167,24 +168,24 @@ class HardAttention(CheckedLayer):
 
     def reinforce_loss(self, log_likelihood: Tensor, draws: dict[str, Tensor],
                        update_baseline: bool = True) -> Tensor:
-        """Loss whose gradient is that of the expected log-likelihood, by its sign.
+        """REINFORCE loss: minimizing it maximizes the expected log-likelihood.
 
-        `-mean_b [l_b + sg(l_b - baseline) sum_t log p(drawn)_t + entropy_weight sum_t H_t]`,
-        l_b the log-likelihood; then the baseline moves towards the mean of l.
+        `-mean_b [l_b + sg(l_b - baseline) sum_t log p(drawn)_t + entropy_weight sum_t H_t]`, with
+        the log-likelihood l_b; afterwards the baseline moves towards the mean of l.
 
         Args:
-            log_likelihood: `(B,)`, of the labels of each row, from the output.
-            draws: What the call returned.
-            update_baseline: Whether the baseline moves.
+            log_likelihood: `(B,)`, of the labels of each row, computed from the output.
+            draws: The dictionary returned by the call.
+            update_baseline: Whether to update the baseline.
 
         Returns:
-            Scalar, to be minimised.
+            Scalar loss.
 
         Raises:
-            ValueError: If the estimator is another.
+            ValueError: If the estimator is not `"reinforce"`.
         """
         if self.estimator != "reinforce":
-            raise ValueError('reinforce_loss needs estimator="reinforce". '
+            raise ValueError('HardAttention: reinforce_loss requires estimator="reinforce". '
                              f"Received: estimator={self.estimator!r}")
         reward = ops.cast(log_likelihood, "float32")
         surplus = ops.stop_gradient(reward) - ops.cast(self.baseline, "float32")
@@ -206,7 +207,7 @@ class HardAttention(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "estimator": self.estimator,
-            "score": self._score_name or part_config(self.score, self), "units": self.units,
+            "score": self._score_name or layer_config(self.score, self), "units": self.units,
             "temperature": self.temperature,
             "sample_probability": self.sample_probability,
             "baseline_momentum": self.baseline_momentum, "entropy_weight": self.entropy_weight,
@@ -214,10 +215,10 @@ class HardAttention(CheckedLayer):
 
 
 def _one_hot(logits, mask):
-    """1 at the largest of the last axis, 0 in rows where all is masked."""
+    """One-hot encoding of the argmax over the last axis, 0 in fully masked rows."""
     length = ops.shape(logits)[-1]
     if length == 0 if isinstance(length, int) else ops.is_tensor(length):
-        # There may be no key: of one more, less likely than any, the column is not taken.
+        # There may be no key: append one that is less likely than any, and drop its column.
         padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, 1)]
         logits = ops.pad(logits, padding, constant_values=2 * MASKED)
     hot = ops.one_hot(ops.argmax(logits, axis=-1), ops.shape(logits)[-1], dtype="float32")
@@ -225,9 +226,9 @@ def _one_hot(logits, mask):
     return hot if mask is None else ops.where(mask, hot, 0.0)
 
 
-def _draws(logits, soft, drawn):
+def _draw_statistics(logits, soft, drawn):
     log_soft = ops.log_softmax(logits, axis=-1)
     log_probability = ops.sum(ops.where(drawn > 0, log_soft, 0.0), axis=-1)
-    # p log p is 0 where p is, and so is its gradient.
+    # p log p is 0 where p is 0, and so is its gradient.
     terms = ops.where(soft > 0, soft * ops.where(soft > 0, log_soft, 0.0), 0.0)
     return {"log_probability": log_probability, "entropy": -ops.sum(terms, axis=-1)}

@@ -1,11 +1,11 @@
-"""The projections of multi-head attention, which several layers share."""
+"""Projections of multi-head attention, shared by several layers."""
 
 import itertools
 
 import keras
 from keras import ops
 
-from keras_attn.layers.neighbours import RANDOM_SHARE, neighbour_kernels
+from keras_attn.layers.neighbours import RANDOM_SCALE, neighbour_kernels
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops.arguments import (
@@ -16,7 +16,7 @@ from keras_attn.ops.arguments import (
 )
 from keras_attn.ops.products import linear
 
-# Which inputs share a kernel, and so a matrix product where they are one tensor.
+# The inputs that share a kernel, and thus a matrix product if they are the same tensor.
 FUSED = {
     "qkv": (("query", "key", "value"),),
     "kv": (("query",), ("key", "value")),
@@ -25,24 +25,26 @@ FUSED = {
 
 
 class Heads:
-    """Kernels and biases that a layer has for queries, keys, values and output of H heads.
+    """Query, key, value and output projections of H attention heads, stored as weights of a layer.
 
     Args:
-        num_heads: H.
+        num_heads: Number of heads H.
         key_dim: Depth of queries and keys in a head.
-        value_dim: Depth of values in a head; `key_dim` if None.
-        output_dim: Depth of the output; that of the query if None.
+        value_dim: Depth of values in a head; defaults to `key_dim`.
+        output_dim: Depth of the output; defaults to the query's.
         use_bias: Whether the projections have biases.
-        fused: Key of `FUSED`.
-        kernel_initializer, bias_initializer: Initializers.
+        fused: A key of `FUSED`.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
         initial_shifts: See `MultiHeadAttention`.
-        seed: Integer for initial weights.
-        prefix: Of the weights' names.
-        output_initializer: Of the output kernel; `kernel_initializer` if None.
-        regularizers, constraints: Of the kernels, and of the biases.
+        seed: Integer seed of the initial weights.
+        prefix: Prefix of the weight names.
+        output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.
+        regularizers: Pair of regularizers, of the kernels and of the biases.
+        constraints: Pair of constraints, of the kernels and of the biases.
 
     Raises:
-        ValueError: If a size is not positive or `fused` unknown.
+        ValueError: If a size is not positive or `fused` is unknown.
     """
 
     def __init__(self, num_heads, key_dim, value_dim=None, output_dim=None, use_bias=True,
@@ -52,11 +54,12 @@ class Heads:
         require_sizes(num_heads=num_heads, key_dim=key_dim)
         require_sizes(optional=True, value_dim=value_dim, output_dim=output_dim)
         if fused not in FUSED:
-            raise ValueError(f"fused must be 'qkv', 'kv' or None. Received: fused={fused!r}")
+            raise ValueError("MultiHeadAttention: fused must be 'qkv', 'kv' or None. "
+                             f"Received: fused={fused!r}")
         if initial_shifts is not None:
             if not hasattr(initial_shifts, "__len__") or len(initial_shifts) != num_heads:
                 raise ValueError(
-                    "initial_shifts must have one integer for each head. "
+                    "MultiHeadAttention: initial_shifts must have one integer per head. "
                     f"Received: initial_shifts={initial_shifts}, num_heads={num_heads}")
             require_each(require_integers, "integers", initial_shifts=initial_shifts)
         self.num_heads = num_heads
@@ -73,20 +76,21 @@ class Heads:
         self.constraints = tuple(map(keras.constraints.get, constraints))
         self.seed = seed
         self.prefix = prefix
-        self.widths = {"query": num_heads * key_dim, "key": num_heads * key_dim,
-                       "value": num_heads * self.value_dim}
+        self.projection_dims = {"query": num_heads * key_dim, "key": num_heads * key_dim,
+                                "value": num_heads * self.value_dim}
 
     def build(self, layer, query_shape, value_shape=None, key_shape=None, with_output=True):
         """Adds the weights to the layer.
 
         Args:
-            layer: Keras layer that is being built.
-            query_shape, value_shape, key_shape: Of the inputs; the value's is the query's if
-                None, the key's is the value's.
-            with_output: Whether there is an output kernel.
+            layer: The Keras layer that is being built.
+            query_shape: Shape of the query.
+            value_shape: Shape of the value; defaults to the query's.
+            key_shape: Shape of the key; defaults to the value's.
+            with_output: Whether to create the output projection.
 
         Raises:
-            ValueError: If the inputs are no sequences or their depths do not fit `fused`.
+            ValueError: If an input has not three axes, or the depths do not match `fused`.
         """
         require_sequences(layer, query_shape, value_shape, key_shape)
         value_shape = query_shape if value_shape is None else value_shape
@@ -98,8 +102,9 @@ class Heads:
         for members in FUSED[self.fused]:
             if len({depths[m] for m in members}) > 1:
                 raise ValueError(
-                    f"fused={self.fused!r} needs {', '.join(members)} of one depth; fused='kv' "
-                    "lets the query differ, fused=None all three. Received: "
+                    f"{type(layer).__name__}: fused={self.fused!r} requires {', '.join(members)} "
+                    "of the same depth. Use fused='kv' if only the depth of the query differs, "
+                    "else fused=None. Received: "
                     f"query_shape={query_shape}, value_shape={value_shape}, key_shape={key_shape}"
                 )
             self._add_projection(layer, "_".join(members), depths[members[0]], members, seeds)
@@ -107,23 +112,23 @@ class Heads:
             return
         output_dim = self.output_dim or query_shape[-1]
         self.output_kernel = self._add_weight(
-            layer, "output_kernel", (self.widths["value"], output_dim),
+            layer, "output_kernel", (self.projection_dims["value"], output_dim),
             self.output_initializer or self.kernel_initializer, output_seed)
         self.output_bias = self._add_bias(layer, "output", output_dim)
 
     def _add_projection(self, layer, name, depth, members, seeds):
         initializers = [seeded_initializer(self.kernel_initializer, seeds[m]) for m in members]
-        widths = [self.widths[m] for m in members]
+        widths = [self.projection_dims[m] for m in members]
 
         shifted = self._shifted_kernels(depth)
 
-        # Each part starts as it would alone: Glorot's limit depends on the shape.
+        # Each part is initialized separately: Glorot's limit depends on the shape.
         def initializer(shape, dtype=None):
             parts = []
             for member, init, width in zip(members, initializers, widths, strict=True):
                 part = init((shape[0], width), dtype=dtype)
                 if member in shifted:
-                    part = RANDOM_SHARE * part + ops.cast(shifted[member], part.dtype)
+                    part = RANDOM_SCALE * part + ops.cast(shifted[member], part.dtype)
                 parts.append(part)
             return ops.concatenate(parts, axis=-1)
 
@@ -143,7 +148,7 @@ class Heads:
         weight = layer.add_weight(
             name=name, shape=shape, initializer=seeded_initializer(initializer, seed),
             regularizer=self.regularizers[is_bias], constraint=self.constraints[is_bias])
-        setattr(layer, name, weight)  # where `tf.saved_model.save` looks for it
+        setattr(layer, name, weight)  # `tf.saved_model.save` only tracks attributes
         return weight
 
     def _shifted_kernels(self, depth):
@@ -153,39 +158,39 @@ class Heads:
         return dict(zip(("query", "key"), kernels, strict=True))
 
     def project(self, **sources):
-        """Heads `(B, H, T, K)` of each input by name; what is one tensor goes through one product.
+        """Projects named inputs to heads `(B, H, T, K)`; equal tensors share a matrix product.
 
         Args:
-            **sources: `query`, `key`, `value`, or some of them: `(B, T, D)`.
+            **sources: Any of `query`, `key` and `value`: `(B, T, D)`.
         """
         heads = {}
         for members, kernel, bias in zip(FUSED[self.fused], self.kernels, self.biases, strict=True):
             starts = dict(zip(members, itertools.accumulate(
-                (self.widths[m] for m in members), initial=0), strict=False))
+                (self.projection_dims[m] for m in members), initial=0), strict=False))
             present = [m for m in members if m in sources]
             for _, run in itertools.groupby(present, key=lambda m: id(sources[m])):
                 run = list(run)
-                part = slice(starts[run[0]], starts[run[-1]] + self.widths[run[-1]])
+                part = slice(starts[run[0]], starts[run[-1]] + self.projection_dims[run[-1]])
                 if len(run) < len(members):
                     kernel_part, bias_part = kernel[:, part], None if bias is None else bias[part]
                 else:
                     kernel_part, bias_part = kernel, bias
                 source = sources[run[0]]
                 projected = linear(source, kernel_part, bias_part)
-                # Sizes of the source: tf2onnx joins two reshapes and loses what is between them.
+                # Sizes of the source: tf2onnx merges two reshapes and drops the ops in between.
                 outer = ops.shape(source)[:2]
                 heads.update(zip(run, self._split(projected, run, outer), strict=True))
         return heads
 
     def project_with_memory(self, x, memory=None):
-        """Heads of queries `(B, H, T, K)`, and of keys and values `(B, H, M + T, K)`.
+        """Query heads `(B, H, T, K)`, and key and value heads `(B, H, M + T, K)`.
 
         Args:
             x: `(B, T, D)`.
-            memory: None or `(B, M, D)`, before x in keys and values; no gradient passes into it.
+            memory: None, or `(B, M, D)`, prepended to x for keys and values; it gets no gradient.
         """
-        # Not with x in a product of its own for the queries: what is used here, there and in a
-        # residual gets three gradients, which TensorFlow may sum in another order each time.
+        # No separate product for the queries: x would then be used there, here and in a residual,
+        # and TensorFlow may sum its three gradients in a different order each time.
         heads = self.project(query=x, key=x, value=x)
         if memory is None:
             return heads
@@ -195,7 +200,7 @@ class Heads:
                         for name, part in before.items()}
 
     def _split(self, x, members, outer):
-        widths = [self.widths[m] for m in members]
+        widths = [self.projection_dims[m] for m in members]
         if len(set(widths)) > 1:
             ends = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
             parts = zip(ops.split(x, ends, axis=-1), members, strict=True)
@@ -206,33 +211,33 @@ class Heads:
         return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=number, axis=0)
 
     def packed_shape(self, x):
-        """`(B, T, 3, H, K)` of the projected x, if one kernel makes it and sizes are known."""
+        """`(B, T, 3, H, K)`, or None without a single fused kernel or with unknown sizes."""
         if self.fused != "qkv" or self.key_dim != self.value_dim or None in x.shape:
             return None
         return *x.shape[:2], 3, self.num_heads, self.key_dim
 
     def output(self, heads):
-        """The output `(B, T, output_dim)` from heads `(B, H, T, V)`."""
-        return self.output_of_rows(ops.transpose(heads, (0, 2, 1, 3)))
+        """Projects heads `(B, H, T, V)` to the output `(B, T, output_dim)`."""
+        return self.merge_and_project(ops.transpose(heads, (0, 2, 1, 3)))
 
-    def output_of_rows(self, heads):
-        """The output `(B, T, output_dim)` from heads `(B, T, H, V)`."""
-        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self.widths["value"]))
+    def merge_and_project(self, heads):
+        """Projects heads `(B, T, H, V)` to the output `(B, T, output_dim)`."""
+        heads = ops.reshape(heads, (*ops.shape(heads)[:2], self.projection_dims["value"]))
         return linear(heads, self.output_kernel, self.output_bias)
 
     def make_cache(self, batch_size, length, dtype):
-        """Keys and values of no position yet: zeros `(B, H, length, K)` and `(B, H, length, V)`."""
+        """Creates an empty cache: zeros `(B, H, length, K)` and `(B, H, length, V)`."""
         require_lengths(batch_size=batch_size, length=length)
         return tuple(ops.zeros((batch_size, self.num_heads, length, depth), dtype)
                      for depth in (self.key_dim, self.value_dim))
 
     def self_attention_config(self):
-        """The config of a layer that takes no other sizes than those of its input."""
+        """The config of a layer whose value, output and key depths follow from its input."""
         config = self.get_config()
         return {name: config[name] for name in config.keys() - {"value_dim", "output_dim", "fused"}}
 
-    def penalties_config(self):
-        """What `get_config` of a layer holds of the regularizers and constraints."""
+    def regularization_config(self):
+        """The config entries of the regularizers and constraints."""
         kinds = {"regularizer": (keras.regularizers, self.regularizers),
                  "constraint": (keras.constraints, self.constraints)}
         return {f"{weight}_{kind}": module.serialize(pair[number])
@@ -254,5 +259,5 @@ class Heads:
 
 
 def head_mask(mask):
-    """An `attention_mask` that broadcasts to `(B, H, T, S)`: `(B, T, S)` is that of every head."""
+    """Adds a head axis to a mask `(B, T, S)`, so that it broadcasts to `(B, H, T, S)`."""
     return mask[:, None] if mask is not None and len(mask.shape) == 3 else mask

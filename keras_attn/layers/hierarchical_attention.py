@@ -1,4 +1,4 @@
-"""Attention over the words of sentences, then over the sentences."""
+"""Hierarchical attention: over the words of each sentence, then over the sentences."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import bidirectional, over_steps
+from keras_attn.layers.padded_rnn import bidirectional, run_rnn
 from keras_attn.layers.seeds import split_seed
 from keras_attn.ops.arguments import require_sizes
 from keras_attn.ops.masks import as_mask
@@ -17,31 +17,32 @@ from keras_attn.types import Initializer, Nest, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class HierarchicalAttention(CheckedLayer):
-    """Vector of a document: of its sentences, each a vector of its words.
+    """Encodes a document with attention pooling over its sentences, and each over its words.
 
-    `s_i = pool_t(BiGRU(w_i1 … w_iW))`, `output = pool_i(BiGRU(s_1 … s_S))`, `pool` being
-    `AttentionPooling`. A sentence with no word has the vector 0 and is not attended; a document
-    with none gives 0.
+    `s_i = pool_t(BiGRU(w_i1 … w_iW))`, `output = pool_i(BiGRU(s_1 … s_S))`, where `pool` is
+    `AttentionPooling`. The vector of an empty sentence is 0 and is not attended to; the output of
+    an empty document is 0.
 
     Args:
-        word_units: Units of the GRU over words, in each direction.
-        sentence_units: Units of the GRU over sentences.
-        attention_units: Hidden units of both attentions.
-        kernel_initializer: Of the attentions.
-        seed: Integer for initial weights.
+        word_units: Units of the word GRU in each direction.
+        sentence_units: Units of the sentence GRU in each direction.
+        attention_units: Hidden units of both attention layers.
+        kernel_initializer: Initializer of the attention kernels.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
-        inputs: Embedded words `(B, S, W, D)`, S sentences of W words.
-        mask: Boolean or integer `(B, S, W)`, True at words; Keras's own if None.
-        return_attention_scores: Also return the weights of words and sentences.
+        inputs: Word embeddings `(B, S, W, D)`: S sentences of W words.
+        mask: Boolean or integer `(B, S, W)`, True for words; defaults to the Keras mask of the
+            inputs.
+        return_attention_scores: Whether to also return the attention weights.
 
     Returns:
-        `(B, 2 sentence_units)`; then the weights `(B, S, W)` of the words in their sentence and
-        `(B, S)` of the sentences if asked for.
+        `(B, 2 sentence_units)`; with `return_attention_scores` then the word weights within each
+        sentence, `(B, S, W)`, and the sentence weights, `(B, S)`.
 
     Raises:
-        ValueError: If a number of units is not positive, the inputs have not four dimensions, or
-            a mask is float.
+        ValueError: If a number of units is not positive, the inputs do not have four axes, or a
+            mask is float.
 
     Reference:
         Yang et al., Hierarchical Attention Networks for Document Classification,
@@ -94,12 +95,12 @@ class HierarchicalAttention(CheckedLayer):
     def call(self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
              ) -> Tensor | tuple[Tensor, ...]:
         batch, sentences, words, depth = ops.shape(inputs)
-        rows = batch * sentences  # not -1, which may be any number where words is 0
+        rows = batch * sentences  # not -1, which is ambiguous if words is 0
         mask, sentence_mask = as_mask(mask), None
         if mask is not None:
             sentence_mask = ops.any(mask, axis=-1)
             mask = ops.reshape(mask, (rows, words))
-        # (B, S, W, D) -> (B S, W, D): a sentence is a row of its own.
+        # (B, S, W, D) -> (B S, W, D): each sentence is a separate row.
         vectors, word_weights = _encode(
             self.word_gru, self.word_attention, ops.reshape(inputs, (rows, words, depth)), mask)
         vectors = ops.reshape(vectors, (batch, sentences, 2 * self.word_units))
@@ -126,5 +127,5 @@ class HierarchicalAttention(CheckedLayer):
 
 
 def _encode(gru, attention, x, mask):
-    hidden, *_ = over_steps(gru, x, mask)
+    hidden, *_ = run_rnn(gru, x, mask)
     return attention(hidden, mask=mask, return_attention_scores=True)

@@ -1,4 +1,4 @@
-"""Layer normalisation."""
+"""Layer normalization."""
 
 import functools
 
@@ -11,7 +11,8 @@ _KERNELS = kernels.of_backend("tensorflow")
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-    """Keras's own over the last axis; on TensorFlow compiled where that pays."""
+    """Keras's layer normalization over the last axis, XLA-compiled on TensorFlow for large inputs.
+    """
 
     def call(self, inputs):
         if _KERNELS is None:

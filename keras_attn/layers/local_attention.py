@@ -7,12 +7,12 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.nested_layers import layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part_config
 from keras_attn.layers.scores.by_name import build_score, make_score
 from keras_attn.layers.seeds import dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.arguments import (
     require_positive,
     require_rates,
@@ -29,44 +29,45 @@ RENORMALIZE = "none", "weights", "scores"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LocalAttention(CheckedLayer):
-    """Attention to the keys around one position, that of the query or a predicted one.
+    """Attention to a window of keys around the position of the query or a predicted position.
 
-    `a_t(s) = softmax_s(score(q_t, k_s)) exp(-(s - p_t)^2 / (2 sigma^2))` over the
-    `s` of `[floor(p_t) - window, floor(p_t) + window]`. Monotonic: `p_t = t`, no Gaussian.
-    Predictive: `p_t = S sigmoid(v^T tanh(W q_t))`, at most S - 1, with S the unmasked keys of the
-    row; its weights sum to less than 1. No gradient passes through the edge of the window, that
-    of v and W comes through the Gaussian.
+    `a_t(s) = softmax_s(score(q_t, k_s)) exp(-(s - p_t)^2 / (2 sigma^2))` over the `s` in
+    `[floor(p_t) - window, floor(p_t) + window]`. Monotonic alignment: `p_t = t`, without the
+    Gaussian. Predictive alignment: `p_t = S sigmoid(v^T tanh(W q_t))`, at most S - 1, with S the
+    number of unmasked keys of the row; its weights sum to less than 1. No gradient passes through
+    the edges of the window; v and W get theirs through the Gaussian.
 
-    Positions are those of a key, or of a query, among the unmasked ones, so padding on either side
-    changes nothing. It has logits for all keys; `WindowAttention` has not.
+    Positions are counted among the unmasked keys or queries, so padding on either side has no
+    effect. The layer computes the logits of all keys; `WindowAttention` does not.
 
     Args:
-        window: Keys on either side, D in the paper: an integer, or infinity.
+        window: Number of keys on either side, D in the paper: an integer, or infinity.
         alignment: `"monotonic"` or `"predictive"`.
         score: See `Attention`.
-        units: Hidden units of `"concat"` and `"additive"`.
-        sigma: Of the Gaussian, so of predictive alignment; `window / 2` if None.
-        renormalize: Of predictive alignment. `"none"`: as in the paper;
-            `"weights"`: divided by their sum; `"scores"`: the Gaussian
-            multiplies the scores before the softmax, as the authors' later code.
-        dropout: Share of attention weights dropped in training.
-        kernel_initializer: Of W, `(Q, Q)`, and of v.
-        seed: Integer for initial weights and dropout.
+        units: Hidden units of the scores `"concat"` and `"additive"`.
+        sigma: Standard deviation of the Gaussian of predictive alignment; defaults to `window / 2`.
+        renormalize: For predictive alignment. `"none"`: as in the paper; `"weights"`: the weights
+            are divided by their sum; `"scores"`: the Gaussian multiplies the scores before the
+            softmax, as in the authors' later code.
+        dropout: Dropout rate of the attention weights.
+        kernel_initializer: Initializer of W, `(Q, Q)`, and of v.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         query: `(B, T, Q)`.
         value: `(B, S, V)`.
-        key: `(B, S, K)`; the value if None.
-        query_positions: Integers `(B, T)` or `(T,)`, the t of monotonic alignment
-            when decoding; if None, that of the query among the unmasked ones. Past the
-            last key it is that of the last key.
-        Others as of `Attention`, without a cache.
+        key: `(B, S, K)`; defaults to `value`.
+        query_positions: Integers `(B, T)` or `(T,)`, the t of monotonic alignment when decoding;
+            defaults to the positions among the unmasked queries. Positions past the last key are
+            clipped to it.
+
+    The other call arguments match `Attention`; a cache is not supported.
 
     Returns:
-        Output `(B, T, V)`; then the weights `(B, T, S)` if asked for.
+        Output `(B, T, V)`; with `return_attention_scores` then the weights, `(B, T, S)`.
 
     Raises:
-        ValueError: If an argument is out of range, unknown or given in vain, or a mask is float.
+        ValueError: If an argument is out of range, unknown or unused, or a mask is float.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -93,18 +94,19 @@ class LocalAttention(CheckedLayer):
         if window != math.inf:
             require_sizes(low=0, window=window)
         if alignment not in ALIGNMENTS:
-            raise ValueError(f"alignment must be one of {', '.join(ALIGNMENTS)}. "
+            raise ValueError(f"LocalAttention: alignment must be one of {', '.join(ALIGNMENTS)}. "
                              f"Received: alignment={alignment!r}")
         if renormalize not in RENORMALIZE:
-            raise ValueError(f"renormalize must be one of {', '.join(RENORMALIZE)}. "
-                             f"Received: renormalize={renormalize!r}")
+            raise ValueError(
+                f"LocalAttention: renormalize must be one of {', '.join(RENORMALIZE)}. "
+                f"Received: renormalize={renormalize!r}")
         if alignment == "monotonic":
-            refuse_in_vain('alignment="predictive"', sigma=(sigma, None),
-                           renormalize=(renormalize, "none"))
+            reject_unused('alignment="predictive"', sigma=(sigma, None),
+                          renormalize=(renormalize, "none"))
         elif sigma is not None:
             require_positive(sigma=sigma)
         elif window == 0:
-            raise ValueError("sigma must be a positive number where window is 0. "
+            raise ValueError("LocalAttention: sigma must be a positive number if window is 0. "
                              "Received: sigma=None, window=0")
         require_rates(dropout=dropout)
         score_seed, *self._kernel_seeds, self._dropout_seed = split_seed(seed, 4)
@@ -128,7 +130,7 @@ class LocalAttention(CheckedLayer):
             kernel_seed, vector_seed = self._kernel_seeds
             self.position_kernel = self.add_weight(
                 name="position_kernel", shape=(depth, depth),
-                autocast=False,  # positions in float32
+                autocast=False,  # positions are computed in float32
                 initializer=seeded_initializer(self.kernel_initializer, kernel_seed))
             self.position_vector = self.add_weight(
                 name="position_vector", shape=(depth, 1), autocast=False,
@@ -144,12 +146,12 @@ class LocalAttention(CheckedLayer):
         key = value if key is None else key
         mask = joint_mask(query, key, query_mask, value_mask, attention_mask,
                           "end" if use_causal_mask else None)
-        places, last = _places(key, value_mask)
+        places, last = _unmasked_positions(key, value_mask)
         if self.alignment == "predictive":
-            centers = self._predicted(query, last)
+            centers = self._predict_positions(query, last)
         else:
             if query_positions is None:
-                query_positions = _places(query, query_mask)[0][:, 0]
+                query_positions = _unmasked_positions(query, query_mask)[0][:, 0]
             # (T,) or (B, T) -> (B or 1, T, 1)
             positions = ops.cast(query_positions, "float32")[..., None]
             positions = positions[None] if len(positions.shape) == 2 else positions
@@ -167,10 +169,10 @@ class LocalAttention(CheckedLayer):
         return (output, ops.cast(weights, query.dtype)) if return_attention_scores else output
 
     def positions(self, query: Tensor, value: Tensor, value_mask: Tensor | None = None) -> Tensor:
-        """The predicted p of each query, float32 `(B, T)`."""
-        return self._predicted(query, _places(value, value_mask)[1])[..., 0]
+        """Predicts the position p of each query, float32 `(B, T)`."""
+        return self._predict_positions(query, _unmasked_positions(value, value_mask)[1])[..., 0]
 
-    def _predicted(self, query, last):
+    def _predict_positions(self, query, last):
         query, kernel, vector = (ops.cast(x, "float32") for x in (
             query, self.position_kernel, self.position_vector))
         share = ops.sigmoid(linear(ops.tanh(linear(query, kernel)), vector))
@@ -194,16 +196,16 @@ class LocalAttention(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(), "window": self.window, "alignment": self.alignment,
-            "score": self._score_name or part_config(self.score, self), "units": self.units,
+            "score": self._score_name or layer_config(self.score, self), "units": self.units,
             "sigma": self.sigma, "renormalize": self.renormalize, "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}
 
 
-def _places(x, mask):
-    """Place of each among the unmasked, `(B or 1, 1, S)`, and of the last, `(B or 1, 1, 1)`.
+def _unmasked_positions(x, mask):
+    """Positions among the unmasked entries, `(B or 1, 1, S)`, and the last one, `(B or 1, 1, 1)`.
 
-    In float32; masked ones have some place, too.
+    In float32; masked entries get arbitrary positions.
 
     Args:
         x: `(B, S, ...)`.

@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention import Attention
-from keras_attn.layers.cache import keep_value_mask
+from keras_attn.layers.cache import ignore_implicit_value_mask
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.layers.shapes import SEQUENCES
 from keras_attn.ops.arguments import require_sizes
@@ -19,35 +19,36 @@ from keras_attn.types import Activation, Initializer, LayerLike, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LuongAttention(CheckedLayer):
-    """Global attention whose context is joined with the decoder's state.
+    """Luong's global attention: combines the attention context with the decoder state.
 
-    `c_t = sum_s a_t(s) h_s`, `output_t = tanh(W [c_t; h_t])`, with `h_t` the state of the decoder
-    after it has read the word of step t (Bahdanau asks with the state before).
+    `c_t = sum_s a_t(s) h_s`, `output_t = tanh(W [c_t; h_t])`, where `h_t` is the decoder state
+    after reading the word of step t (Bahdanau's query is the state before).
 
     Args:
         units: Depth of the output.
-        score: See `Attention`; or `LocationScore(…)`.
-        attention_units: Hidden units of `"concat"` and `"additive"`.
-        attention: Layer in place of `Attention`, such as `LocalAttention(…)` or
-            `HardAttention(…)`; `score`, `attention_units` and `dropout` are then its own
-            and must not be given here.
-        activation: Of the output. TensorFlow Addons has none by default.
-        dropout: Share of attention weights dropped in training.
-        kernel_initializer: Of W, `(V + Q, units)`; there is no bias.
-        seed: Integer for initial weights and dropout.
+        score: See `Attention`; or a layer such as `LocationScore(…)`.
+        attention_units: Hidden units of the scores `"concat"` and `"additive"`.
+        attention: Layer that replaces `Attention`, such as `LocalAttention(…)` or
+            `HardAttention(…)`; it brings its own score, units and dropout, so `score`,
+            `attention_units` and `dropout` must keep their defaults.
+        activation: Activation of the output. TensorFlow Addons has none by default.
+        dropout: Dropout rate of the attention weights.
+        kernel_initializer: Initializer of W, `(V + Q, units)`; there is no bias.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
-        query: `(B, T, Q)`, states of the decoder.
-        value: `(B, S, V)`, states of the encoder.
-        key: `(B, S, K)`; the value if None.
-        Others as of `attention`: also `cache` and `cache_index` of `Attention`,
-            `query_positions` of `LocalAttention`, `return_draws` of `HardAttention`.
+        query: `(B, T, Q)`, the decoder states.
+        value: `(B, S, V)`, the encoder states.
+        key: `(B, S, K)`; defaults to `value`.
+
+    The other call arguments match `attention`, including `cache` and `cache_index` of
+    `Attention`, `query_positions` of `LocalAttention` and `return_draws` of `HardAttention`.
 
     Returns:
-        Output `(B, T, units)`; then what `attention` returns after its output.
+        Output `(B, T, units)`; then the further results of `attention`.
 
     Raises:
-        ValueError: If an argument is out of range or given in vain, or a mask is float.
+        ValueError: If an argument is out of range or unused, or a mask is float.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -76,15 +77,16 @@ class LuongAttention(CheckedLayer):
         require_sizes(optional=True, attention_units=attention_units)
         if attention is not None:
             if not isinstance(attention, (dict, keras.layers.Layer)):
-                raise ValueError("attention must be a layer or None; names go to score. "
-                                 f"Received: attention={attention!r}")
+                raise ValueError("LuongAttention: attention must be a layer or None. Pass the "
+                                 f"name of a score as score. Received: attention={attention!r}")
             if score != "bilinear" or attention_units is not None or dropout:
                 raise ValueError(
-                    "attention has a score, units and dropout of its own. Received: attention, "
+                    "LuongAttention: score, attention_units and dropout have no effect with "
+                    "attention. Set them in that layer. Received: attention, "
                     f"score={score!r}, attention_units={attention_units}, dropout={dropout}")
         attention_seed, self._kernel_seed = split_seed(seed, 2)
         self._makes_attention = attention is None
-        self.attention = part(attention) or Attention(
+        self.attention = as_layer(attention) or Attention(
             score, attention_units, dropout, seed=attention_seed, dtype=self.dtype_policy,
             name="attention")
         self.units = units
@@ -105,7 +107,7 @@ class LuongAttention(CheckedLayer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **keep_value_mask(args, kwargs))
+        return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
     def call(self, query: Tensor, value: Tensor, key: Tensor | None = None,
              query_mask: Tensor | None = None, value_mask: Tensor | None = None,
@@ -114,7 +116,7 @@ class LuongAttention(CheckedLayer):
              cache_index: Tensor | int | None = None, query_positions: Tensor | None = None,
              return_draws: bool | None = None, training: bool | None = None
              ) -> Tensor | tuple[Tensor, ...]:
-        # Not every attention takes these.
+        # Not every attention layer accepts these.
         given = {"cache": cache, "cache_index": cache_index, "query_positions": query_positions,
                  "return_draws": return_draws}
         found = self.attention(
@@ -127,7 +129,7 @@ class LuongAttention(CheckedLayer):
         return (output, *others) if others else output
 
     def join(self, context: Tensor, query: Tensor) -> Tensor:
-        """The output from what attention found."""
+        """Computes the output from the attention context and the query."""
         joined = ops.concatenate([context, ops.cast(query, context.dtype)], axis=-1)
         return self.activation(linear(joined, ops.cast(self.kernel, joined.dtype)))
 
@@ -143,7 +145,7 @@ class LuongAttention(CheckedLayer):
             **super().get_config(), "units": self.units,
             "score": self.attention.get_config()["score"] if own else self._score_name,
             "attention_units": self.attention_units,
-            "attention": None if own else part_config(self.attention, self),
+            "attention": None if own else layer_config(self.attention, self),
             "activation": keras.activations.serialize(self.activation), "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed}

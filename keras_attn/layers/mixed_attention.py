@@ -1,4 +1,4 @@
-"""Multi-head self-attention to all positions and to those nearby."""
+"""Multi-head self-attention that mixes global and local attention."""
 
 
 from typing import Any
@@ -8,13 +8,13 @@ from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import dropout_generator, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.layers.window_attention import self_attention_mask
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask, causal_mask, combine_masks
-from keras_attn.ops.products import linear, widened
+from keras_attn.ops.products import linear, upcast_float16
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.ops.windows import window_mask
 from keras_attn.types import Initializer, Shape, Tensor
@@ -25,48 +25,52 @@ GATES = "query", "head", "scalar"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MixedAttention(CheckedLayer):
-    """Self-attention of several heads, global and local at once.
+    """Multi-head self-attention that combines global attention with attention to a local window.
 
-    With `A` the weights of attention to all positions and `L` those of attention to the ones at
-    most `window` away, of the same queries and keys:
+    With the weights `A` of attention to all positions and `L` of attention to those at most
+    `window` away, from the same queries and keys:
 
-    - `"gate"`: `g A V + (1 - g) L V`, `g = sigmoid(w^T x_i + b)` of each head (`gate="query"`), or
-      a learned number of each head (`"head"`) or of all (`"scalar"`);
+    - `"gate"`: `g A V + (1 - g) L V`, where `g = sigmoid(w^T x_i + b)` per head (`gate="query"`),
+      or a learned scalar per head (`"head"`) or for all heads (`"scalar"`);
     - `"heads"`: the first `global_heads` heads are global, the others local;
-    - `"cascade"`: first globally, then those of these weights that are in the window, not divided
-      by their sum: a head whose attention is far away has little to say.
+    - `"cascade"`: the weights of global attention inside the window, not renormalized, so a head
+      that attends far away contributes little.
 
     No paper defines this layer; the formulas are ours. Memory is `O(T^2)`.
 
     Args:
         num_heads: Number of heads H.
         key_dim: Depth of queries, keys and values in a head.
-        window: Positions seen on either side by local attention.
-        mix: One of these.
-        gate: Of `"gate"`: `"query"`, `"head"` or `"scalar"`.
-        global_heads: Of `"heads"`; half of them if None, for two heads or more.
-        dropout: Share of attention weights dropped in training.
+        window: Window size of local attention on either side.
+        mix: `"gate"`, `"heads"` or `"cascade"`.
+        gate: For `mix="gate"`: `"query"`, `"head"` or `"scalar"`.
+        global_heads: Number of global heads for `mix="heads"`; defaults to half of the heads, which
+            requires at least two.
+        dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
-        kernel_initializer, bias_initializer: Initializers; the gate's begins with zeros.
-        seed: Integer for initial weights and dropout.
+        kernel_initializer: Initializer of the kernels; the gate is initialized with zeros.
+        bias_initializer: Initializer of the biases.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         query: `(B, T, D)`.
-        value, key: The query itself, or None.
-        Others as of `MultiHeadAttention`, without a cache.
+        value: The query itself, or None.
+        key: The query itself, or None.
+
+    The other call arguments match `MultiHeadAttention`; a cache is not supported.
 
     Returns:
-        `(B, T, D)`; then the weights `(B, H, T, T)`, mixed, if asked for.
+        `(B, T, D)`; with `return_attention_scores` then the mixed weights, `(B, H, T, T)`.
 
     Raises:
-        ValueError: If an argument is out of range, unknown or given in vain, a mask is float,
-            or value or key is another tensor.
+        ValueError: If an argument is out of range, unknown or unused, a mask is float, or value or
+            key is not the query.
 
     Examples:
         >>> import numpy as np
         >>> from keras import ops
         >>> from keras_attn.layers import MixedAttention
-        >>> layer = MixedAttention(1, 1, window=0)  # half of all, half of itself
+        >>> layer = MixedAttention(1, 1, window=0)  # half global, half local
         >>> _, weights = layer(np.zeros((1, 2, 1)), return_attention_scores=True)
         >>> print(ops.convert_to_numpy(weights)[0, 0].round(4))
         [[0.75 0.25]
@@ -84,24 +88,26 @@ class MixedAttention(CheckedLayer):
         require_sizes(low=0, window=window)
         require_sizes(optional=True, low=0, global_heads=global_heads)
         if mix not in MIXES:
-            raise ValueError(f"mix must be one of {', '.join(MIXES)}. Received: mix={mix!r}")
+            raise ValueError(f"MixedAttention: mix must be one of {', '.join(MIXES)}. "
+                             f"Received: mix={mix!r}")
         if gate not in GATES:
-            raise ValueError(f"gate must be one of {', '.join(GATES)}. Received: gate={gate!r}")
+            raise ValueError(f"MixedAttention: gate must be one of {', '.join(GATES)}. "
+                             f"Received: gate={gate!r}")
         require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
                            bias_initializer=bias_initializer, seed=seed)
         half = num_heads // 2
         if mix != "gate":
-            refuse_in_vain('mix="gate"', gate=(gate, "query"))
-        if mix != "heads" and global_heads != half:  # as files have it
-            refuse_in_vain('mix="heads"', global_heads=(global_heads, None))
+            reject_unused('mix="gate"', gate=(gate, "query"))
+        if mix != "heads" and global_heads != half:  # saved configs contain it
+            reject_unused('mix="heads"', global_heads=(global_heads, None))
         if mix == "heads" and num_heads == 1 and global_heads is None:
-            raise ValueError('mix="heads" needs two heads or more, one of them global, or '
+            raise ValueError('MixedAttention: mix="heads" requires at least two heads, or '
                              f"global_heads. Received: num_heads={num_heads}, global_heads=None")
         self.global_heads = half if global_heads is None else global_heads
         if self.global_heads > num_heads:
-            raise ValueError(f"global_heads must be in [0, {num_heads}]. "
+            raise ValueError(f"MixedAttention: global_heads must be in [0, {num_heads}]. "
                              f"Received: global_heads={global_heads}")
         self.window = window
         self.mix = mix
@@ -127,7 +133,7 @@ class MixedAttention(CheckedLayer):
 
     def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
                  **kwargs: Any) -> Any:
-        # Keras would make other tensors of them.
+        # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
@@ -144,7 +150,7 @@ class MixedAttention(CheckedLayer):
         near = window_mask(length, self.window, self.window)
         scale = ops.cast(self.heads.key_dim**-0.5, key.dtype)
         # (B, H, T, K) x (B, H, T, K) -> (B, H, T, T)
-        logits = ops.matmul(*widened(projected["query"] * scale, ops.swapaxes(key, -1, -2)))
+        logits = ops.matmul(*upcast_float16(projected["query"] * scale, ops.swapaxes(key, -1, -2)))
         weights = self._mixed(query, logits, mask, near)
         output = self.heads.output(weighted_average(
             weights, value, self.dropout if training else 0.0, self.seed_generator))

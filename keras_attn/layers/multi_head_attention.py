@@ -7,17 +7,17 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_axes import AttentionAxes
-from keras_attn.layers.cache import check_cache, keep_value_mask, write_cache
+from keras_attn.layers.cache import check_cache, ignore_implicit_value_mask, write_cache
 from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.heads import Heads, head_mask
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.parts import part, part_config
 from keras_attn.layers.positions.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.layers.shapes import require_sequences
 from keras_attn.ops import as_mask, causal_mask, combine_masks, scaled_dot_product_attention
 from keras_attn.ops.arguments import require_each, require_integers, require_rates
-from keras_attn.ops.attention import short_self_attention, suits_short
+from keras_attn.ops.attention import short_self_attention, supports_short_kernel
 from keras_attn.ops.masks import causal_offset
 from keras_attn.ops.products import linear
 from keras_attn.types import Constraint, Initializer, LayerLike, Regularizer, Shape, Tensor
@@ -25,85 +25,84 @@ from keras_attn.types import Constraint, Initializer, LayerLike, Regularizer, Sh
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MultiHeadAttention(CheckedLayer):
-    """Attention of several heads, each with its own projections.
+    """Multi-head attention with a separate projection per head.
 
-    `head_h = softmax(Q W_h^Q (K W_h^K)^T / sqrt(key_dim)) V W_h^V`, and the
-    output is `concat(heads) W^O`.
+    `head_h = softmax(Q W_h^Q (K W_h^K)^T / sqrt(key_dim)) V W_h^V`, and the output is
+    `concat(heads) W^O`.
 
-    A query that may attend to no key gets weights 0 and heads 0, so its output
-    is the output bias.
+    The heads of a query without any visible key are 0, so its output is the output bias.
 
     Args:
         num_heads: Number of heads H.
         key_dim: Depth of queries and keys in a head.
-        value_dim: Depth of values in a head; `key_dim` if None.
-        output_dim: Depth of the output; that of the query if None.
-        dropout: Share of attention weights dropped in training.
+        value_dim: Depth of values in a head; defaults to `key_dim`.
+        output_dim: Depth of the output; defaults to the query's.
+        dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
-        fused: `"qkv"`: one kernel for query, key and value, one matrix product
-            for self-attention; all inputs need one depth. `"kv"`: one kernel
-            for the query, one for key and value. None: three kernels. The
-            result does not depend on it, the weights' shapes do.
-        causal_align: Where `use_causal_mask` puts the diagonal: `"end"` (query
-            i sees keys up to `i + S - T`) or `"start"` (up to i).
-        position: None, or a layer that tells distances: `RotaryEmbedding`, which
-            turns queries and keys, or one whose output is added to the
-            logits, such as `AlibiBias` or `RelativePositionBias`; several layers may share it.
-            The last query is where the last key is, or with `causal_align="start"` the first
-            where the first is.
-        initial_shifts: None, or H integers: head h starts by looking that many
-            positions ahead, where the inputs hold `NeighbourPositions`.
-        kernel_initializer, bias_initializer: Initializers.
-        output_initializer: Of the output kernel; `kernel_initializer` if None.
-        attention_axes: Integer or tuple: the axes of inputs `(B, ..., D)` over which attention
-            goes; None: all between the batch and the features. Positions along the other axes
-            do not see each other. With several axes the weights have them in the given order, in
-            which `use_causal_mask` and `position` count positions too.
-        kernel_regularizer, bias_regularizer: Regularizers of all kernels and of all biases.
-        kernel_constraint, bias_constraint: Constraints of all kernels and of all biases. Kernels
-            are `(D, columns)` with the columns of all heads, and with `fused` those of query, key
-            and value, side by side: norms over axis 0 are those of one kernel per projection.
-        seed: Integer for initial weights and dropout.
+        fused: Which projections share a kernel. `"qkv"`: all three, so self-attention needs a
+            single matrix product; all inputs must have the same depth. `"kv"`: key and value. None:
+            none. This affects the shapes of the weights, not the result.
+        causal_align: Alignment of the causal mask: with `"end"` query i sees keys up to
+            `i + S - T`, with `"start"` keys up to i.
+        position: None, or a relative position layer: `RotaryEmbedding`, which rotates queries and
+            keys, or a layer whose output is added to the logits, such as `AlibiBias` or
+            `RelativePositionBias`. Several layers may share it. The last query has the position of
+            the last key; with `causal_align="start"` the first query that of the first key.
+        initial_shifts: None, or H integers: head h is initialized to attend that many positions
+            ahead, if the inputs contain `NeighbourPositions`.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        output_initializer: Initializer of the output kernel; defaults to `kernel_initializer`.
+        seed: Integer seed of the initial weights and of dropout.
+        attention_axes: Integer or tuple: the axes of inputs `(B, ..., D)` that attention covers;
+            defaults to all axes between the batch and the features. Positions do not attend across
+            the other axes. With several axes, the weights, `use_causal_mask` and `position` order
+            positions by the axes as given.
+        kernel_regularizer: Regularizer of all kernels.
+        bias_regularizer: Regularizer of all biases.
+        kernel_constraint: Constraint of all kernels. Kernels have shape `(D, columns)`, with the
+            columns of all heads, and with `fused` of several projections, side by side; norms over
+            axis 0 are the same as for separate kernels.
+        bias_constraint: Constraint of all biases.
 
-    The projections are weights of this layer and no layers of their own, so that they can share a
-    matrix product. So `enable_lora` and `quantize` are not supported and raise an error, and
-    `keras.Model.quantize` leaves the projections as they are.
+    The projections are weights of this layer, not sublayers, so that they can share a matrix
+    product. Therefore `enable_lora` and `quantize` are not supported and raise an error, and
+    `keras.Model.quantize` leaves the projections unchanged.
 
     Call arguments:
-        query: `(B, T, D)`, or `(B, ..., D)` with the axes of attention.
+        query: `(B, T, D)`, or `(B, ..., D)` with the attention axes.
         value: `(B, S, D)`; the query itself for self-attention; None with `memory`.
-        key: `(B, S, D)`; the value if None.
-        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
-        value_mask: Boolean or integer `(B, S)`; False keys are not attended.
-        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`,
-            or `(B, 1 or H, T, S)`; True where a query may attend to a key. With `attention_axes`
-            to `(B, ..., H, T..., S...)`; axes that it lacks are those after the batch.
-        use_causal_mask: Whether keys after the query are hidden.
-        return_attention_scores: Also return the weights, before dropout.
-        cache: None, or keys and values of earlier positions as made by
-            `make_cache`. The T new ones are written at `cache_index`, and
-            query i sees positions up to `cache_index + i`. S is then the
-            length of the cache in every mask.
+        key: `(B, S, D)`; defaults to `value`.
+        query_mask: Boolean or integer `(B, T)`; masked queries attend to nothing.
+        value_mask: Boolean or integer `(B, S)`; masked keys are not attended to.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`, or
+            `(B, 1 or H, T, S)`; True where a query may attend to a key. With `attention_axes` it
+            broadcasts to `(B, ..., H, T..., S...)`; missing axes are those after the batch.
+        use_causal_mask: Whether to mask the keys after each query.
+        return_attention_scores: Whether to also return the attention weights, before dropout.
+        cache: Keys and values of earlier positions, as created by `make_cache`, or None. The T new
+            ones are written at `cache_index`; query i attends to positions up to `cache_index + i`.
+            S is then the length of the cache in every mask.
         cache_index: Integer scalar, the position of the first query.
-        memory: Keys and values as `project_memory` made them, in place of `value` and `key`. With
-            a `position`, `cache_index` tells it where queries are that come step by step.
-        training: Whether dropout is on.
+        memory: Keys and values from `project_memory`, in place of `value` and `key`. With a
+            `position`, `cache_index` gives the position of the first query in step-by-step
+            decoding.
+        training: Whether to apply dropout.
 
-    Masks that Keras attaches to query and value (`Embedding(mask_zero=True)`)
-    serve as `query_mask` and `value_mask` where these are None. With a cache,
-    the value's does not: it is of the T new positions. Pass `value_mask` to
-    hide padding.
+    Masks that Keras attaches to query and value (`Embedding(mask_zero=True)`) are used where
+    `query_mask` and `value_mask` are None. With a cache, the implicit mask of the value is ignored,
+    as it only covers the T new positions; pass `value_mask` to mask padding.
 
     Returns:
-        Output `(B, T, output_dim)`; then the weights `(B, H, T, S)` if asked
-        for, then the cache if one was given. Of inputs `(B, ..., D)` the output has the axes of
-        the query, and the weights are `(B, ..., H, T..., S...)`.
+        Output `(B, T, output_dim)`; then, if requested, the weights `(B, H, T, S)`; then the
+        updated cache if one was given. For inputs `(B, ..., D)` the output has the axes of the
+        query, and the weights are `(B, ..., H, T..., S...)`.
 
     Raises:
-        ValueError: If an argument is out of range, the inputs' depths do not
-            fit `fused`, a mask is float, one of `cache` and `cache_index` is
-            missing, `value_mask` has another length than the cache, `position` is no
-            layer or one for another number of heads, or the inputs have no such `attention_axes`.
+        ValueError: If an argument is out of range, the depths of the inputs do not match `fused`, a
+            mask is float, only one of `cache` and `cache_index` is given, `value_mask` and the
+            cache differ in length, `position` is not a layer or has another number of heads, or the
+            inputs lack the `attention_axes`.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.2.2.
@@ -147,9 +146,8 @@ class MultiHeadAttention(CheckedLayer):
         super().__init__(**kwargs)
         require_rates(dropout=dropout)
         if causal_align not in ("end", "start"):
-            raise ValueError(
-                f"causal_align must be 'end' or 'start'. Received: causal_align={causal_align!r}"
-            )
+            raise ValueError("MultiHeadAttention: causal_align must be 'end' or 'start'. "
+                             f"Received: causal_align={causal_align!r}")
         self.heads = Heads(num_heads, key_dim, value_dim, output_dim, use_bias, fused,
                            kernel_initializer, bias_initializer, initial_shifts, seed,
                            output_initializer=output_initializer,
@@ -167,7 +165,7 @@ class MultiHeadAttention(CheckedLayer):
         self.output_dim = output_dim
         self.dropout = dropout
         self.causal_align = causal_align
-        self.position = _checked_position(part(position), num_heads)
+        self.position = _check_position(as_layer(position), num_heads)
         self.seed = seed
         self.supports_masking = True
 
@@ -185,7 +183,7 @@ class MultiHeadAttention(CheckedLayer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **keep_value_mask(args, kwargs))
+        return super().__call__(*args, **ignore_implicit_value_mask(args, kwargs))
 
     def call(
         self,
@@ -209,8 +207,9 @@ class MultiHeadAttention(CheckedLayer):
             return self._attend(query, value, key, query_mask, value_mask, attention_mask,
                                 cache=cache, cache_index=cache_index, memory=memory, **options)
         if cache is not None or memory is not None:
-            raise ValueError("MultiHeadAttention: cache and memory require inputs (B, T, D) and no "
-                             f"attention_axes. Received: query of shape {tuple(query.shape)}, "
+            raise ValueError("MultiHeadAttention: cache and memory require inputs (B, T, D) "
+                             "without other attention_axes. Received: query of shape "
+                             f"{tuple(query.shape)}, "
                              f"attention_axes={self.attention_axes}")
         rows = axes.fold(query)
         result = self._attend(
@@ -223,7 +222,7 @@ class MultiHeadAttention(CheckedLayer):
         return axes.unfold(result[0], query), axes.unfold_weights(result[1], query, value)
 
     def _axes(self, *shapes):
-        """`AttentionAxes` of inputs of these shapes, None for those that are sequences."""
+        """`AttentionAxes` for inputs of these shapes, or None if the inputs are plain sequences."""
         ranks = {len(shape) for shape in shapes if shape is not None}
         if ranks == {3} and self.attention_axes in (None, (1,), (-2,)):
             require_sequences(self, *shapes)
@@ -239,7 +238,8 @@ class MultiHeadAttention(CheckedLayer):
         if memory is None:
             check_cache(cache, cache_index)
         elif cache is not None:
-            raise ValueError("memory and cache exclude each other. Received: both")
+            raise ValueError("MultiHeadAttention: memory and cache cannot be combined. "
+                             "Received: both")
         key = value if key is None else key
         causal = self.causal_align if use_causal_mask else None
         dropout = self.dropout if training else 0.0
@@ -251,25 +251,25 @@ class MultiHeadAttention(CheckedLayer):
         plain = all(x is None for x in (self.position, causal, cache, query_mask, memory))
         if plain and not return_attention_scores and query is key and query is value:
             shape = self.heads.packed_shape(query)
-            if shape and suits_short(shape, self.compute_dtype, mask, dropout,
-                                     self.seed_generator):
+            if shape and supports_short_kernel(shape, self.compute_dtype, mask, dropout,
+                                               self.seed_generator):
                 packed = ops.reshape(linear(query, self.heads.kernels[0]), shape)
                 bias = self.heads.biases[0]
                 bias = None if bias is None else ops.reshape(bias, shape[2:])
                 heads = short_self_attention(packed, bias, mask, dropout, self.seed_generator)
-                return self.heads.output_of_rows(heads)
+                return self.heads.merge_and_project(heads)
         sources = {"query": query}
         if memory is None:
             sources |= {"key": key, "value": value}
         heads = self.heads.project(**sources)
         if memory is None:
-            key, value = self._turned(heads["key"], cache_index), heads["value"]
+            key, value = self._rotate(heads["key"], cache_index), heads["value"]
         else:
             key, value = memory
         start = cache_index
         if start is None:
             start = causal_offset(ops.shape(query)[1], ops.shape(key)[2], self.causal_align)
-        query = self._turned(heads["query"], start)
+        query = self._rotate(heads["query"], start)
         if cache is not None:
             causal = None
             (key, value), cache = write_cache(cache, cache_index, (key, value), axis=2)
@@ -298,22 +298,22 @@ class MultiHeadAttention(CheckedLayer):
         return (output, *results) if results else output
 
     def enable_lora(self, rank: int, *args: Any, **kwargs: Any) -> None:
-        """Not supported: see the class."""
+        """Not supported: see the class docstring."""
         raise NotImplementedError(
             "MultiHeadAttention does not support LoRA: its projections are weights of one layer. "
-            "keras.layers.MultiHeadAttention has a layer for each, with enable_lora. "
+            "Use keras.layers.MultiHeadAttention, whose projections are layers with enable_lora. "
             f"Received: rank={rank}")
 
     def quantize(self, mode: str | None = None, *args: Any, **kwargs: Any) -> None:
-        """Not supported: see the class."""
+        """Not supported: see the class docstring."""
         raise NotImplementedError(
             "MultiHeadAttention does not support quantization: its projections stay in the dtype "
-            "policy of the layer. keras.layers.MultiHeadAttention has a layer for each, with "
-            f"quantize. Received: mode={mode!r}")
+            "policy of the layer. Use keras.layers.MultiHeadAttention, whose projections are "
+            f"layers with quantize. Received: mode={mode!r}")
 
     def make_cache(self, batch_size: int, length: int, dtype: str | None = None
                    ) -> tuple[Tensor, Tensor]:
-        """Empty cache for decoding up to `length` positions.
+        """Creates an empty cache for decoding up to `length` positions.
 
         Returns:
             (keys, values): zeros `(B, H, length, key_dim)` and `(B, H, length, value_dim)`.
@@ -321,22 +321,23 @@ class MultiHeadAttention(CheckedLayer):
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
     def project_memory(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Keys and values of all heads, to be attended to again and again.
+        """Projects keys and values of all heads once, for repeated calls with `memory`.
 
         Args:
-            value, key: As in a call.
+            value: As in a call.
+            key: As in a call.
 
         Returns:
-            (keys, values): `(B, H, S, key_dim)` and `(B, H, S, value_dim)`, what a call takes as
-            `memory`.
+            (keys, values): `(B, H, S, key_dim)` and `(B, H, S, value_dim)`, the `memory` of a call.
         """
         heads = self.heads.project(key=value if key is None else key, value=value)
-        heads["key"] = self._turned(heads["key"])
-        # Outside of a call Keras casts no weights.
+        heads["key"] = self._rotate(heads["key"])
+        # Keras only casts weights inside a call.
         return tuple(ops.cast(heads[name], self.compute_dtype) for name in ("key", "value"))
 
-    def _turned(self, heads, start=None):
-        """Queries or keys as `RotaryEmbedding` turns them, the first at position `start`."""
+    def _rotate(self, heads, start=None):
+        """Applies a `RotaryEmbedding`, if any, to queries or keys whose first position is `start`.
+        """
         if not isinstance(self.position, RotaryEmbedding):
             return heads
         places = ops.arange(ops.shape(heads)[2], dtype="int32")
@@ -361,20 +362,21 @@ class MultiHeadAttention(CheckedLayer):
             **self.heads.get_config(),
             "dropout": self.dropout,
             "causal_align": self.causal_align,
-            "position": part_config(self.position, self),
+            "position": layer_config(self.position, self),
             "initial_shifts": self.heads.initial_shifts,
             "attention_axes": self.attention_axes,
-            **self.heads.penalties_config(),
+            **self.heads.regularization_config(),
             "output_initializer": keras.initializers.serialize(self.heads.output_initializer),
         }
 
 
-def _checked_position(position, num_heads):
+def _check_position(position, num_heads):
     if position is not None and not isinstance(position, keras.layers.Layer):
-        raise ValueError(f"position must be a layer or None. Received: position={position!r}")
+        raise ValueError("MultiHeadAttention: position must be a layer or None. "
+                         f"Received: position={position!r}")
     heads = getattr(position, "num_heads", num_heads)
     if heads != num_heads:
-        raise ValueError("position must be for as many heads. "
+        raise ValueError("MultiHeadAttention: position must have the same num_heads. "
                          f"Received: num_heads={num_heads}, position.num_heads={heads}")
     return position
 
@@ -383,6 +385,6 @@ def _check_length(value_mask, cache):
     length = None if cache is None else cache[0].shape[2]
     if None not in (length, value_mask.shape[1]) and value_mask.shape[1] != length:
         raise ValueError(
-            "value_mask must be as long as the cache. "
+            "MultiHeadAttention: value_mask must have the length of the cache. "
             f"Received: value_mask.shape={tuple(value_mask.shape)}, a cache of length {length}"
         )

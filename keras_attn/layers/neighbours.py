@@ -1,16 +1,15 @@
-"""First weights with which every head looks at one neighbour.
+"""Initialization in which each head attends to one neighbouring position.
 
-With BERT's own first weights attention is uniform over the row, so the signal
-that one neighbour matters drowns in the others, and a model sees a long
-plateau at the accuracy of single-token frequencies. Here position p starts as
-sines and cosines of p w for frequencies w spread evenly over 0 to pi, which
-makes different positions nearly orthogonal, and head h's query and key kernels
-pick some of these frequencies, the key's turned by w s: the logit of the pair
-(i, j) is then largest where j = i + s, for shifts s = -1, 1, -2, 2, … by head.
-Nothing is fixed: all of it is learned from there on.
+With BERT's initialization attention is uniform over the sequence, so the signal that one neighbour
+matters is drowned out by the others, and training goes through a long plateau at the accuracy of
+single-token frequencies. Here the embedding of position p is initialized with sines and cosines of
+p w, for frequencies w evenly spaced over 0 to pi, which makes different positions nearly
+orthogonal. The query and key kernels of head h select some of these frequencies, and the key kernel
+rotates them by w s, so the logit of the pair (i, j) is largest at j = i + s, with shifts s = -1, 1,
+-2, 2, … by head. Nothing is fixed: all weights are trained from there.
 
-The idea to begin with structured query-key products is that of Trockman and
-Kolter, Mimetic Initialization of Self-Attention Layers, 2023; the shifts are ours.
+The idea of initializing structured query-key products is from Trockman and Kolter, Mimetic
+Initialization of Self-Attention Layers, 2023; the shifts are ours.
 """
 
 import keras
@@ -19,10 +18,10 @@ from keras import ops
 
 from keras_attn.ops.arguments import require_not_negative
 
-# Where half of the variance of a normed input is the position's, the logit of the neighbour is
-# STRENGTH * sqrt(key_dim) / 2: 6 at a depth of 64, against nearly 0 of all others.
+# If the position contributes half of the variance of a normalized input, the logit of the neighbour
+# is STRENGTH * sqrt(key_dim) / 2: 6 at a depth of 64, where all others are nearly 0.
 STRENGTH = 1.5
-RANDOM_SHARE = 0.3  # of the usual random kernel that stays
+RANDOM_SCALE = 0.3  # scale of the randomly initialized kernel that is added
 
 
 def neighbour_frequencies(depth):
@@ -33,7 +32,7 @@ def neighbour_frequencies(depth):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class NeighbourPositions(keras.initializers.Initializer):
-    """First position table: sine and cosine in turn.
+    """Initializer of a position embedding matrix with interleaved sines and cosines.
 
     Args:
         stddev: Root mean square of the entries.
@@ -56,13 +55,13 @@ class NeighbourPositions(keras.initializers.Initializer):
 
 
 def neighbour_kernels(depth, key_dim, shifts, seed=None):
-    """First query and key kernels of heads that look `shifts` positions ahead.
+    """Initial query and key kernels of heads that attend `shifts` positions ahead.
 
     Args:
         depth: D.
         key_dim: K.
-        shifts: H integers; negative ones lie before.
-        seed: Integer that picks the frequencies; None for 0.
+        shifts: H integers; negative shifts look back.
+        seed: Integer seed of the choice of frequencies; None means 0.
 
     Returns:
         Two float32 arrays `(D, H K)`.
@@ -85,5 +84,5 @@ def neighbour_kernels(depth, key_dim, shifts, seed=None):
 
 
 def neighbour_shifts(num_heads):
-    """-1, 1, -2, 2, … by head."""
+    """The shifts -1, 1, -2, 2, … of the heads."""
     return [(head // 2 + 1) * (-1 if head % 2 == 0 else 1) for head in range(num_heads)]

@@ -1,4 +1,4 @@
-"""Shapes and dtypes of what a layer returns for symbolic inputs."""
+"""Shapes and dtypes of the outputs of a layer for symbolic inputs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import keras
 
 
 class _Call(keras.Operation):
-    """A call of a layer, with all that `Layer.__call__` does around `Layer.call`."""
+    """A call of a layer, including everything `Layer.__call__` does around `Layer.call`."""
 
     def __init__(self, layer):
         super().__init__(name=layer.name)
@@ -17,16 +17,17 @@ class _Call(keras.Operation):
 
 
 def traced_output_spec(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-    """Traces a call of the layer; to be used as its `compute_output_spec`.
+    """Traces a call of the layer; use it as `compute_output_spec` of a layer class.
 
-    Keras assumes that every output has the compute dtype, or traces `Layer.call` alone, outside
-    of the scope in which a layer casts its inputs and weights, so that mixed precision fails.
+    By default Keras assumes that every output has the compute dtype, or traces `Layer.call` outside
+    of the scope in which a layer casts its inputs and weights, which fails with mixed precision.
 
     Args:
         layer: A built Keras layer.
-        *args, **kwargs: Of the call; `keras.KerasTensor` in place of tensors.
+        *args: Positional arguments of the call, with `keras.KerasTensor` in place of tensors.
+        **kwargs: Keyword arguments, likewise.
 
     Returns:
-        The outputs of the call, `keras.KerasTensor` in place of tensors.
+        The outputs of the call, with `keras.KerasTensor` in place of tensors.
     """
     return _Call(layer).compute_output_spec(*args, **kwargs)

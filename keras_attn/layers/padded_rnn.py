@@ -1,4 +1,4 @@
-"""Recurrent layers whose padding may lie anywhere."""
+"""Recurrent layers for inputs with padding at any position."""
 
 import keras
 from keras import ops
@@ -7,35 +7,35 @@ from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.sizes import at_least
 
 
-def over_steps(rnn, x, mask=None, initial_state=None, **arguments):
-    """Calls a recurrent layer that returns its sequence and states, also for no step or no row.
+def run_rnn(rnn, x, mask=None, initial_state=None, **arguments):
+    """Calls a recurrent layer that returns sequences and states; the batch or the length may be 0.
 
-    Without a step the states stay the first ones.
+    With no steps, the initial states are returned.
 
     Args:
-        rnn: Layer of Keras.
+        rnn: A Keras recurrent layer.
         x: `(B, T, D)`.
         mask: Boolean `(B, T)`, or None.
         initial_state: Nest of `(B, ...)`, or None.
-        **arguments: Others of the call.
+        **arguments: Further arguments of the call.
 
     Returns:
         List of the outputs `(B, T, ...)` and the last states.
     """
     length = ops.shape(x)[1]
-    padded = padded_to_one(x)
+    padded = pad_empty_axis(x)
     if padded is not x:
-        mask = padded_to_one(ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask)
-    outputs, *states = with_a_row(
+        mask = pad_empty_axis(ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask)
+    outputs, *states = with_nonempty_batch(
         lambda x, mask, first: rnn(x, mask=mask, initial_state=first, **arguments),
         padded, mask, initial_state)
     return [outputs if padded is x else outputs[:, :length], *states]
 
 
-def padded_to_one(x, axis=1):
-    """A tensor with an entry of zeros along an axis where there is none, as loops need a step.
+def pad_empty_axis(x, axis=1):
+    """Pads an axis of size 0 with one entry of zeros, as loops need at least one step.
 
-    The tensor itself is returned if its size is known not to be 0.
+    Returns the tensor itself if the size is known not to be 0.
     """
     size = ops.shape(x)[axis]
     missing = at_least(size, 1) - size
@@ -44,11 +44,11 @@ def padded_to_one(x, axis=1):
     return ops.pad(x, [(0, missing if i == axis else 0) for i in range(len(x.shape))])
 
 
-def with_a_row(function, *arguments):
-    """Calls a function also where its batch is known to be of no row, which LSTMs of Keras are not.
+def with_nonempty_batch(function, *arguments):
+    """Calls a function with at least one row; LSTMs of Keras fail on an empty batch.
 
     Args:
-        function: Of these arguments, to a nest of `(B, ...)`.
+        function: Called with the arguments; returns a nest of `(B, ...)`.
         *arguments: Nests of `(B, ...)` and None.
     """
     if all(x is None or x.shape[0] != 0 for x in keras.tree.flatten(arguments)):
@@ -59,11 +59,11 @@ def with_a_row(function, *arguments):
     return keras.tree.map_structure(lambda x: x[:0], function(*arguments))
 
 
-def word_table(layer, name, words, depth, seed):
-    """A weight of a layer, `(words, depth)`: what a recurrent model reads words as.
+def add_embedding(layer, name, words, depth, seed):
+    """Adds a token embedding matrix `(words, depth)` of a recurrent model to a layer.
 
-    From a normal distribution of deviation 1: few steps move a rare word, so words that differ
-    from the first are learned from sooner than Keras's of ± 0.05.
+    It is drawn from a normal distribution with standard deviation 1: rare words get few updates, so
+    embeddings that differ from the start are learned faster than Keras's default of ± 0.05.
     """
     return layer.add_weight(
         name=name, shape=(words, depth), autocast=False,
@@ -71,18 +71,18 @@ def word_table(layer, name, words, depth, seed):
 
 
 def recurrent(kind, units, seed, **kwargs):
-    """A Keras `LSTM` or `GRU` that returns all its outputs, 0 at padding, and its last state.
+    """Creates a Keras `LSTM` or `GRU` that returns all outputs, 0 at padding, and its last state.
 
-    A row with no step keeps its first state.
+    A row without any step keeps its initial state.
 
     Args:
         kind: `keras.layers.LSTM` or `GRU`.
         units: Depth of the output.
-        seed: Integer for initial weights.
-        **kwargs: Other arguments of the layer.
+        seed: Integer seed of the initial weights.
+        **kwargs: Further arguments of the layer.
     """
     kernel_seed, recurrent_seed = split_seed(seed, 2)
-    # cuDNN fails at rows with no step and at padding on the left, and XLA does not compile it.
+    # cuDNN fails on rows without steps and on left padding, and XLA does not compile it.
     return kind(
         units, kernel_initializer=seeded_initializer("glorot_uniform", kernel_seed),
         recurrent_initializer=seeded_initializer("orthogonal", recurrent_seed),
@@ -91,7 +91,8 @@ def recurrent(kind, units, seed, **kwargs):
 
 
 def bidirectional(kind, units, seed, dtype, name, **kwargs):
-    """`recurrent` in both directions side by side, of depth `2 units`, each with its own seed."""
+    """`recurrent` in both directions, with concatenated outputs `2 units` and a seed per direction.
+    """
     forward_seed, backward_seed = split_seed(seed, 2)
     return keras.layers.Bidirectional(
         recurrent(kind, units, forward_seed, dtype=dtype, name="forward", **kwargs),

@@ -1,4 +1,4 @@
-"""Attention whose weights are the output."""
+"""Pointer network attention, whose output is a distribution over positions."""
 
 from typing import Any
 
@@ -16,30 +16,31 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class PointerAttention(CheckedLayer):
-    """Logits of pointing at each input: attention that is a distribution over positions.
+    """Pointer network attention: logits and probabilities of pointing at each input position.
 
     `u_ij = v^T tanh(W d_i + U e_j)`, `p(j | i) = softmax_j(u_ij)`.
 
     Args:
         units: Hidden units; the depth of the value if None.
-        kernel_initializer: Of W, U and v.
-        seed: Integer for them.
+        kernel_initializer: Initializer of W, U and v.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
-        query: d, `(B, T, Q)`, states of a decoder.
-        value: e, `(B, S, V)`, what may be pointed at.
-        query_mask: Boolean or integer `(B, T)`; False queries point at nothing.
-        value_mask: Boolean or integer `(B, S)`; False values are not pointed at.
-        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`, such as what was
-            not chosen before.
-        return_attention_scores: Also return the distribution.
+        query: d, `(B, T, Q)`, the decoder states.
+        value: e, `(B, S, V)`, the inputs that can be pointed at.
+        query_mask: Boolean or integer `(B, T)`; masked queries point at nothing.
+        value_mask: Boolean or integer `(B, S)`; masked values are not pointed at.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`, True where a query
+            may point at a value, for example at those not chosen before.
+        return_attention_scores: Whether to also return the probabilities.
 
     Returns:
-        Logits, float32 `(B, T, S)`, -1e30 where masked; then p, float32 `(B, T, S)`, 0 where
-        masked, also in rows with nothing to point at, if asked for.
+        Logits, float32 `(B, T, S)`, -1e30 where masked; with `return_attention_scores` then p,
+        float32 `(B, T, S)`, 0 where masked, also in fully masked rows.
 
     Raises:
-        ValueError: If `units` is not positive, an input is no sequence or a mask is float.
+        ValueError: If `units` is not positive, an input does not have three axes, or a mask is
+            float.
 
     Reference:
         Vinyals et al., Pointer Networks, 2015, section 2.3, eq. 3.

@@ -1,4 +1,4 @@
-"""Two dense layers applied to each position."""
+"""Position-wise feed-forward network."""
 
 from typing import Any
 
@@ -8,35 +8,36 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_rates, require_sizes
-from keras_attn.ops.products import by_rows, keep_products
+from keras_attn.ops.products import apply_rowwise, remat_except_matmuls
 from keras_attn.types import Activation, Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class PositionwiseFeedForward(CheckedLayer):
-    """The same two-layer network at every position.
+    """Applies the same two-layer feed-forward network at every position.
 
     `FFN(x) = activation(x W1 + b1) W2 + b2`
 
     Args:
-        intermediate_dim: Width between the layers.
-        output_dim: Width of the output; that of the input if None.
-        activation: `"gelu_tanh"`, `"gelu_erf"`, a name Keras knows, or a function.
-        dropout: Share of the intermediate values dropped in training.
-        use_bias: Whether the layers have biases.
-        kernel_initializer, bias_initializer: Initializers.
-        output_initializer: Of the kernel W2; `kernel_initializer` if None.
-        seed: Integer for initial weights and dropout.
+        intermediate_dim: Feed-forward size, the number of hidden units.
+        output_dim: Depth of the output; defaults to the input's.
+        activation: `"gelu_tanh"`, `"gelu_erf"`, the name of a Keras activation, or a function.
+        dropout: Dropout rate of the hidden units.
+        use_bias: Whether the two layers have biases.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        output_initializer: Initializer of the kernel W2; defaults to `kernel_initializer`.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: `(..., D)`.
-        training: Whether dropout is on.
+        training: Whether to apply dropout.
 
     Returns:
         `(..., output_dim)`.
 
     Raises:
-        ValueError: If an argument is out of range or the activation unknown.
+        ValueError: If an argument is out of range or the activation is unknown.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, eq. 2.
@@ -96,7 +97,7 @@ class PositionwiseFeedForward(CheckedLayer):
 
     def _dense(self, name, units, initializer, seed, bias_seed, activation=None):
         return keras.layers.Dense(
-            int(units),  # Keras takes no integer of NumPy
+            int(units),  # Keras rejects NumPy integers
             activation=activation,
             use_bias=self.use_bias,
             kernel_initializer=seeded_initializer(initializer, seed),
@@ -106,11 +107,11 @@ class PositionwiseFeedForward(CheckedLayer):
         )
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        return by_rows(lambda x: self._rows(x, training), inputs)
+        return apply_rowwise(lambda x: self._rows(x, training), inputs)
 
     def _rows(self, x, training):
         # (R, D) -> (R, F) -> (R, output_dim)
-        x = keep_products(self.intermediate)(x)
+        x = remat_except_matmuls(self.intermediate)(x)
         return self.output_dense(drop(x, self.dropout, self.seed_generator, training))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

@@ -1,4 +1,4 @@
-"""Rematerialization (gradient checkpointing): activations that are computed again, not kept."""
+"""Rematerialization (gradient checkpointing)."""
 
 import weakref
 
@@ -10,29 +10,29 @@ _KERNELS = kernels.of_backend("tensorflow", "jax", "torch")
 
 
 def rematerialize(layer, *inputs, **options):
-    """Calls a layer, of which the gradient keeps the inputs alone and computes the rest again.
+    """Calls a layer and recomputes its activations in the backward pass instead of storing them.
 
-    The second time, dropout drops the same values: its masks depend on the states of seed
-    generators, which are inputs here. `keras.remat` neither passes them nor differentiates with
-    respect to weights inside `stateless_call`, on TensorFlow.
+    The recomputation uses the same dropout masks: they depend on the states of seed generators,
+    which are inputs here. On TensorFlow, `keras.remat` neither passes these states nor
+    differentiates with respect to weights inside `stateless_call`.
 
     Args:
-        layer: A built layer whose only states are those of seed generators.
-        *inputs: Tensors with a gradient, or None.
-        **options: Other arguments of the call; no gradient passes into them.
+        layer: A built layer without state other than seed generators.
+        *inputs: Differentiable tensors, or None.
+        **options: Further arguments of the call, without gradient.
 
     Returns:
-        What `layer(*inputs, **options)` returns: a tensor, or a tuple of tensors and None.
+        The result of `layer(*inputs, **options)`: a tensor, or a tuple of tensors and None.
 
     Reference:
         Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
     """
-    # TensorFlow keeps every custom gradient, which must not keep the layer.
+    # TensorFlow never frees custom gradients, so they must not reference the layer.
     reference, form = weakref.ref(layer), []
 
     def call(inputs, weights, states, options):
         layer = reference()
-        variables, generators = _divided(layer)
+        variables, generators = _split_variables(layer)
         mapping = list(zip([*variables, *generators], [*weights, *states], strict=True))
         with keras.StatelessScope(mapping) as scope:
             outputs = layer(*inputs, **options)
@@ -42,7 +42,7 @@ def rematerialize(layer, *inputs, **options):
         found = tuple(x for x in outputs if x is not None)
         return found, [scope.get_current_value(v) for v in generators]
 
-    variables, generators = _divided(layer)
+    variables, generators = _split_variables(layer)
     outputs, states = _KERNELS.rematerialize(
         call, inputs, [v.value for v in variables], [v.value for v in generators], options)
     for variable, value in zip(generators, states, strict=True):
@@ -53,8 +53,8 @@ def rematerialize(layer, *inputs, **options):
     return outputs if several else outputs[0]
 
 
-def _divided(layer):
-    """The weights of a layer, and the states of its seed generators."""
+def _split_variables(layer):
+    """Splits the variables of a layer into weights and the states of seed generators."""
     weights, generators = [], []
     for variable in layer.variables:
         is_state = variable.path.split("/")[-1] == "seed_generator_state"
@@ -63,7 +63,7 @@ def _divided(layer):
 
 
 def call_layer(model, layer, *inputs, **options):
-    """`layer(*inputs, **options)`, in training by `rematerialize` if `model.remat` is set."""
+    """Calls the layer, in training with rematerialization if `model.remat` is set."""
     if model.remat and options.get("training"):
         return rematerialize(layer, *inputs, **options)
     return layer(*inputs, **options)

@@ -1,4 +1,4 @@
-"""How one `seed=` reaches every random part of a layer."""
+"""Derivation of independent seeds for all random parts of a layer from its `seed` argument."""
 
 import contextlib
 import contextvars
@@ -12,19 +12,19 @@ from keras_attn.ops.dropout import dropout
 
 HALF = "float16", "bfloat16"
 
-_INSTEAD = contextvars.ContextVar("instead", default=None)
+_OVERRIDE = contextvars.ContextVar("override", default=None)
 
 
 def split_seed(seed, number, stream=0):
-    """Independent seeds from one.
+    """Derives independent seeds from one.
 
     Args:
         seed: Integer, or None.
-        number: How many.
-        stream: Another one gives other seeds.
+        number: Number of seeds.
+        stream: Different streams give different seeds.
 
     Returns:
-        List of `number` integers; of None if the seed is None.
+        List of `number` integers, or of None if the seed is None.
     """
     require_integers(optional=True, seed=seed)
     if seed is None:
@@ -34,10 +34,10 @@ def split_seed(seed, number, stream=0):
 
 
 def seeded_initializer(initializer, seed):
-    """Copy of an initializer with a seed of its own, that draws in float32 for half precision.
+    """Copies an initializer with a separate seed; half-precision values are drawn in float32.
 
-    One initializer used for two weights of one shape gives them the same
-    values, so every weight needs a copy.
+    An initializer instance returns the same values for every weight of the same shape, so each
+    weight needs a copy.
 
     Args:
         initializer: Name, config or instance.
@@ -45,7 +45,7 @@ def seeded_initializer(initializer, seed):
     """
     initializer = keras.initializers.get(initializer)
     if not isinstance(initializer, keras.initializers.Initializer):
-        return _INSTEAD.get() or initializer
+        return _OVERRIDE.get() or initializer
     config = initializer.get_config()
     if config.get("seed", 0) is None:
         config["seed"] = seed
@@ -54,15 +54,15 @@ def seeded_initializer(initializer, seed):
 
 @keras.saving.register_keras_serializable("keras_attn")
 class _Seeded(keras.initializers.Initializer):
-    """Draws in float32 for half precision; inside `initialized_by` another stands in for it."""
+    """Draws in float32 for half precision; `override_initializers` replaces it."""
 
     def __init__(self, initializer):
         self.initializer = keras.initializers.get(initializer)
 
     def __call__(self, shape, dtype=None):
-        if instead := _INSTEAD.get():
+        if instead := _OVERRIDE.get():
             return instead(shape, dtype=dtype)
-        # No QR decomposition, which orthogonal ones take, knows bfloat16.
+        # The QR decomposition of orthogonal initializers does not support bfloat16.
         half = dtype is not None and keras.backend.standardize_dtype(dtype) in HALF
         drawn = self.initializer(shape, dtype="float32" if half else dtype)
         return ops.cast(drawn, dtype) if half else drawn
@@ -72,24 +72,25 @@ class _Seeded(keras.initializers.Initializer):
 
 
 @contextlib.contextmanager
-def initialized_by(initializer):
-    """Whatever is built inside takes this one: its weights are about to be set."""
-    token = _INSTEAD.set(initializer)
+def override_initializers(initializer):
+    """Scope in which all weights use this initializer, for weights that will be overwritten anyway.
+    """
+    token = _OVERRIDE.set(initializer)
     try:
         yield
     finally:
-        _INSTEAD.reset(token)
+        _OVERRIDE.reset(token)
 
 
 def dropout_generator(rate, seed, name):
-    """Seed generator for `drop`, with a variable path that does not depend on other layers.
+    """Creates the seed generator of `drop`, with a variable path independent of other layers.
 
     Returns:
-        `keras.random.SeedGenerator`, or None if nothing is ever dropped.
+        `keras.random.SeedGenerator`, or None if the rate is 0.
     """
     return keras.random.SeedGenerator(seed, name=name) if rate else None
 
 
 def drop(x, rate, generator, training):
-    """Dropout in training; free where the rate is 0."""
+    """Applies dropout in training; returns x unchanged if the rate is 0."""
     return dropout(x, rate, generator) if rate and training else x

@@ -1,6 +1,6 @@
-"""Checks of the types and shapes of what layers and models are called with."""
+"""Validation of the types and shapes of the inputs of layers and models."""
 
-# Axes of query, value and key where all are sequences.
+# Axes of query, value and key if all are sequences.
 SEQUENCES = {"query": "BTQ", "value": "BSV", "key": "BSK"}
 
 
@@ -10,21 +10,23 @@ def require_dense(owner, name, x):
     Args:
         owner: Name of the layer or model.
         name: Name of the argument.
-        x: Anything.
+        x: Any object.
     """
     name_of_type = type(x).__name__
     converters = {"RaggedTensor": "to_tensor()", "SparseTensor": "tf.sparse.to_dense"}
     if convert := converters.get(name_of_type):
         raise ValueError(
             f"{owner}: {name} must be a dense tensor. Convert it with {convert}, and pass a mask "
-            f"that is False at the padding. Received: {name} of type {name_of_type}")
+            f"that is False for padding. Received: {name} of type {name_of_type}")
 
 
 def require_tensor(owner, name, x):
-    """Raises a ValueError for what is not a dense tensor or array, or a list of these.
+    """Raises a ValueError unless x is a dense tensor or array, or a list of these.
 
     Args:
-        owner, name, x: As in `require_dense`.
+        owner: As in `require_dense`.
+        name: As in `require_dense`.
+        x: As in `require_dense`.
     """
     require_dense(owner, name, x)
     if not hasattr(_first(x), "shape"):
@@ -33,17 +35,17 @@ def require_tensor(owner, name, x):
 
 
 def require_axes(owner, axes, shapes, same_batch=()):
-    """Raises a ValueError for a shape without the declared axes, or of another size along one.
+    """Raises a ValueError for a shape with other axes than declared, or with conflicting sizes.
 
-    Sizes that are unknown (None, or symbols of JAX) fit any other.
+    Unknown sizes (None, or JAX symbols) match any size.
 
     Args:
         owner: Name of the layer or model.
-        axes: `{name: axes}`, a letter for each axis, such as `"BTD"`; `"B..."` for any axes after
-            the batch. Inputs that share a letter must have the same size along that axis, except
-            that a batch `B` of 1 broadcasts.
-        shapes: `{name: shape}` of some of them; None is ignored.
-        same_batch: Names of inputs whose batch does not broadcast.
+        axes: `{name: axes}`, with a letter per axis, such as `"BTD"`; `"B..."` allows any axes
+            after the batch. Inputs that share a letter must have the same size along that axis,
+            except that a batch `B` of 1 broadcasts.
+        shapes: `{name: shape}` of any of these; None is ignored.
+        same_batch: Names of inputs whose batch axis does not broadcast.
     """
     sizes, sources = {}, {}
     for name, letters in axes.items():
@@ -68,7 +70,7 @@ def require_axes(owner, axes, shapes, same_batch=()):
 def require_sequences(layer, query_shape, value_shape=None, key_shape=None):
     """Raises a ValueError unless query, value and key are `(B, T, Q)`, `(B, S, V)`, `(B, S, K)`.
 
-    A value or key of None is left out.
+    Shapes that are None are not checked.
     """
     require_axes(type(layer).__name__, SEQUENCES,
                  {"query": query_shape, "value": value_shape, "key": key_shape})
@@ -84,14 +86,15 @@ def require_position_ids(layer, inputs, position_ids):
 
 
 def shape_of(x):
-    """Shape of a tensor, or of the first tensor of a list; None if it has none or it is unknown."""
+    """Shape of a tensor, or of the first tensor in a list; None if there is none or it is unknown.
+    """
     shape = getattr(_first(x), "shape", None)
-    # TensorFlow has shapes of which not even the number of axes is known.
+    # In TensorFlow even the rank of a shape may be unknown.
     return None if shape is None or getattr(shape, "rank", 0) is None else tuple(shape)
 
 
 def shape_text(shape):
-    """A shape in an error: `(2, ?)` for `(2, None)`."""
+    """Formats a shape for an error message: `(2, ?)` for `(2, None)`."""
     return str(tuple(shape)).replace("None", "?")
 
 
@@ -102,5 +105,5 @@ def _first(x):
 
 
 def sizes_differ(size, other):
-    """Whether two sizes are known and not equal."""
+    """Whether two sizes are both known and different."""
     return isinstance(size, int) and isinstance(other, int) and size != other

@@ -1,4 +1,4 @@
-"""One layer of a Transformer decoder."""
+"""Transformer decoder layer."""
 
 import keras
 
@@ -6,53 +6,55 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import apply_rowwise
 from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TransformerDecoderLayer(TransformerLayer):
-    """Causal self-attention, attention to the encoder, and a feed-forward network, with residuals.
+    """Causal self-attention, cross-attention and a feed-forward network, with residual connections.
 
-    `x = LN(x + attention(x)); x = LN(x + attention(x, encoded)); x = LN(x + FFN(x))` as in the
-    paper, or with `norm_first` each norm before its sublayer instead of after the sum, after whose
-    last layer another norm is due.
+    Post-norm, as in the paper: `x = LN(x + attention(x)); x = LN(x + attention(x, encoded)); x =
+    LN(x + FFN(x))`. With `norm_first` pre-norm: each norm is applied to the input of its sublayer,
+    and the stack needs a final norm.
 
     Args:
         num_heads: Number of attention heads.
-        intermediate_dim: Width inside the feed-forward network.
-        key_dim: Depth of a head; the input's depth over `num_heads` if None.
-        dropout: Share of each sublayer's output dropped in training, before the residual.
-        attention_dropout: Share of attention weights dropped; `dropout` if None.
-        activation: Activation of the feed-forward network: `"gelu_tanh"`, `"gelu_erf"`, a name
-            Keras knows, or a function.
-        norm_first: Whether the norm comes before each sublayer.
+        intermediate_dim: Feed-forward size.
+        key_dim: Depth of a head; defaults to the depth of the inputs divided by `num_heads`.
+        dropout: Dropout rate of the sublayer outputs, before the residual connection.
+        attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
+        activation: Feed-forward activation: `"gelu_tanh"`, `"gelu_erf"`, the name of a Keras
+            activation, or a function.
+        norm_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Added to the variance.
-        kernel_initializer, bias_initializer: Initializers.
-        seed: Integer for initial weights and dropout.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        encoded: `(B, S, E)`, what the encoder found; None with `memory`.
+        encoded: `(B, S, E)`, the encoder output; None with `memory`.
         padding_mask: Boolean or integer `(B, T)`, True for real positions. With a cache of length
-            L `(B, L)`, of all positions.
-        attention_mask: Boolean `(B, T, T)`, False where a position may not attend to one before
-            it; with a cache `(B, T, L)`.
+            L: `(B, L)`, for all positions.
+        attention_mask: Boolean or integer `(B, T, T)`, False where a position may not attend to an
+            earlier one; with a cache `(B, T, L)`.
         encoded_mask: Boolean or integer `(B, S)`, True for real positions of `encoded`.
-        return_attention_scores: Also return the weights of the attention to the encoder, before
-            dropout.
-        cache, cache_index: Of self-attention, as in `MultiHeadAttention`; see `make_cache`.
-        memory: What `project_memory` made of `encoded`, once for all steps of a decoding.
-        training: Whether dropout is on.
+        return_attention_scores: Whether to also return the cross-attention weights, before dropout.
+        cache: Cache of self-attention, as in `MultiHeadAttention`; see `make_cache`.
+        cache_index: As in `MultiHeadAttention`.
+        memory: The result of `project_memory(encoded)`, computed once for all decoding steps.
+        training: Whether to apply dropout.
 
-    Masks that Keras attaches to `inputs` and `encoded` serve where these are None.
+    Masks that Keras attaches to `inputs` and `encoded` are used where these masks are None.
 
     Returns:
-        `(B, T, D)`; then the weights `(B, H, T, S)` if asked for, then the cache if one was given.
+        `(B, T, D)`; then, if requested, the weights `(B, H, T, S)`; then the updated cache if one
+        was given.
 
     Raises:
         ValueError: If an argument is out of range, both or neither of `encoded` and `memory` are
-            given, or the depth of the inputs is no multiple of `num_heads`.
+            given, or the depth of the inputs is not a multiple of `num_heads`.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.1.
@@ -64,7 +66,7 @@ class TransformerDecoderLayer(TransformerLayer):
         >>> layer = TransformerDecoderLayer(num_heads=2, intermediate_dim=16, seed=0)
         >>> target, source = np.random.default_rng(0).normal(size=(2, 1, 3, 8))
         >>> whole, beginning = layer(target, source), layer(target[:, :2], source)
-        >>> print(round(float(ops.max(ops.abs(whole[:, :2] - beginning))), 4))  # none sees ahead
+        >>> print(round(float(ops.max(ops.abs(whole[:, :2] - beginning))), 4))  # causal
         0.0
     """
 
@@ -94,11 +96,11 @@ class TransformerDecoderLayer(TransformerLayer):
 
     def make_cache(self, batch_size: int, length: int, dtype: str | None = None
                    ) -> tuple[Tensor, Tensor]:
-        """Empty cache of self-attention, as `MultiHeadAttention.make_cache`."""
+        """Creates an empty cache of self-attention; see `MultiHeadAttention.make_cache`."""
         return self.self_attention.make_cache(batch_size, length, dtype)
 
     def project_memory(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the attention to the encoder: each `(B, H, S, key_dim)`."""
+        """Projects the keys and values of cross-attention: each `(B, H, S, key_dim)`."""
         return self.cross_attention.project_memory(encoded)
 
     def call(
@@ -115,8 +117,8 @@ class TransformerDecoderLayer(TransformerLayer):
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         if (encoded is None) == (memory is None):
-            raise ValueError("One of encoded and memory is needed. "
-                             f"Received: {'neither' if encoded is None else 'both'}")
+            raise ValueError("TransformerDecoderLayer: exactly one of encoded and memory must be "
+                             f"given. Received: {'neither' if encoded is None else 'both'}")
         results = []
 
         def attend_to_itself(x):
@@ -146,7 +148,7 @@ class TransformerDecoderLayer(TransformerLayer):
             y = sublayer(norm(x) if self.norm_first else x)
             x = x + drop(y, self.dropout, self.seed_generators[number], training)
             if not self.norm_first:
-                x = by_rows(norm, x)
+                x = apply_rowwise(norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(self, inputs_shape: Shape, encoded_shape: Shape | None = None

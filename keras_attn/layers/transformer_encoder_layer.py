@@ -1,4 +1,4 @@
-"""One layer of a Transformer encoder."""
+"""Transformer encoder layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,59 +9,59 @@ from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.transformer_layer import TransformerLayer
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import apply_rowwise
 from keras_attn.types import Activation, Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TransformerEncoderLayer(TransformerLayer):
-    """Self-attention and a feed-forward network, each with a residual.
+    """Self-attention and a feed-forward network, each with a residual connection and layer norm.
 
-    `x = LN(x + attention(x)); x = LN(x + FFN(x))` as in the paper and BERT, or
-    with `norm_first` `x = x + attention(LN(x)); x = x + FFN(LN(x))`, after
-    whose last layer another LN is due.
+    Post-norm, as in the paper and BERT: `x = LN(x + attention(x)); x = LN(x + FFN(x))`. With
+    `norm_first` pre-norm: `x = x + attention(LN(x)); x = x + FFN(LN(x))`, and the stack needs a
+    final norm.
 
     Args:
         num_heads: Number of attention heads.
-        intermediate_dim: Width inside the feed-forward network.
-        key_dim: Depth of a head; the input's depth over `num_heads` if None.
-        dropout: Share of each sublayer's output dropped in training, before
-            the residual.
-        attention_dropout: Share of attention weights dropped; `dropout` if None.
-        activation: Activation of the feed-forward network: `"gelu_tanh"`,
-            `"gelu_erf"`, a name Keras knows, or a function.
-        norm_first: Whether the norm comes before each sublayer.
+        intermediate_dim: Feed-forward size.
+        key_dim: Depth of a head; defaults to the depth of the inputs divided by `num_heads`.
+        dropout: Dropout rate of the sublayer outputs, before the residual connection.
+        attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
+        activation: Feed-forward activation: `"gelu_tanh"`, `"gelu_erf"`, the name of a Keras
+            activation, or a function.
+        norm_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Added to the variance.
-        initial_shifts: As in `MultiHeadAttention`.
-        kernel_initializer, bias_initializer: Initializers.
-        output_initializer: Of the kernels whose products are added to the residual;
-            `kernel_initializer` if None.
-        seed: Integer for initial weights and dropout.
+        initial_shifts: See `MultiHeadAttention`.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        output_initializer: Initializer of the kernels whose results are added to the residual;
+            defaults to `kernel_initializer`.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        padding_mask: Boolean or integer `(B, T)`, True for real positions; the
-            mask Keras attaches to the inputs if None. With a cache of length S
-            `(B, S)`, of all positions, and that of Keras does not serve.
-        attention_mask: Boolean or integer mask that broadcasts to `(B, T, T)`,
-            or `(B, 1 or H, T, T)`; True where a query may attend to a key.
-        use_causal_mask: Whether later positions are hidden.
-        return_attention_scores: Also return the weights, before dropout.
-        cache, cache_index: As in `MultiHeadAttention`.
-        training: Whether dropout is on.
+        padding_mask: Boolean or integer `(B, T)`, True for real positions; defaults to the Keras
+            mask of the inputs. With a cache of length S: `(B, S)`, for all positions, without a
+            default.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, T)`, or
+            `(B, 1 or H, T, T)`; True where a query may attend to a key.
+        use_causal_mask: Whether to mask later positions.
+        return_attention_scores: Whether to also return the attention weights, before dropout.
+        cache: As in `MultiHeadAttention`.
+        cache_index: As in `MultiHeadAttention`.
+        training: Whether to apply dropout.
 
     Returns:
-        `(B, T, D)`; then the weights `(B, H, T, T)` if asked for, then the
-        cache if one was given.
+        `(B, T, D)`; then, if requested, the weights `(B, H, T, T)`; then the updated cache if one
+        was given.
 
     Raises:
-        ValueError: If an argument is out of range, or the depth of the inputs
-            is no multiple of `num_heads`.
+        ValueError: If an argument is out of range, or the depth of the inputs is not a multiple of
+            `num_heads`.
 
     Reference:
-        Vaswani et al., Attention Is All You Need, 2017, section 3.1; the order
-        with `norm_first`: Xiong et al., On Layer Normalization in the
-        Transformer Architecture, 2020.
+        Vaswani et al., Attention Is All You Need, 2017, section 3.1; pre-norm: Xiong et al., On
+        Layer Normalization in the Transformer Architecture, 2020.
 
     Examples:
         >>> import numpy as np
@@ -135,7 +135,7 @@ class TransformerEncoderLayer(TransformerLayer):
         cache_index: Tensor | int | None = None,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
-        # Not by rows, which would lose a mask of Keras that attention is to find.
+        # Not row-wise, which would drop the Keras mask that the attention layer uses.
         x = self.attention_norm(inputs) if self.norm_first else inputs
         attended = self.attention(
             x,
@@ -151,11 +151,11 @@ class TransformerEncoderLayer(TransformerLayer):
         attended, *results = attended if isinstance(attended, tuple) else (attended,)
         x = inputs + drop(attended, self.dropout, self.seed_generators[0], training)
         if not self.norm_first:
-            x = by_rows(self.attention_norm, x)
-        y = self.feed_forward(by_rows(self.feed_forward_norm, x) if self.norm_first else x)
+            x = apply_rowwise(self.attention_norm, x)
+        y = self.feed_forward(apply_rowwise(self.feed_forward_norm, x) if self.norm_first else x)
         x = x + drop(y, self.dropout, self.seed_generators[1], training)
         if not self.norm_first:
-            x = by_rows(self.feed_forward_norm, x)
+            x = apply_rowwise(self.feed_forward_norm, x)
         return (x, *results) if results else x
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

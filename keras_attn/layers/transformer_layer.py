@@ -1,4 +1,4 @@
-"""What the layers of a Transformer's encoder and decoder share."""
+"""Base class of the Transformer encoder and decoder layers."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from keras_attn.types import Activation, Initializer, Shape
 
 
 class TransformerLayer(CheckedLayer):
-    """Arguments of sublayers with residuals and norms; see the layers made of it."""
+    """Arguments and sublayer options shared by the Transformer encoder and decoder layers."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class TransformerLayer(CheckedLayer):
         self.supports_masking = True
 
     def sublayer_options(self) -> dict[str, Any]:
-        """Arguments of attention and of the feed-forward network."""
+        """Arguments of both the attention layers and the feed-forward network."""
         return {
             "kernel_initializer": self.kernel_initializer,
             "bias_initializer": self.bias_initializer,
@@ -58,11 +58,13 @@ class TransformerLayer(CheckedLayer):
         }
 
     def attention_options(self, name: str, shape: Shape) -> dict[str, Any]:
-        """Arguments of attention over inputs of a shape; `name` is what `build` calls it."""
+        """Arguments of an attention layer for inputs of a shape, which `build` receives as `name`.
+        """
         depth = shape[-1]
         if self.key_dim is None and depth % self.num_heads:
             raise ValueError(
-                "The depth of the inputs must be a multiple of num_heads, or key_dim be given. "
+                f"{type(self).__name__}: the depth of the inputs must be a multiple of num_heads, "
+                "unless key_dim is given. "
                 f"Received: {name}={tuple(shape)}, num_heads={self.num_heads}"
             )
         rate = self.dropout if self.attention_dropout is None else self.attention_dropout

@@ -1,4 +1,4 @@
-"""XLNet's attention of two streams."""
+"""Two-stream attention of XLNet."""
 
 from typing import Any
 
@@ -11,55 +11,58 @@ from keras_attn.layers.output_spec import traced_output_spec
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_rates, require_sizes
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import linear, widened
-from keras_attn.ops.relative import by_pair, vectors_of_pairs
+from keras_attn.ops.products import linear, upcast_float16
+from keras_attn.ops.relative import relative_position_vectors, relative_shift
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Initializer, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TwoStreamAttention(CheckedLayer):
-    """Relative self-attention, and beside it queries that know their place but not their token.
+    """Relative self-attention with a second stream of queries that do not see their own token.
 
-    The content stream h and the query stream g share all weights; keys and values are those of
-    the content stream and the memory before it. The score of a query at place i and a key at j is
-    `((q + u)^T k_j + (q + v)^T W_R r_{i-j} + (q + w)^T s_ij) / sqrt(key_dim)`: r the sines and
-    cosines of the distance, s_ij one of two learned vectors, for places of the same segment and of
-    different ones, and u, v, w learned for each head.
+    The content stream h and the query stream g share all weights; keys and values are those of the
+    content stream and the preceding memory. The score of a query at position i and a key at
+    position j is `((q + u)^T k_j + (q + v)^T W_R r_{i-j} + (q + w)^T s_ij) / sqrt(key_dim)`. r is
+    the sinusoidal encoding of the distance; s_ij is one of two learned vectors, for positions in
+    the same segment and in different segments; u, v and w are learned per head.
 
     Args:
         num_heads: Number of heads H.
         key_dim: Depth of queries, keys and values in a head.
-        max_distance: Distances beyond count as it; None: any.
-        dropout: Share of attention weights dropped in training.
-        kernel_initializer, bias_initializer: Initializers; the latter of u, v and w.
-        seed: Integer for initial weights and dropout.
+        max_distance: Distances are clipped to this value; None: no limit.
+        dropout: Dropout rate of the attention weights.
+        kernel_initializer: Initializer of the kernels and segment vectors.
+        bias_initializer: Initializer of u, v and w.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         content: `(B, T, D)`.
-        query: `(B, K, D)`, or None: there is no query stream.
-        query_positions: Integers `(B, K)`, the places of its rows, from 0.
-        segment_ids: Integers `(B, T)`; the memory is of segment 0. None: all is of one segment,
-            and that term is left out.
-        content_mask: Boolean or integer, broadcasts to `(B, T, M + T)`; True where a row of the
-            content stream may attend to a place, those of the memory first.
-        query_mask: Likewise `(B, K, M + T)`, of the query stream.
-        memory: `(B, M, D)`, inputs of this layer before these; no gradient passes into it.
-        reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
-            its beginning; None: there are none.
-        return_attention_scores: Also return the weights, before dropout.
-        training: Whether dropout is on.
-        position_vectors: `(N, D)`, or for each row `(B, N, D)`, N = M + 2 T - 1: those of
-            `keras_attn.ops.relative.vectors_of_pairs`, which several layers may share, perhaps with
-            some entries dropped, in place of `max_distance` and `reversed_rows`. None: they are
-            made.
+        query: `(B, K, D)`, or None to omit the query stream.
+        query_positions: Integers `(B, K)`, the positions of the queries, from 0.
+        segment_ids: Integers `(B, T)`; the memory is in segment 0. If None, there is a single
+            segment and the segment term is omitted.
+        content_mask: Boolean or integer mask that broadcasts to `(B, T, M + T)`; True where the
+            content stream may attend to a position, the memory first.
+        query_mask: The same for the query stream, `(B, K, M + T)`.
+        memory: `(B, M, D)`, inputs of this layer that precede these ones; it gets no gradient.
+        reversed_rows: Boolean or integer `(B,)`, True for rows that contain a reversed text;
+            defaults to none.
+        return_attention_scores: Whether to also return the attention weights, before dropout.
+        training: Whether to apply dropout.
+        position_vectors: `(N, D)`, or per row `(B, N, D)`, with N = M + 2 T - 1: the result of
+            `keras_attn.ops.relative.relative_position_vectors`, which several layers may share,
+            possibly after dropout. It replaces `max_distance` and `reversed_rows`. If None, the
+            vectors are computed.
 
     Returns:
-        `(B, T, D)` of the content stream; with a query then `(B, K, D)`; if asked for then the
-        weights `(B, H, T, M + T)`, and with a query `(B, H, K, M + T)`.
+        `(B, T, D)` of the content stream; with a query then `(B, K, D)`; with
+        `return_attention_scores` then the weights `(B, H, T, M + T)`, and with a query
+        `(B, H, K, M + T)`.
 
     Raises:
-        ValueError: If an argument is out of range, a mask is float, or a query has no places.
+        ValueError: If an argument is out of range, a mask is float, or only one of query and
+            `query_positions` is given.
 
     Reference:
         Yang et al., XLNet, 2019, sections 2.3 to 2.5; released code: zihangdai/xlnet.
@@ -72,14 +75,14 @@ class TwoStreamAttention(CheckedLayer):
         >>> *_, weights = layer(np.ones((1, 5, 8)), np.ones((1, 2, 8)), np.array([[1, 4]]),
         ...                     query_mask=np.array([[[1, 0, 1, 1, 1], [1, 1, 1, 1, 0]]]),
         ...                     return_attention_scores=True)
-        >>> print(ops.convert_to_numpy(weights)[0, 0])  # of the query stream: none sees itself
+        >>> print(ops.convert_to_numpy(weights)[0, 0])  # query stream: none sees itself
         [[0.25 0.   0.25 0.25 0.25]
          [0.25 0.25 0.25 0.25 0.  ]]
     """
 
     AXES = {"content": "BTD", "query": "BKD", "query_positions": "BK", "segment_ids": "BT",
             "memory": "BMD", "reversed_rows": "B"}
-    MASKED_INPUTS = {}  # these masks are of pairs of positions
+    MASKED_INPUTS = {}  # the masks cover pairs of positions
 
     def __init__(self, num_heads: int, key_dim: int, max_distance: int | None = None,
                  dropout: float = 0.0, kernel_initializer: Initializer = "glorot_uniform",
@@ -122,47 +125,51 @@ class TwoStreamAttention(CheckedLayer):
              return_attention_scores: bool = False, training: bool | None = None,
              position_vectors: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         if (query is None) != (query_positions is None):
-            raise ValueError("query and query_positions are given together. Received: "
-                             f"query={query}, query_positions={query_positions}")
+            raise ValueError("TwoStreamAttention: query and query_positions must be given "
+                             f"together. Received: query={query}, "
+                             f"query_positions={query_positions}")
         if position_vectors is not None and reversed_rows is not None:
-            raise ValueError("reversed_rows must be left out where position_vectors are given, "
-                             "which know the direction. Received: both")
-        if content.shape[1] == 0:  # no pair has a distance
-            return _one_or_all(self._of_nothing(content, query, memory), return_attention_scores)
+            raise ValueError("TwoStreamAttention: reversed_rows must be omitted if "
+                             "position_vectors are given, which include the direction. "
+                             "Received: both")
+        if content.shape[1] == 0:  # there are no pairs
+            return _flatten_results(
+                self._empty_results(content, query, memory), return_attention_scores)
         heads = self.heads.project_with_memory(content, memory)
         keys = ops.shape(heads["key"])[2]
         if position_vectors is None:
-            position_vectors = vectors_of_pairs(
+            position_vectors = relative_position_vectors(
                 ops.shape(content)[1], keys, content.shape[-1], self.max_distance, reversed_rows)
         tables = self._tables(ops.cast(position_vectors, content.dtype))
         found = [self._attend(
-            heads["query"], heads, tables, by_pair, self._segments(segment_ids, keys),
+            heads["query"], heads, tables, relative_shift,
+            self._different_segments(segment_ids, keys),
             as_mask(content_mask, "content_mask"), self.seed_generators[0], training)]
         if query is not None:
             places = ops.cast(query_positions, "int32")
             own = self.heads.project(query=query)["query"]
             found.append(self._attend(
-                own, heads, tables, self._of_places(places, content, keys),
-                self._segments(segment_ids, keys, places),
+                own, heads, tables, self._gather_by_position(places, content, keys),
+                self._different_segments(segment_ids, keys, places),
                 as_mask(query_mask, "query_mask"), self.seed_generators[1], training))
-        return _one_or_all(found, return_attention_scores)
+        return _flatten_results(found, return_attention_scores)
 
-    def _of_nothing(self, content, query, memory):
+    def _empty_results(self, content, query, memory):
         seen = 0 if memory is None else memory.shape[1]
         for x in (content,) if query is None else (content, query):
             shape = ops.shape(x)[0], self.heads.num_heads, ops.shape(x)[1], seen
             yield ops.zeros_like(x), ops.zeros(shape, x.dtype)
 
     def _tables(self, vectors):
-        """`W_R r` of each distance, `(H, K, N)`, of each row's own vectors `(B, H, K, N)`."""
+        """`W_R r` of each distance, `(H, K, N)`; for position vectors per row `(B, H, K, N)`."""
         tables = linear(vectors, ops.cast(self.position_kernel, vectors.dtype))
         tables = ops.reshape(
             tables, (*ops.shape(vectors)[:-1], self.heads.num_heads, self.heads.key_dim))
         last = len(tables.shape)
         return ops.transpose(tables, (*range(last - 3), last - 2, last - 1, last - 3))
 
-    def _segments(self, segment_ids, keys, places=None):
-        """Whether a query and a key are of different segments, float `(B, 1, T, M + T)`."""
+    def _different_segments(self, segment_ids, keys, places=None):
+        """Whether query and key are in different segments, float `(B, 1, T, M + T)`."""
         if segment_ids is None:
             return None
         queries = ops.cast(segment_ids, "int32")
@@ -171,31 +178,32 @@ class TwoStreamAttention(CheckedLayer):
             queries = ops.take_along_axis(queries, places, axis=1)
         return ops.cast(queries[:, None, :, None] != seen[:, None, None, :], "float32")
 
-    def _of_places(self, places, content, keys):
-        """`by_pair` for queries at these places."""
-        # Column r of the tables is of the distance S - 1 - r, the place i at i + S - T.
+    def _gather_by_position(self, places, content, keys):
+        """`relative_shift` for queries at the given positions."""
+        # Column r of the tables has the distance S - 1 - r, and position i is at i + S - T.
         last = ops.shape(content)[1] - 1
         columns = (last - places)[:, None, :, None] + ops.arange(keys, dtype="int32")
         heads = self.heads.num_heads
 
-        def of_pairs(x):
+        def shift(x):
             return ops.take_along_axis(x, ops.repeat(columns, heads, axis=1), axis=-1)
 
-        return of_pairs
+        return shift
 
-    def _attend(self, query, heads, tables, of_pairs, different, mask, seed_generator, training):
+    def _attend(self, query, heads, tables, shift, different, mask, seed_generator, training):
         scale = ops.cast(self.heads.key_dim**-0.5, query.dtype)
-        # The query is used once: TensorFlow may sum three gradients in another order each time.
+        # A single use of the query: TensorFlow may sum three gradients in a different order each
+        # time.
         biases = ops.stack([ops.cast(bias, query.dtype)[:, None] for bias in (
             self.content_bias, self.position_bias, self.segment_bias)])
         by_content, by_place, by_segment = ops.unstack((query + biases[:, None]) * scale, num=3)
-        logits = ops.matmul(*widened(by_content, ops.swapaxes(heads["key"], -1, -2)))
+        logits = ops.matmul(*upcast_float16(by_content, ops.swapaxes(heads["key"], -1, -2)))
         logits = ops.cast(logits, "float32")
-        logits = logits + ops.cast(of_pairs(_of_heads(by_place, tables)), "float32")
+        logits = logits + ops.cast(shift(_matmul_per_head(by_place, tables)), "float32")
         if different is not None:
             table = ops.transpose(ops.cast(self.segment_table, query.dtype), (1, 2, 0))
             same, other = ops.split(
-                ops.cast(_of_heads(by_segment, table), "float32"), 2, axis=-1)
+                ops.cast(_matmul_per_head(by_segment, table), "float32"), 2, axis=-1)
             logits = logits + same + different * (other - same)
         if mask is not None and len(mask.shape) == 3:
             mask = mask[:, None]
@@ -213,16 +221,16 @@ class TwoStreamAttention(CheckedLayer):
                 "dropout": self.dropout}
 
 
-def _one_or_all(found, with_weights):
-    """Outputs and, if wanted, weights, from pairs of them; of one the tensor alone."""
+def _flatten_results(found, with_weights):
+    """The outputs, then the weights if requested; a single result without a tuple."""
     outputs, weights = zip(*found, strict=True)
     results = (*outputs, *weights) if with_weights else outputs
     return results if len(results) > 1 else results[0]
 
 
-def _of_heads(x, matrices):
-    """`(B, H, T, K) x (H, K, N)`, or `(B, H, K, N)`."""
-    x, matrices = widened(x, matrices)
+def _matmul_per_head(x, matrices):
+    """`(B, H, T, K) x (H, K, N)`, or `x (B, H, K, N)`."""
+    x, matrices = upcast_float16(x, matrices)
     if len(matrices.shape) == 3 and matrices.shape[0] == 1:
         return linear(x, matrices[0])
     return ops.matmul(x, matrices)

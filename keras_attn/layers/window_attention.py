@@ -1,4 +1,4 @@
-"""Multi-head self-attention to the positions nearby."""
+"""Multi-head self-attention to a local window."""
 
 
 import functools
@@ -21,42 +21,45 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class WindowAttention(CheckedLayer):
-    """Self-attention of several heads in which each position sees those at most `window` away.
+    """Multi-head self-attention in which each position attends to those at most `window` away.
 
-    `MultiHeadAttention` with the mask `|i - j| <= window`, in time and memory `O(T window)`.
+    Equals `MultiHeadAttention` with the mask `|i - j| <= window`, in `O(T window)` time and memory.
 
     Args:
         num_heads: Number of heads H.
         key_dim: Depth of queries, keys and values in a head.
-        window: Positions seen on either side of one; of a grid, a pair of
-            integers for rows and columns. Others count in other ways: Keras's
-            `sliding_window` is one more, Longformer's `attention_window` in
-            transformers is twice that.
-        causal: Whether positions after one are hidden from it; not on a grid.
-        dropout: Share of attention weights dropped in training.
+        window: Number of positions visible on either side; for a 2D grid, a pair of integers for
+            rows and columns. Other libraries count differently: Keras's `sliding_window` is one
+            more, Longformer's `attention_window` in transformers is twice this number.
+        causal: Whether to mask later positions; unsupported on a grid.
+        dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
-        kernel_initializer, bias_initializer: Initializers.
-        seed: Integer for initial weights and dropout.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
-        query: `(B, T, D)`; with a pair as window `(B, Y, X, D)`.
-        value, key: The query itself, or None.
-        query_mask, value_mask: Boolean or integer `(B, T)` or `(B, Y, X)`. If None, the query's is
-            Keras's own, and the value's, without a cache, that of the query.
-        attention_mask: Boolean or integer, broadcasts to `(B, T, T)`, with memory `O(T^2)`;
-            not on a grid.
-        use_causal_mask: As `causal`.
-        return_attention_scores: Also return the weights, with memory `O(T^2)`.
-        cache, cache_index: As of `MultiHeadAttention`; not on a grid.
-        training: Whether dropout is on.
+        query: `(B, T, D)`; on a grid `(B, Y, X, D)`.
+        value: The query itself, or None.
+        key: The query itself, or None.
+        query_mask: Boolean or integer `(B, T)` or `(B, Y, X)`; defaults to the Keras mask.
+        value_mask: Likewise; without a cache it defaults to `query_mask`.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, T)`; memory becomes
+            `O(T^2)`. Unsupported on a grid.
+        use_causal_mask: Same as `causal`.
+        return_attention_scores: Whether to also return the attention weights; memory becomes
+            `O(T^2)`.
+        cache: As in `MultiHeadAttention`; unsupported on a grid.
+        cache_index: As in `MultiHeadAttention`.
+        training: Whether to apply dropout.
 
     Returns:
-        Output of the shape of the query; then the weights `(B, H, T, T)` if
-        asked for (on a grid T is Y X), then the cache if one was given.
+        Output with the shape of the query; then, if requested, the weights `(B, H, T, T)` (on a
+        grid T is Y X); then the updated cache if one was given.
 
     Raises:
-        ValueError: If an argument is out of range, a mask is float, or value or
-            key is another tensor.
+        ValueError: If an argument is out of range, a mask is float, or value or key is not the
+            query.
 
     Reference:
         Child et al., Generating Long Sequences with Sparse Transformers, 2019;
@@ -79,13 +82,15 @@ class WindowAttention(CheckedLayer):
                  ) -> None:
         super().__init__(**kwargs)
         pair = window if isinstance(window, (tuple, list)) else None
-        expected = "an integer of 0 or more, or a pair of them"
+        expected = "a non-negative integer, or a pair of them"
         if pair is not None and len(pair) != 2:
-            raise ValueError(f"window must be {expected}. Received: window={window}")
+            raise ValueError(f"WindowAttention: window must be {expected}. "
+                             f"Received: window={window}")
         require_each(functools.partial(require_sizes, low=0), expected,
                      window=window)
         if pair is not None and causal:
-            raise ValueError(f"A grid has no causal window. Received: window={window}, causal=True")
+            raise ValueError("WindowAttention: causal is not supported on a grid. "
+                             f"Received: window={window}, causal=True")
         require_rates(dropout=dropout)
         self.heads = Heads(num_heads, key_dim, use_bias=use_bias,
                            kernel_initializer=kernel_initializer,
@@ -111,7 +116,7 @@ class WindowAttention(CheckedLayer):
 
     def __call__(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None,
                  **kwargs: Any) -> Any:
-        # Keras would make other tensors of them.
+        # Keras would convert them to different tensor objects.
         value, key = (None if x is query else x for x in (value, key))
         return super().__call__(query, value, key, **kwargs)
 
@@ -126,8 +131,8 @@ class WindowAttention(CheckedLayer):
         if isinstance(self.window, tuple):
             value_mask = query_mask if value_mask is None else value_mask
             if use_causal_mask or any(x is not None for x in (attention_mask, cache)):
-                raise ValueError("On a grid there is no attention_mask, use_causal_mask or cache. "
-                                 "Received: one of them")
+                raise ValueError("WindowAttention: attention_mask, use_causal_mask and cache are "
+                                 "not supported on a grid. Received: one of them")
             return self._on_grid(query, query_mask, value_mask, return_attention_scores, dropout)
         causal = self.causal or use_causal_mask
         window = {"left": self.window, "right": 0 if causal else self.window, "causal": causal}
@@ -167,7 +172,8 @@ class WindowAttention(CheckedLayer):
 
     def make_cache(self, batch_size: int, length: int, dtype: str | None = None
                    ) -> tuple[Tensor, Tensor]:
-        """Empty cache for decoding up to `length` positions: see `MultiHeadAttention`."""
+        """Creates an empty cache for decoding up to `length` positions: see `MultiHeadAttention`.
+        """
         return self.heads.make_cache(batch_size, length, dtype or self.compute_dtype)
 
     def compute_output_shape(self, query_shape: Shape, value_shape: Shape | None = None,
@@ -183,16 +189,17 @@ class WindowAttention(CheckedLayer):
 
 
 def self_attention_mask(layer, query, value, key, query_mask, mask):
-    """The mask of the query, given or Keras's own.
+    """The query mask, given or implicit.
 
-    Keras calls its own `mask` where the query is the one tensor of a call, else `query_mask`.
+    Keras passes its implicit mask as `mask` if the query is the only tensor of the call, else as
+    `query_mask`.
 
     Raises:
-        ValueError: If value or key is another tensor than the query.
+        ValueError: If value or key is not the query.
     """
     for name, other in (("value", value), ("key", key)):
         if other is not None and other is not query:
             raise ValueError(
-                f"{type(layer).__name__} is self-attention: {name} must be the query or None. "
-                f"Received: {name} of shape {tuple(other.shape)}, another tensor")
+                f"{type(layer).__name__} only supports self-attention: {name} must be the query "
+                f"or None. Received: {name} of shape {tuple(other.shape)}, another tensor")
     return mask if query_mask is None else query_mask

@@ -1,4 +1,4 @@
-"""Self-attention in a window, with what a call may ask of it."""
+"""Windowed self-attention with all call options of the layers."""
 
 from keras import ops
 
@@ -10,29 +10,33 @@ from keras_attn.ops.windows import window_mask, windowed_attention
 
 
 def attend_in_window(heads, query, window, query_mask, value_mask, attention_mask, return_scores,
-                     cache, cache_index, dropout, seed, first_heads=None):
-    """Output of all heads, in blocks, or by a mask where weights, a mask or a cache ask for it.
+                     cache, cache_index, dropout, seed, global_heads=None):
+    """Windowed self-attention of all heads.
+
+    It works block by block, or with a dense mask if attention weights, an attention mask or a cache
+    are requested.
 
     Args:
         heads: `Heads` that are built.
         query: `(B, T, D)`.
         window: Arguments of `windowed_attention` and `window_mask`.
-        query_mask, value_mask, attention_mask, return_scores, cache, cache_index: Of the call.
-        dropout, seed: Of the weights.
-        first_heads: See `windowed_attention`.
+        query_mask: As in the call, like all arguments up to `cache_index`.
+        dropout: Dropout rate of the weights.
+        seed: Seed generator of dropout.
+        global_heads: See `windowed_attention`.
 
     Returns:
-        List of the output, the weights if asked for, and the cache if one was given.
+        List of the output, the weights if requested, and the cache if one was given.
     """
     check_cache(cache, cache_index)
     projected = heads.project(query=query, key=query, value=query)
     projected = [projected[name] for name in ("query", "key", "value")]
-    if value_mask is None and cache is None:  # with a cache, the query's is of new positions
+    if value_mask is None and cache is None:  # the query mask only covers new positions
         value_mask = query_mask
     if attention_mask is None and not return_scores and cache is None:
         output = windowed_attention(*projected, mask=value_mask, dropout=dropout,
-                                    dropout_seed=seed, first_heads=first_heads, **window)
-        return [heads.output(_shown(output, query_mask))]
+                                    dropout_seed=seed, global_heads=global_heads, **window)
+        return [heads.output(_zero_masked_queries(output, query_mask))]
     if cache is not None:
         projected[1:], cache = write_cache(cache, cache_index, projected[1:], axis=2)
     mask = _dense_mask(projected, window, cache_index)
@@ -44,9 +48,9 @@ def attend_in_window(heads, query, window, query_mask, value_mask, attention_mas
     found, weights = scaled_dot_product_attention(
         *projected, mask=mask, dropout=dropout, seed=seed, query_mask=query_mask,
         return_scores=True)
-    if first_heads is not None:
-        found, weights = _with_first(found, weights, window["first"], first_heads, mask,
-                                     query_mask, dropout, seed)
+    if global_heads is not None:
+        found, weights = _replace_global_rows(
+            found, weights, window["global_tokens"], global_heads, mask, query_mask, dropout, seed)
     results = [heads.output(found)]
     results += [weights] if return_scores else []
     return results if cache is None else [*results, cache]
@@ -62,22 +66,23 @@ def _dense_mask(projected, window, cache_index):
     return combine_masks(window_mask(seen, rows=rows, **window), visible)
 
 
-def _with_first(found, weights, first, first_heads, mask, query_mask, dropout, seed):
-    """The same with the first rows by their own projections."""
-    query, key, value = first_heads
-    rows = {"query": query[:, :, :first], "query_mask": query_mask, "mask": mask}
+def _replace_global_rows(found, weights, global_tokens, global_heads, mask, query_mask, dropout,
+                         seed):
+    """Replaces the rows of the global tokens by attention with their own projections."""
+    query, key, value = global_heads
+    rows = {"query": query[:, :, :global_tokens], "query_mask": query_mask, "mask": mask}
     if query_mask is not None:
-        rows["query_mask"] = query_mask[..., :first]
+        rows["query_mask"] = query_mask[..., :global_tokens]
     if mask.shape[-2] != 1:
-        rows["mask"] = mask[..., :first, :]
+        rows["mask"] = mask[..., :global_tokens, :]
     head, head_weights = scaled_dot_product_attention(
         key=key, value=value, dropout=dropout, seed=seed, return_scores=True, **rows)
-    return (ops.concatenate([head, found[:, :, first:]], axis=2),
-            ops.concatenate([head_weights, weights[:, :, first:]], axis=2))
+    return (ops.concatenate([head, found[:, :, global_tokens:]], axis=2),
+            ops.concatenate([head_weights, weights[:, :, global_tokens:]], axis=2))
 
 
-def _shown(output, query_mask):
-    """0 where the query is masked."""
+def _zero_masked_queries(output, query_mask):
+    """Sets the output of masked queries to 0."""
     if query_mask is None:
         return output
     query_mask = as_mask(query_mask, "query_mask")[:, None, :, None]

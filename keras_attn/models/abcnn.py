@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.layers.abcnn1_attention import ABCNN1Attention
 from keras_attn.layers.abcnn2_pooling import ABCNN2Pooling
-from keras_attn.layers.padded_rnn import padded_to_one
+from keras_attn.layers.padded_rnn import pad_empty_axis
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
@@ -148,7 +148,7 @@ class ABCNN(LabelLoss, keras.Model):
 
     def _convolve(self, number, x):
         # For empty batches, TensorFlow's convolution has a different depth.
-        padded = padded_to_one(_pad(x, self.sizes["width"]), axis=0)
+        padded = pad_empty_axis(_pad(x, self.sizes["width"]), axis=0)
         return self.convolutions[number](padded)[:ops.shape(x)[0]]
 
     def _block(self, number, pair, masks):

@@ -6,11 +6,11 @@ import keras
 from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
-from keras_attn.layers.padded_rnn import bidirectional, over_steps
+from keras_attn.layers.padded_rnn import bidirectional, run_rnn
 from keras_attn.layers.recurrent import SequenceToVector
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.label_loss import LabelLoss
 from keras_attn.models.padding import real_tokens
 from keras_attn.ops.arguments import require_rates, require_sizes
@@ -77,7 +77,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
                 f"AttentiveLSTMClassifier: reduce must be one of {', '.join(REDUCTIONS)}. "
                 f"Received: reduce={reduce!r}")
         if reduce != "attention":
-            refuse_in_vain('reduce="attention"', attention_units=(attention_units, None))
+            reject_unused('reduce="attention"', attention_units=(attention_units, None))
         if 2 * units % num_heads:
             raise ValueError("AttentiveLSTMClassifier: num_heads must divide 2 * units. "
                              f"Received: num_heads={num_heads}, units={units}")
@@ -126,7 +126,7 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         mask = real_tokens(inputs)
         x = drop(self.embedding(inputs["token_ids"]), self.dropout, self.seed_generators[0],
                  training)
-        hidden, forward, _, backward, _ = over_steps(self.lstm, x, mask)
+        hidden, forward, _, backward, _ = run_rnn(self.lstm, x, mask)
         last = ops.concatenate([forward, backward], axis=-1)
         vector, attention = self._reduce(hidden, last, mask)
         dropped = drop(vector, self.dropout, self.seed_generators[1], training)

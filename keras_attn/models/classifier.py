@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.models.declared_inputs import require_entries
-from keras_attn.models.task import Task, label_weights
+from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.arguments import (
     require_numbers,
@@ -19,7 +19,7 @@ from keras_attn.ops.cross_entropy import hits
 from keras_attn.types import Shape, Tensor
 
 
-class Classifier(Task, keras.Model):
+class Classifier(TaskModel, keras.Model):
     """A backbone with a dense layer on a vector that represents the text.
 
     Subclasses define `OWN`, the name of the backbone's `pooled_output` as a `pooling`.

@@ -97,7 +97,7 @@ class DeclaredInputs(_Model):
         # it as well. Keras's own signature treats ids as floats.
         if _KERNELS is None or _EXPORTING.get() or not self.built:
             return None
-        return _KERNELS.graphs.served(
+        return _KERNELS.graphs.serving_function(
             lambda inputs: flat_outputs(self(inputs)), self.export_specs())
 
     def get_build_config(self) -> dict[str, Any]:

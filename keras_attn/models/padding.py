@@ -2,10 +2,10 @@
 
 from keras import ops
 
-from keras_attn.layers.padded_rnn import padded_to_one
+from keras_attn.layers.padded_rnn import pad_empty_axis
 from keras_attn.ops import take_positions
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 
 
 def real_tokens(inputs, ids="token_ids", mask="padding_mask"):
@@ -32,6 +32,6 @@ def take_last(x, inputs):
         return take_positions(x, positions)
     if mask is None:
         return ops.sum(x[:, -1:], axis=1)
-    x, mask = padded_to_one(x), padded_to_one(ops.cast(mask, "int32"))
+    x, mask = pad_empty_axis(x), pad_empty_axis(ops.cast(mask, "int32"))
     places = ops.arange(ops.shape(x)[1], dtype="int32") * mask
-    return take_positions(x, largest(places, axis=1, keepdims=True, initial=0))[:, 0]
+    return take_positions(x, safe_max(places, axis=1, keepdims=True, initial=0))[:, 0]

@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.layers.copy_distribution import CopyDistribution
-from keras_attn.layers.padded_rnn import bidirectional, over_steps, recurrent
-from keras_attn.layers.recurrent.time_loop import over_time
+from keras_attn.layers.padded_rnn import bidirectional, recurrent, run_rnn
+from keras_attn.layers.recurrent.time_loop import run_time_loop
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
@@ -161,7 +161,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         step.
         """
         mask, ids = real_tokens(inputs), inputs["token_ids"]
-        encoded, hidden, cell, last_hidden, last_cell = over_steps(
+        encoded, hidden, cell, last_hidden, last_cell = run_rnn(
             self.encoder, self._embed(ids), mask)
         state = [self.hidden_bridge(ops.concatenate([hidden, last_hidden], axis=-1)),
                  self.cell_bridge(ops.concatenate([cell, last_cell], axis=-1))]
@@ -181,7 +181,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             states, state = self.decoder.cell(x[:, 0], state)
             states = states[:, None]
         else:
-            states, *state = over_steps(self.decoder, x, initial_state=state)
+            states, *state = run_rnn(self.decoder, x, initial_state=state)
         queries = self.score.project_query(states)
         if not self.coverage:
             # The attention steps are independent, so all are computed at once.
@@ -192,7 +192,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             attention, coverage = self._attend(memory)(queries[:, 0], coverage)
             attention = attention[:, None]
         else:
-            attention, coverage = over_time(self._attend(memory), queries, coverage)
+            attention, coverage = run_time_loop(self._attend(memory), queries, coverage)
         found = self._distribution(x, states, attention, memory)
         return {**found, "attention": attention}, (state, coverage)
 

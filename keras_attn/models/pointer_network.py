@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.generation.loop import decode_while
-from keras_attn.layers.padded_rnn import over_steps, recurrent
+from keras_attn.layers.padded_rnn import recurrent, run_rnn
 from keras_attn.layers.pointer_attention import PointerAttention
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.building import needs_weights
@@ -108,12 +108,12 @@ class PointerNetwork(Losses, keras.Model):
 
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         elements, mask = self._elements(inputs)
-        memory, *state = over_steps(self.encoder, elements, mask)
+        memory, *state = run_rnn(self.encoder, elements, mask)
         label = ops.cast(inputs["label"], "int32")
         # Clipped, as padding of the labels may be out of range.
         chosen = take_positions(elements, ops.clip(label, 0, ops.shape(elements)[1] - 1))
         read = ops.concatenate([self._first(elements)[:, None], chosen], axis=1)[:, :-1]
-        queries, *_ = over_steps(self.decoder, read, initial_state=state)
+        queries, *_ = run_rnn(self.decoder, read, initial_state=state)
         free = None
         if self.forbid_repeats:
             # Not one_hot, which PyTorch does not support for positions out of range.
@@ -140,7 +140,7 @@ class PointerNetwork(Losses, keras.Model):
         elements, mask = self._elements(inputs)
         rows, number, _ = ops.shape(elements)
         length = ops.shape(inputs["elements"])[1] if length is None else length
-        memory, hidden, cell = over_steps(self.encoder, elements, mask)
+        memory, hidden, cell = run_rnn(self.encoder, elements, mask)
         keys = self.pointer.score.project_key(memory)
         free = ops.ones((rows, number), "bool") if mask is None else mask
 

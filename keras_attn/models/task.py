@@ -106,7 +106,7 @@ class _Batch(dict):
                          f"Received: inputs with {', '.join(self)}")
 
 
-class Task(Losses):
+class TaskModel(Losses):
     """Mixin for a backbone with a task head; precedes `keras.Model` in the bases.
 
     Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
@@ -134,6 +134,17 @@ class Task(Losses):
         if not self.backbone.built:
             self.backbone.build()
         return self.backbone
+
+    @classmethod
+    def head_names(cls, **heads: Any) -> list[str]:
+        """Returns the names of the layers and weights of the head that a checkpoint may lack.
+
+        "pooler" is among them if the head reads `pooled_output`.
+
+        Args:
+            **heads: Arguments of the constructor.
+        """
+        return []
 
     @property
     def head_seed(self) -> int | None:

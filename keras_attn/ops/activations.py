@@ -1,4 +1,4 @@
-"""Activations by name, with the two forms of GELU kept apart."""
+"""Activations by name; the two variants of GELU have distinct names."""
 
 import functools
 
@@ -23,7 +23,7 @@ _gelu_tanh, _gelu_erf = _gelu(True), _gelu(False)
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by the tanh approximation, as in google-research/bert and GPT-2.
+    """GELU with the tanh approximation, as in google-research/bert and GPT-2.
 
     `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`
     """
@@ -32,7 +32,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu_erf(x: Tensor) -> Tensor:
-    """Exact GELU, `x Phi(x)`: `"gelu"` of Hugging Face. Differs from tanh by up to 5e-4."""
+    """Exact GELU, `x Phi(x)`: Hugging Face's `"gelu"`. Differs from tanh by up to 5e-4."""
     return _gelu_erf(x)
 
 
@@ -40,15 +40,15 @@ _NAMED = {"gelu_tanh": gelu_tanh, "gelu_erf": gelu_erf}
 
 
 def get_activation(identifier):
-    """Function of an activation.
+    """Returns the activation function of an identifier.
 
     Args:
-        identifier: `"gelu_tanh"`, `"gelu_erf"`, a name Keras knows, a function,
-            a config made by `serialize_activation`, or None for the identity.
+        identifier: `"gelu_tanh"`, `"gelu_erf"`, the name of a Keras activation, a function, a
+            config from `serialize_activation`, or None for the identity.
 
     Raises:
-        ValueError: If the name is unknown, and for `"gelu"`, which means one
-            form in Keras and BERT configs of Hugging Face, the other in Google's.
+        ValueError: If the name is unknown, and for `"gelu"`, which is the exact form in Keras and
+            in Hugging Face's BERT configs but the tanh form in Google's.
     """
     if identifier == "gelu":
         raise ValueError(
@@ -62,7 +62,7 @@ def get_activation(identifier):
 
 
 def serialize_activation(function):
-    """Name or config of an activation, for `get_config`."""
+    """Returns the name or config of an activation, for `get_config`."""
     for name, named in _NAMED.items():
         if function is named:
             return name

@@ -1,4 +1,4 @@
-"""Checks of the numbers that layers, models and functions take as arguments."""
+"""Validation of numeric arguments of layers, models and functions."""
 
 import math
 import numbers
@@ -9,17 +9,18 @@ def require_sizes(optional=False, low=1, **sizes):
 
     Args:
         optional: Whether None is accepted.
-        low: Smallest accepted size.
-        **sizes: Sizes by the name of their argument.
+        low: Minimum size.
+        **sizes: Sizes by argument name.
     """
-    expected = "a positive integer" if low == 1 else f"an integer of {low} or more"
+    named = {0: "a non-negative integer", 1: "a positive integer"}
+    expected = named.get(low, f"an integer of at least {low}")
     _require(sizes, numbers.Integral, lambda size: size >= low, expected, optional)
 
 
 def require_lengths(**lengths):
-    """Raises a ValueError for a length that is a number but not an integer of 0 or more.
+    """Raises a ValueError for a length that is a number but not a non-negative integer.
 
-    Tensors, and symbols that stand for a size in a graph, are accepted.
+    Tensors, and symbols that represent a size in a graph, are accepted.
     """
     for name, length in lengths.items():
         if length is None or isinstance(length, (numbers.Number, str)):
@@ -37,13 +38,13 @@ def require_numbers(optional=False, **values):
 
 
 def require_positive(optional=False, **values):
-    """Raises a ValueError for a value that is not a finite number above 0."""
+    """Raises a ValueError for a value that is not a finite, positive number."""
     _require(values, numbers.Real, lambda x: 0 < x < math.inf, "a positive number", optional)
 
 
 def require_not_negative(optional=False, **values):
-    """Raises a ValueError for a value that is not a finite number of at least 0."""
-    _require(values, numbers.Real, lambda x: 0 <= x < math.inf, "a number of 0 or more", optional)
+    """Raises a ValueError for a value that is not a finite, non-negative number."""
+    _require(values, numbers.Real, lambda x: 0 <= x < math.inf, "a non-negative number", optional)
 
 
 def require_rates(optional=False, **rates):
@@ -57,12 +58,12 @@ def require_probabilities(optional=False, **values):
 
 
 def require_each(check, expected, **values):
-    """Raises a ValueError for a value that fails a check, or of which an element does.
+    """Raises a ValueError if a value, or an element of a tuple or list, fails a check.
 
     Args:
         check: One of the functions above.
-        expected: What the value must be, for the message.
-        **values: Values, tuples or lists by the name of their argument.
+        expected: Description of valid values, for the message.
+        **values: Values, tuples or lists by argument name.
     """
     for name, value in values.items():
         for element in value if isinstance(value, (tuple, list)) else (value,):
@@ -77,7 +78,7 @@ def _require(values, kind, accepts, expected, optional):
     for name, value in values.items():
         if optional and value is None:
             continue
-        # `bool` is an `Integral`, but True in place of a number is a mistake.
+        # `bool` is a subclass of `Integral`, but True as a number is a mistake.
         if isinstance(value, bool) or not isinstance(value, kind) or not accepts(value):
             raise ValueError(f"{name} must be {expected}{' or None' if optional else ''}. "
                              f"Received: {name}={value!r}")

@@ -1,25 +1,25 @@
-"""Losses of a block of logits and their gradient, the arithmetic that all backends share."""
+"""Cross-entropy losses of a block of logits and their gradient, shared by all backends."""
 
 from keras import ops
 
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 
 
 def block_statistics(labels, products, bias, label_smoothing):
-    """Computes what the losses of a block of rows and their gradient need.
+    """Computes what the losses of a block of rows and their gradient require.
 
     Args:
         labels: Integers `(R,)`.
-        products: Logits without bias, `(R, V)`, of any precision.
+        products: Logits without bias, `(R, V)`, in any precision.
         bias: float32 `(V,)`, or None.
         label_smoothing: See `sparse_cross_entropy`.
 
     Returns:
-        float32 `(5, R)`: loss, negative log-likelihood of the label, 1 where no logit exceeds the
-        label's, largest logit, and the logarithm of the sum of `exp(logit - largest logit)`.
+        float32 `(5, R)`: loss; negative log-likelihood of the label; 1 where no logit exceeds that
+        of the label; largest logit; logarithm of the sum of `exp(logit - largest logit)`.
     """
     logits = _logits(products, bias)
-    maximum = largest(logits, axis=-1, keepdims=True)
+    maximum = safe_max(logits, axis=-1, keepdims=True)
     log_total = ops.log(ops.sum(ops.exp(logits - maximum), axis=-1))
     maximum = maximum[:, 0]
     own = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)[:, 0]
@@ -31,11 +31,11 @@ def block_statistics(labels, products, bias, label_smoothing):
 
 
 def block_gradient(labels, products, bias, statistics, upstream, label_smoothing):
-    """Gradient of the losses with respect to the logits: float32 `(R, V)`.
+    """Gradient of the losses with respect to the logits, float32 `(R, V)`.
 
     Args:
         labels, products, bias, label_smoothing: As in `block_statistics`.
-        statistics: What it returned.
+        statistics: Result of `block_statistics`.
         upstream: Gradient of the losses, float32 `(R,)`.
     """
     logits, upstream = _logits(products, bias), ops.expand_dims(upstream, -1)
@@ -52,7 +52,7 @@ def block_gradient(labels, products, bias, statistics, upstream, label_smoothing
 
 
 def block_count(rows, classes, most):
-    """Number of blocks of about `most` logits that the rows are divided into: 1 to `rows`."""
+    """Number of blocks of about `most` logits into which the rows are divided: 1 to `rows`."""
     return max(1, min(rows, -(-rows * classes // most)))
 
 

@@ -1,4 +1,4 @@
-"""What a decoder has attended to so far."""
+"""Coverage of a decoder's attention."""
 
 from keras import ops
 
@@ -6,11 +6,11 @@ from keras_attn.types import Tensor
 
 
 def coverage_loss(attention: Tensor, coverage: Tensor) -> Tensor:
-    """What attention gives again to where attention has been: `sum_i min(a_i, c_i)`.
+    """Coverage loss, a penalty for repeated attention to the same positions: `sum_i min(a_i, c_i)`.
 
     Args:
         attention: a, `(..., S)`.
-        coverage: c, `(..., S)`, the sum of the attention of all earlier steps.
+        coverage: c, `(..., S)`, the sum of the attention weights of all earlier steps.
 
     Returns:
         float32 `(...)`.

@@ -5,33 +5,33 @@ from keras import ops
 from keras_attn.ops import kernels
 from keras_attn.ops.arguments import require_probabilities, require_sizes
 from keras_attn.ops.block_losses import block_count
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 from keras_attn.types import Tensor
 
-BLOCK_LOGITS = 1 << 25  # of `linear_cross_entropy`; 128 MB in float32
+BLOCK_LOGITS = 1 << 25  # default block size of `linear_cross_entropy`; 128 MB in float32
 
 _KERNELS = kernels.of_backend("tensorflow", "jax", "torch")
-_GRAPHS = getattr(_KERNELS, "graphs", None)  # of TensorFlow
+_GRAPHS = getattr(_KERNELS, "graphs", None)  # TensorFlow only
 
 
 def sparse_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """`-log softmax(logits)[label]`, in float32.
+    """Cross-entropy with integer labels, `-log softmax(logits)[label]`, in float32.
 
-    Its gradient, `softmax(logits) - one_hot(label)`, reuses the exponentials
-    of the forward pass: on the CPU a vocabulary-sized loss takes a third less
-    time than with TensorFlow's own.
+    Its gradient, `softmax(logits) - one_hot(label)`, reuses the exponentials of the forward pass.
+    On a CPU, a loss over a large vocabulary takes a third less time than with TensorFlow's
+    implementation.
 
     Args:
         labels: Integers `(...)`.
         logits: `(..., C)`.
-        label_smoothing: Share of the label that is spread over all C classes (Szegedy et al.,
+        label_smoothing: Probability mass distributed uniformly over all C classes (Szegedy et al.,
             Rethinking the Inception Architecture, 2016, section 7).
 
     Returns:
         float32 `(...)`.
     """
     require_probabilities(label_smoothing=label_smoothing)
-    classes = ops.shape(logits)[-1]  # of positions in a row there may be any number
+    classes = ops.shape(logits)[-1]  # may be unknown if the classes are positions in a row
     shape = ops.shape(labels)
     rows = ops.reshape(ops.cast(logits, "float32"), (-1, classes))
     labels = ops.reshape(ops.cast(labels, "int32"), (-1,))
@@ -41,32 +41,32 @@ def sparse_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float 
 def hits(labels, logits):
     """1 where no logit exceeds the label's, else 0: float32 `(...)`.
 
-    A maximum costs a fraction of an argmax, and XLA shares it with the softmax.
+    A maximum is much cheaper than an argmax, and XLA shares it with the softmax.
     """
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     own = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), -1)
-    return ops.cast(ops.greater_equal(own, largest(logits, axis=-1)), "float32")
+    return ops.cast(ops.greater_equal(own, safe_max(logits, axis=-1)), "float32")
 
 
 def linear_cross_entropy(labels: Tensor, hidden: Tensor, table: Tensor, bias: Tensor | None = None,
                          label_smoothing: float = 0.0, most: int = BLOCK_LOGITS
                          ) -> tuple[Tensor, Tensor, Tensor]:
-    """Cross-entropy of the logits `hidden @ table^T + bias`, which never exist all at once.
+    """Cross-entropy of the logits `hidden @ table^T + bias` without materializing all of them.
 
-    Logits are computed in blocks of rows, and once more for the gradient. Memory grows with
-    `R + V`, not with their product. A single block is kept for the gradient.
+    Logits are computed in blocks of rows, and again for the gradient. Memory grows with `R + V`,
+    not with their product. If there is a single block, it is stored for the gradient.
 
     Args:
         labels: Integers `(R,)`.
         hidden: `(R, D)`.
-        table: Output embeddings `(V, D)`, in the dtype of `hidden`.
+        table: Output embedding matrix `(V, D)`, in the dtype of `hidden`.
         bias: float32 `(V,)`, or None.
         label_smoothing: See `sparse_cross_entropy`.
-        most: Logits of a block.
+        most: Number of logits per block.
 
     Returns:
-        Three of float32 `(R,)`: the losses; 1 where no logit exceeds the label's, else 0; and the
-        losses without label smoothing. Only the first are differentiable.
+        Three float32 `(R,)`: the losses; 1 where no logit exceeds the label's, else 0; and
+        the losses without label smoothing. Only the first are differentiable.
 
     Examples:
         >>> import numpy as np
@@ -87,16 +87,16 @@ def linear_cross_entropy(labels: Tensor, hidden: Tensor, table: Tensor, bias: Te
 
 
 def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
-    """`linear_cross_entropy`, from the logits where they are computed anyway and are few.
+    """`linear_cross_entropy`, or the same from existing logits if these are few.
 
     Args:
         labels, hidden, table, bias, label_smoothing: As in `linear_cross_entropy`.
-        logits: float32 `(R, V)`. A graph in which nothing else reads them does not compute them.
+        logits: float32 `(R, V)`. A graph that does not use them elsewhere does not compute them.
 
     Returns:
         As `linear_cross_entropy`.
     """
-    rows = hidden.shape[0]  # a symbol where Keras traces a model on JAX for its shapes
+    rows = hidden.shape[0]  # a symbol while Keras infers the shapes of a model on JAX
     if _GRAPHS and not _GRAPHS.executing_eagerly() or rows is None or (
             isinstance(rows, int) and block_count(rows, table.shape[0], BLOCK_LOGITS) > 1):
         return linear_cross_entropy(
@@ -109,7 +109,7 @@ def vocabulary_losses(labels, hidden, table, bias, logits, label_smoothing=0.0):
 def _rows_cross_entropy(logits, labels, smoothing):
     @ops.custom_gradient
     def function(logits, labels):
-        maximum = largest(logits, axis=-1, keepdims=True)
+        maximum = safe_max(logits, axis=-1, keepdims=True)
         exponentials = ops.exp(logits - maximum)
         total = ops.sum(exponentials, axis=-1, keepdims=True)
         chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
@@ -126,9 +126,9 @@ def _rows_cross_entropy(logits, labels, smoothing):
             # At the label, softmax - 1 is exp(-loss) - 1.
             own = ops.expm1(-losses) * upstream
             if smoothing:
-                spread = ops.cast(smoothing / logits.shape[-1], "float32")
-                softmax = softmax - ops.expand_dims(upstream, -1) * spread
-                own = own + upstream * (smoothing - spread)
+                per_class = ops.cast(smoothing / logits.shape[-1], "float32")
+                softmax = softmax - ops.expand_dims(upstream, -1) * per_class
+                own = own + upstream * (smoothing - per_class)
             return ops.scatter_update(softmax, places, own), None
 
         return smoothed, gradient

@@ -1,4 +1,4 @@
-"""Dropout whose random numbers cost little."""
+"""Dropout with inexpensive random numbers."""
 
 import keras
 import numpy as np
@@ -10,16 +10,16 @@ _KERNELS = kernels.of_backend("tensorflow", "jax")
 
 
 def dropout(x, rate, seed):
-    """Sets a share of the values to 0; the others grow by `1 / (1 - rate)`.
+    """Sets a random fraction of the values to 0 and multiplies the others by `1 / (1 - rate)`.
 
-    On TensorFlow and JAX the mask is a hash of each value's number and the seed, as good and the
-    same on both, with and without XLA, where drawing random numbers takes longer than the layers
-    between.
+    On TensorFlow and JAX the mask is a hash of the index of each value and the seed: of the same
+    quality, and identical on both backends with and without XLA. Drawing random numbers would take
+    longer than the layers in between.
 
     Args:
         x: Floats `(...)`.
-        rate: Share, in [0, 1).
-        seed: `keras.random.SeedGenerator`, integer, or None for Keras's global one.
+        rate: Dropout rate, in [0, 1).
+        seed: `keras.random.SeedGenerator`, integer, or None for Keras's global seed generator.
 
     Returns:
         `(...)` in the dtype of x.
@@ -31,7 +31,7 @@ def dropout(x, rate, seed):
 
 
 def hash_key(seed):
-    """Two integers of 32 bits from a `SeedGenerator`, or an integer."""
+    """Two 32-bit integers from a `SeedGenerator` or an integer."""
     if isinstance(seed, _INTEGERS):
         return np.array((int(seed) & 0xFFFFFFFF, 0), "uint32")
     return seed.next()

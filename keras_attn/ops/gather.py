@@ -1,4 +1,4 @@
-"""Vectors of chosen positions."""
+"""Gathering of vectors at selected positions."""
 
 from keras import ops
 
@@ -6,7 +6,7 @@ from keras_attn.types import Tensor
 
 
 def take_positions(x: Tensor, positions: Tensor) -> Tensor:
-    """The vectors at some positions of each row.
+    """Gathers the vectors at given positions of each row.
 
     Args:
         x: `(B, T, D)`.
@@ -16,7 +16,7 @@ def take_positions(x: Tensor, positions: Tensor) -> Tensor:
         `(B, P, D)`.
     """
     batch, length, depth = ops.shape(x)
-    # Rows of (B T, D): a gather along one axis, and no (B, P, D) index.
+    # Gathers rows of (B T, D) along one axis, without an index tensor (B, P, D).
     starts = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)
     rows = ops.cast(positions, "int32") + starts
     taken = ops.take(ops.reshape(x, (-1, depth)), ops.reshape(rows, (-1,)), axis=0)

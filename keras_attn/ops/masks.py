@@ -12,19 +12,18 @@ MASKED = -1e30
 
 
 def as_mask(mask: Tensor | None, name: str = "mask") -> Tensor | MaybeNone:
-    """Checks a mask and makes it boolean.
+    """Validates a mask and converts it to boolean.
 
     Args:
         mask: Boolean or integer tensor of any shape, or None.
-        name: What the error calls it.
+        name: Name of the mask in the error message.
 
     Returns:
         Boolean tensor of the same shape, or None.
 
     Raises:
-        ValueError: For a float mask. Some libraries add 0 and -1e9 to the
-            logits, others multiply by 1 and 0, and in some 1 means masked, so
-            a float mask cannot be read safely.
+        ValueError: For a float mask, which is ambiguous: some libraries add 0 and -1e9 to the
+            logits, others multiply by 1 and 0, and in some 1 means masked.
     """
     if mask is None:
         return None
@@ -34,8 +33,8 @@ def as_mask(mask: Tensor | None, name: str = "mask") -> Tensor | MaybeNone:
         return mask
     if "int" not in dtype:
         raise ValueError(
-            f"{name} must be boolean or integer, True or 1 where a position may be attended. "
-            f"Convert 1/0 by `{name} > 0.5`, 0/-1e9 by `{name} > -1`, and 1 = masked by "
+            f"{name} must be boolean or integer, True or 1 where a position may be attended to. "
+            f"Convert 1/0 with `{name} > 0.5`, 0/-1e9 with `{name} > -1`, and 1 = masked with "
             f"`{name} < 0.5`. Received: {name} of dtype {dtype}"
         )
     return ops.not_equal(mask, 0)
@@ -52,7 +51,7 @@ def padding_mask(lengths: Tensor, max_length: int) -> Tensor:
         Boolean `(..., T)`.
 
     Raises:
-        ValueError: If `max_length` is not an integer of 0 or more.
+        ValueError: If `max_length` is not a non-negative integer.
     """
     require_lengths(max_length=max_length)
     lengths = ops.cast(ops.convert_to_tensor(lengths), "int32")
@@ -60,13 +59,13 @@ def padding_mask(lengths: Tensor, max_length: int) -> Tensor:
 
 
 def row_mask(mask, lengths, max_length):
-    """What both a mask `(B, T)` and lengths `(B,)` let through; of those that are not None."""
+    """Combines a mask `(B, T)` and lengths `(B,)`, both optional."""
     mask = as_mask(mask)
     if lengths is None:
         return mask
     lengths = ops.convert_to_tensor(lengths)
     if len(lengths.shape) != 1:
-        raise ValueError("lengths must have one number for each row, (B,). "
+        raise ValueError("lengths must have one number per row, of shape (B,). "
                          f"Received: lengths of shape {tuple(lengths.shape)}")
     return combine_masks(mask, padding_mask(lengths, max_length))
 
@@ -75,22 +74,21 @@ def causal_mask(query_length: Tensor | int, key_length: Tensor | int, align: str
                 offset: Tensor | int = 0) -> Tensor:
     """Mask that hides the keys after each query.
 
-    With `align="end"` the last query sees all keys: query i sees keys up to
-    `i + S - T`, as in GPT-2 and when decoding with a cache; if T > S the first
-    T - S queries see nothing. With `align="start"` query i sees keys up to i.
+    With `align="end"` the last query sees all keys: query i sees keys up to `i + S - T`, as in
+    GPT-2 and when decoding with a cache; if T > S the first T - S queries see no keys. With
+    `align="start"` query i sees keys up to i.
 
     Args:
         query_length: Number of queries T.
         key_length: Number of keys S.
         align: `"end"` or `"start"`.
-        offset: Integer, or integers `(...)`; how many keys more each query
-            sees.
+        offset: Integer, or integers `(...)`: the number of additional keys that each query sees.
 
     Returns:
         Boolean `(T, S)`, or `(..., T, S)` with offsets `(...)`.
 
     Raises:
-        ValueError: If `align` is neither, or a length is not an integer of 0 or more.
+        ValueError: If `align` is unknown, or a length is not a non-negative integer.
     """
     require_lengths(query_length=query_length, key_length=key_length)
     last = ops.expand_dims(ops.arange(query_length, dtype="int32"), -1)
@@ -101,7 +99,7 @@ def causal_mask(query_length: Tensor | int, key_length: Tensor | int, align: str
 
 
 def causal_offset(query_length, key_length, align):
-    """What `causal_mask` adds to the number of a query to get that of the last key it sees.
+    """The offset between the index of a query and of the last key it sees, in `causal_mask`.
 
     Raises:
         ValueError: If `align` is neither `"end"` nor `"start"`.
@@ -112,13 +110,11 @@ def causal_offset(query_length, key_length, align):
 
 
 def pack_mask(query_packs: Tensor, key_packs: Tensor | None = None) -> Tensor:
-    """Mask that keeps examples packed into one row apart.
+    """Mask that separates examples packed into one row.
 
     Args:
-        query_packs: Integers `(B, T)`, the number of the example at each
-            position.
-        key_packs: The same for the keys, `(B, S)`; those of the queries if
-            None.
+        query_packs: Integers `(B, T)`, the index of the example at each position.
+        key_packs: The same for the keys, `(B, S)`; defaults to `query_packs`.
 
     Returns:
         Boolean `(B, T, S)`.
@@ -132,11 +128,10 @@ def pack_mask(query_packs: Tensor, key_packs: Tensor | None = None) -> Tensor:
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | MaybeNone:
-    """What all masks allow.
+    """Logical AND of masks.
 
     Args:
-        *masks: Boolean or integer masks that broadcast to one another; None
-            allows everything.
+        *masks: Boolean or integer masks that broadcast to one another; None masks nothing.
 
     Returns:
         Boolean mask, or None if every mask is None.

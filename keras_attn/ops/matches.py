@@ -1,4 +1,4 @@
-"""How much two sequences are alike, step by step."""
+"""Step-by-step similarity of two sequences."""
 
 from keras import ops
 
@@ -9,24 +9,24 @@ from keras_attn.types import Tensor
 
 def match_matrix(first: Tensor, second: Tensor, first_mask: Tensor | None = None,
                  second_mask: Tensor | None = None, epsilon: float = 1e-6) -> Tensor:
-    """`A_ij = 1 / (1 + |x_i - y_j|)`, the distance Euclidean, in float32.
+    """`A_ij = 1 / (1 + |x_i - y_j|)` with the Euclidean distance, in float32.
 
-    It holds `B T S D` numbers at a time: distances from dot products lose, between steps that are
-    nearly equal, all their digits.
+    Memory is `B T S D`: distances computed from dot products would lose all digits for nearly equal
+    steps.
 
     Args:
         first: x, `(B, T, D)`.
         second: y, `(B, S, D)`.
-        first_mask: Boolean or integer `(B, T)`, True at steps that count.
-        second_mask: Boolean or integer `(B, S)`.
-        epsilon: Added to the squared distance, in the gradient alone: else that of steps equal but
-            for rounding had full size, in a direction that rounding chose.
+        first_mask: Boolean or integer `(B, T)`, True for real steps.
+        second_mask: Boolean or integer `(B, S)`, True for real steps.
+        epsilon: Added to the squared distance, in the gradient only. Otherwise the gradient of
+            steps that are equal up to rounding would have full size and an arbitrary direction.
 
     Returns:
         float32 `(B, T, S)`; 0 where either step is masked.
 
     Raises:
-        ValueError: For a float mask, or an `epsilon` that is not a number of 0 or more.
+        ValueError: For a float mask, or an `epsilon` that is not a non-negative number.
 
     Reference:
         Yin et al., ABCNN, 2016, section 4.1.
@@ -52,11 +52,11 @@ def match_matrix(first: Tensor, second: Tensor, first_mask: Tensor | None = None
 
 
 def window_sums(x, width):
-    """Sum of every `width` neighbouring steps.
+    """Sums of all windows of `width` consecutive steps.
 
     Args:
         x: `(B, T + width - 1, ...)`.
-        width: Steps of a window.
+        width: Window size in steps.
 
     Returns:
         `(B, T, ...)`.

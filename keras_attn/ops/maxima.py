@@ -6,17 +6,17 @@ from keras import ops
 from keras_attn.ops.masks import MASKED
 
 
-def largest(x, axis, keepdims=False, initial=MASKED):
-    """The maximum along an axis of a tensor that may be empty.
+def safe_max(x, axis, keepdims=False, initial=MASKED):
+    """Maximum along an axis of a tensor that may be empty.
 
-    `ops.max` requires an initial value for an empty tensor. With PyTorch Keras creates that value
-    on the CPU, and `amax` requires none unless the axis itself is empty.
+    `ops.max` requires an initial value for an empty tensor. On PyTorch, Keras would create that
+    value on the CPU, and `amax` only requires one if the axis itself is empty.
 
     Args:
         x: Tensor.
         axis: Integer.
-        keepdims: Whether the axis is kept, with size 1.
-        initial: A number that no entry is below.
+        keepdims: Whether to keep the axis, with size 1.
+        initial: Lower bound of all entries.
     """
     if keras.config.backend() == "torch":
         return ops.amax(x, axis=axis, keepdims=keepdims)

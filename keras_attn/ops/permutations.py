@@ -1,4 +1,4 @@
-"""Which places a factorization order lets each place see."""
+"""Attention masks of factorization orders (permutation language modeling)."""
 
 from keras import ops
 
@@ -8,15 +8,15 @@ from keras_attn.types import Tensor
 
 
 def permutation_mask(ranks: Tensor) -> Tensor:
-    """What each place sees where tokens are told in an order.
+    """Mask of the positions that each position sees under a factorization order.
 
-    A place sees those of a lower rank; those of rank -1, which are not told, see one another.
+    A position sees those with a lower rank; context positions, with rank -1, see one another.
 
     Args:
-        ranks: Integers `(B, T)`: the order in which tokens are told, -1 for context.
+        ranks: Integers `(B, T)`: the order in which tokens are predicted, -1 for context.
 
     Returns:
-        Boolean `(B, T, T)`; False at a place and itself, but for context.
+        Boolean `(B, T, T)`; False on the diagonal except for context.
 
     Reference:
         Yang et al., XLNet, 2019, eq. 3 and section 2.3.
@@ -40,21 +40,22 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
                  memory_length=0, memory_mask=None):
     """Masks of both streams of `TwoStreamAttention`.
 
-    Content always sees itself, the query stream never does; all see the memory.
+    The content stream always sees its own position, the query stream never does; both see the
+    memory.
 
     Args:
         length: T.
-        permutation: Boolean or integer `(B, T, T)`, True where a place may be seen, or None: all
-            may.
-        padding_mask: Integers `(B, T)`, 0 for padding, which nothing else sees.
-        pack_ids: Integers `(B, T)`; those of other texts in the row are not seen.
+        permutation: Boolean or integer `(B, T, T)`, True for visible positions; None: all are
+            visible.
+        padding_mask: Integers `(B, T)`, 0 for padding, which is hidden from other positions.
+        pack_ids: Integers `(B, T)`; positions of other texts in the row are hidden.
         query_positions: Integers `(B, K)`.
         memory_length: M.
-        memory_mask: Integers `(B, M)`, 0 for padding of the memory; None: there is none.
+        memory_mask: Integers `(B, M)`, 0 for padding of the memory; None: no padding.
 
     Returns:
-        Boolean masks that broadcast to `(B, T, M + T)` and `(B, K, M + T)`, or None each: all is
-        seen, or there is no query stream.
+        Boolean masks that broadcast to `(B, T, M + T)` and `(B, K, M + T)`. A mask is None if
+        everything is visible, or if there is no query stream.
     """
     seen = combine_masks(
         None if permutation is None else as_mask(permutation, "permutation_mask"),
@@ -73,11 +74,12 @@ def stream_masks(length, permutation, padding_mask=None, pack_ids=None, query_po
             rows = ops.broadcast_to(
                 ops.cast(seen, "int32"), (ops.shape(own)[0], length, length))
             query = ops.logical_and(query, take_positions(rows, own) > 0)
-    return tuple(_behind_memory(mask, memory_length, memory_mask) for mask in (content, query))
+    return tuple(
+        _prepend_memory_mask(mask, memory_length, memory_mask) for mask in (content, query))
 
 
-def _behind_memory(mask, memory_length, memory_mask):
-    """A mask `(B, T, T)` with that of the memory before it."""
+def _prepend_memory_mask(mask, memory_length, memory_mask):
+    """Prepends the mask of the memory to a mask `(B, T, T)`."""
     if mask is None or (isinstance(memory_length, int) and memory_length == 0):
         return mask
     if memory_mask is None:

@@ -1,4 +1,4 @@
-"""Positions as vectors."""
+"""Sinusoidal position encodings."""
 
 import numpy as np
 from keras import ops
@@ -9,23 +9,23 @@ from keras_attn.types import Tensor
 
 def sinusoidal_positions(positions: Tensor, depth: int, max_wavelength: float = 10000.0,
                          layout: str = "interleaved") -> Tensor:
-    """Sines and cosines of the position at wavelengths from 2 pi up.
+    """Sines and cosines of positions, with wavelengths from 2 pi up.
 
-    `PE[p, 2i] = sin(p / w^(2i/D))` and `PE[p, 2i+1] = cos(p / w^(2i/D))`.
-    For any shift k, `PE[p + k]` is a rotation of `PE[p]` that depends on k only.
+    `PE[p, 2i] = sin(p / w^(2i/D))` and `PE[p, 2i+1] = cos(p / w^(2i/D))`. For any shift k,
+    `PE[p + k]` is a rotation of `PE[p]` that depends on k only.
 
     Args:
         positions: Integers `(...)`.
-        depth: Length D of a vector. If odd, the last cosine is left out.
+        depth: Depth D of the vectors. If odd, the last cosine is omitted.
         max_wavelength: w; the longest wavelength is nearly `2 pi w`.
-        layout: `"interleaved"`: sine and cosine in turn, as in the paper.
-            `"concat"`: all sines, then all cosines, with the same wavelengths.
+        layout: `"interleaved"`: alternating sines and cosines, as in the paper. `"concat"`: all
+            sines, then all cosines, with the same wavelengths.
 
     Returns:
-        float32 `(..., D)`. Half precision cannot hold the positions.
+        float32 `(..., D)`. Half precision cannot represent the positions.
 
     Raises:
-        ValueError: If `layout` is unknown, or `depth` or `max_wavelength` not positive.
+        ValueError: If `layout` is unknown, or `depth` or `max_wavelength` is not positive.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.5.
@@ -50,11 +50,11 @@ def rotation_angles(positions, depth, max_wavelength=10000.0):
 
     Args:
         positions: Integers `(...)`.
-        depth: Length D of a vector.
+        depth: Depth D of the vectors.
         max_wavelength: w.
 
     Returns:
-        float32 `(..., ceil(D / 2))`. Half precision cannot hold the positions.
+        float32 `(..., ceil(D / 2))`. Half precision cannot represent the positions.
     """
     positions = ops.cast(ops.convert_to_tensor(positions), "float32")
     frequencies = max_wavelength ** (np.arange((depth + 1) // 2) * (-2.0 / depth))

@@ -1,4 +1,4 @@
-"""How functions with matrix products are called so that they are fast."""
+"""Efficient calls of functions with matrix products."""
 
 import math
 
@@ -8,16 +8,17 @@ from keras import ops
 from keras_attn.ops import kernels
 
 _KERNELS = kernels.of_backend("jax")
-FEW = 16  # rows; see `linear_transposed`
+MAX_ROWS = 16  # see `linear_transposed`
 
 
-def by_rows(function, x):
-    """Calls a function of `(R, D)` with `(..., D)`.
+def apply_rowwise(function, x):
+    """Applies a function of `(R, D)` to `(..., D)`.
 
-    On a GPU, XLA lays out arrays of three dimensions as it likes, and turns them between layers.
+    On a GPU, XLA chooses the layout of three-dimensional arrays freely and transposes them between
+    layers.
 
     Args:
-        function: Of `(R, D)`, to `(R, E)`.
+        function: Maps `(R, D)` to `(R, E)`.
         x: `(..., D)`.
 
     Returns:
@@ -32,12 +33,12 @@ def by_rows(function, x):
 
 
 def linear(x, kernel, bias=None):
-    """`x @ kernel + bias`, by rows.
+    """`x @ kernel + bias`, applied to rows.
 
-    `ops.matmul` must not be used for this product where x has more than two axes. Of three, Keras
-    makes a `tf.tensordot`, whose gradient XLA does not compile inside a loop where the batch size
-    is unknown; of four, TensorFlow writes past the end of `(B, 1, T, E)` where it multiplies
-    `(B, 1, T, D)` by one matrix (2.19 and 2.21, oneDNN).
+    Do not use `ops.matmul` for this product if x has more than two axes. For three axes, Keras
+    calls `tf.tensordot`, whose gradient XLA cannot compile inside a loop with unknown batch size;
+    for four, TensorFlow writes out of bounds when it multiplies `(B, 1, T, D)` by a single matrix
+    (2.19 and 2.21, oneDNN).
 
     Args:
         x: `(..., D)`.
@@ -48,24 +49,25 @@ def linear(x, kernel, bias=None):
         `(..., E)`.
 
     Raises:
-        ValueError: If x has another depth than the kernel.
+        ValueError: If the depths of x and the kernel differ.
     """
     depth, expected = x.shape[-1], kernel.shape[0]
     if isinstance(depth, int) and isinstance(expected, int) and depth != expected:
-        raise ValueError(f"The last axis must have {expected} entries, as when the layer was "
-                         f"built. Received: a tensor of shape {tuple(x.shape)}")
+        raise ValueError(f"The last axis must have {expected} entries, the depth that the layer "
+                         f"was built for. Received: a tensor of shape {tuple(x.shape)}")
 
     def product(rows):
         rows = ops.matmul(rows, kernel)
         return rows if bias is None else ops.add(rows, bias)
 
-    return by_rows(product, x)
+    return apply_rowwise(product, x)
 
 
 def linear_transposed(x, weights):
-    """`x @ weights^T` without a transposed copy of the weights, for `FEW` rows at most.
+    """`x @ weights^T` without a transposed copy of the weights, for at most `MAX_ROWS` rows.
 
-    As the first factor TensorFlow reads the weights up to twice as fast; elsewhere it is the same.
+    TensorFlow reads the weights up to twice as fast when they are the first factor; other backends
+    show no difference.
 
     Args:
         x: `(R, D)`.
@@ -77,12 +79,13 @@ def linear_transposed(x, weights):
     return ops.transpose(ops.matmul(weights, ops.transpose(x)))
 
 
-def widened(*tensors):
-    """Those of float16 in float32: their product may pass 65,504, where float16 ends."""
+def upcast_float16(*tensors):
+    """Casts float16 tensors to float32: their product may exceed 65,504, the float16 maximum."""
     return [ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) == "float16" else x
             for x in tensors]
 
 
-def keep_products(function):
-    """The function; on JAX its gradient keeps results of products alone, and computes the rest."""
-    return function if _KERNELS is None else _KERNELS.keep_products(function)
+def remat_except_matmuls(function):
+    """On JAX, makes the gradient of the function store only matrix products and recompute the rest.
+    """
+    return function if _KERNELS is None else _KERNELS.remat_except_matmuls(function)

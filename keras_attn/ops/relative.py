@@ -1,4 +1,4 @@
-"""From distances to pairs of positions, without a row of numbers for each pair."""
+"""Conversion between distances and pairs of positions, without a vector per pair."""
 
 from keras import ops
 
@@ -7,31 +7,31 @@ from keras_attn.ops.positions import sinusoidal_positions
 from keras_attn.ops.sizes import at_least
 
 
-def by_pair(x):
-    """Picks for each pair what belongs to its distance ("relative shift").
+def relative_shift(x):
+    """Selects the entry of each pair's distance ("relative shift").
 
     Args:
-        x: `(..., T, T + S - 1)`; column r is of distance `S - 1 - r`, with query i at position
-            `i + S - T` among the keys; of no query `(..., 0, S)`.
+        x: `(..., T, T + S - 1)`; column r has distance `S - 1 - r`, with query i at position
+            `i + S - T` among the keys. Without queries `(..., 0, S)`.
 
     Returns:
         `(..., T, S)`: entry (i, j) is that of the distance `i + S - T - j`.
     """
     *outer, length, count = ops.shape(x)
     x = ops.pad(x, [(0, 0)] * (len(outer) + 1) + [(1, 0)])
-    # Each row begins one place further left than the one above.
+    # Each row starts one position further left than the row above.
     x = ops.reshape(x, (*outer, count + 1, length))[..., 1:, :]
     return ops.reshape(x, (*outer, length, count))[..., :count - length + 1]
 
 
-def by_distance(x):
-    """Puts what each pair has at its distance, 0 elsewhere; the transpose of `by_pair`.
+def relative_shift_transpose(x):
+    """Moves the entry of each pair to the column of its distance: transposes `relative_shift`.
 
     Args:
         x: `(..., T, S)`.
 
     Returns:
-        `(..., T, T + S - 1)`.
+        `(..., T, T + S - 1)`, 0 elsewhere.
     """
     *outer, length, keys = ops.shape(x)
     count = _count(length, keys)
@@ -41,30 +41,31 @@ def by_distance(x):
     return ops.reshape(x, (*outer, length, count + 1))[..., 1:]
 
 
-def distances_of_pairs(length, keys):
-    """The distances of the columns of `by_pair`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
+def relative_distances(length, keys):
+    """Distances of the columns of `relative_shift`, int32 `(T + S - 1,)`: S - 1 down to 1 - T."""
     return keys - 1 - ops.arange(_count(length, keys), dtype="int32")
 
 
 def _count(length, keys):
-    """T + S - 1; of no query S, so that it is never negative."""
+    """T + S - 1, or S without queries, so that it is never negative."""
     return at_least(length, 1) + keys - 1
 
 
-def vectors_of_pairs(length, keys, depth, max_distance=None, reversed_rows=None):
-    """Sines and cosines of the distances of the columns of `by_pair`.
+def relative_position_vectors(length, keys, depth, max_distance=None, reversed_rows=None):
+    """Sinusoidal encodings of the distances of the columns of `relative_shift`.
 
     Args:
-        length, keys: T and S.
-        depth: Length D of a vector.
-        max_distance: Distances beyond count as it; None: any.
-        reversed_rows: Boolean or integer `(B,)`, True for rows that hold a text from its end to
-            its beginning; None: there are none.
+        length: T.
+        keys: S.
+        depth: Depth D of the vectors.
+        max_distance: Distances are clipped to this value; None: no limit.
+        reversed_rows: Boolean or integer `(B,)`, True for rows that contain a reversed text; None:
+            there are none.
 
     Returns:
         float32 `(T + S - 1, D)`, with reversed rows `(B, T + S - 1, D)`.
     """
-    distances = distances_of_pairs(length, keys)
+    distances = relative_distances(length, keys)
     if max_distance is not None:
         distances = ops.clip(distances, -max_distance, max_distance)
     if reversed_rows is not None:

@@ -1,13 +1,13 @@
-"""Sizes of tensors, which may be known to the running graph alone."""
+"""Sizes of tensors, which may only be known at run time."""
 
 from keras import ops
 
 
 def at_least(size, least):
-    """The larger one of two sizes.
+    """The maximum of a size and a lower bound.
 
     Args:
-        size: Integer, integer scalar, or a symbol of JAX, which stands for `least` or more.
+        size: Integer, integer scalar, or a JAX symbol, which is assumed to be at least `least`.
         least: Integer.
     """
     if isinstance(size, int):

@@ -1,4 +1,4 @@
-"""Attention weights from logits, and the average that they take."""
+"""Attention weights from logits, and averages weighted by them."""
 
 from keras import ops
 
@@ -8,15 +8,15 @@ from keras_attn.types import Tensor
 
 
 def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the keys that may be attended, in float32.
+    """Softmax over the unmasked keys, in float32.
 
     Args:
         logits: `(..., S)`.
         mask: Boolean or integer mask that broadcasts to `(..., S)`, True where a key may be
-            attended.
+            attended to.
 
     Returns:
-        float32 `(..., S)`; 0 where masked, also in rows with no key at all.
+        float32 `(..., S)`; 0 where masked, also in fully masked rows.
 
     Examples:
         >>> import numpy as np
@@ -35,17 +35,17 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def softmax(logits):
-    """Softmax over the last axis. Keras warns where that has one entry, which is no mistake."""
+    """Softmax over the last axis, without Keras's warning for an axis of size 1."""
     return ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
 
 
 def weighted_average(weights, value, dropout=0.0, seed=None):
-    """`weights @ value`, some weights dropped.
+    """`weights @ value`, with dropout of the weights.
 
     Args:
         weights: `(..., T, S)`.
         value: `(..., S, V)`.
-        dropout: Share of weights set to 0; the others grow.
+        dropout: Dropout rate of the weights.
         seed: Integer or `keras.random.SeedGenerator`.
 
     Returns:
@@ -57,18 +57,18 @@ def weighted_average(weights, value, dropout=0.0, seed=None):
 
 
 def joint_mask(query, key, query_mask=None, value_mask=None, attention_mask=None, causal=None):
-    """One mask from all that limit where queries look.
+    """Combines all masks of an attention call.
 
     Args:
         query: `(B, T, ...)`.
         key: `(B, S, ...)`.
-        query_mask: Boolean or integer `(B, T)`; False queries attend to nothing.
-        value_mask: Boolean or integer `(B, S)`; False keys are not attended.
-        attention_mask: Boolean or integer, broadcasts to `(B, T, S)`.
+        query_mask: Boolean or integer `(B, T)`; masked queries attend to nothing.
+        value_mask: Boolean or integer `(B, S)`; masked keys are not attended to.
+        attention_mask: Boolean or integer mask that broadcasts to `(B, T, S)`.
         causal: None, `"end"` or `"start"`, see `causal_mask`.
 
     Returns:
-        Boolean that broadcasts to `(B, T, S)`, or None if nothing is masked.
+        Boolean mask that broadcasts to `(B, T, S)`, or None if nothing is masked.
 
     Raises:
         ValueError: For a float mask.

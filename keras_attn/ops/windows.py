@@ -1,4 +1,4 @@
-"""Self-attention to the keys nearby, in time and memory that grow with the length alone."""
+"""Self-attention to a local window, in time and memory linear in the length."""
 
 import itertools
 
@@ -6,43 +6,45 @@ from keras import ops
 
 from keras_attn.ops.dropout import dropout as drop
 from keras_attn.ops.masks import as_mask
-from keras_attn.ops.products import widened
+from keras_attn.ops.products import upcast_float16
 from keras_attn.ops.weights import masked_softmax
 
-# A block has at least so many queries, else its products of matrices are too small to be fast.
+# Minimum number of queries in a block; smaller matrix products would be slow.
 BLOCK = 32
 GRID_BLOCK = 4
 
 
-def windowed_attention(query, key, value, left, right, mask=None, dilation=1, first=0,
+def windowed_attention(query, key, value, left, right, mask=None, dilation=1, global_tokens=0,
                        random_blocks=0, seed=0, causal=False, dropout=0.0, dropout_seed=None,
-                       first_heads=None):
-    """Attention of each position to some before it, some after it, and a few others.
+                       global_heads=None):
+    """Attention of each position to a window, and optionally to global tokens and random blocks.
 
-    Query i sees key j if `-left <= (j - i) / dilation <= right` is a whole number; the first
-    positions see all and are seen by all; the queries of a block see `random_blocks` blocks more,
-    drawn from those that are no neighbours. `window_mask` is the mask of the same attention.
+    Query i sees key j if `(j - i) / dilation` is an integer in `[-left, right]`. The global tokens
+    see all positions and all see them. The queries of a block also see `random_blocks` blocks,
+    drawn from those that are not adjacent. `window_mask` is the equivalent mask.
 
     Args:
-        query, key: `(B, H, T, K)`.
+        query: `(B, H, T, K)`.
+        key: `(B, H, T, K)`.
         value: `(B, H, T, V)`, finite.
-        left, right: Keys seen before and after a query.
-        mask: Boolean or integer `(B, T)`, True at keys that may be attended.
-        dilation: Distance of neighbouring keys.
-        first: Positions that see all and are seen by all.
-        random_blocks: Blocks more that a block sees; without dilation.
-        seed: Integer, of the draw.
-        causal: Whether no key after a query is seen; `right` must be 0.
-        dropout: Share of weights set to 0.
+        left: Number of keys seen before a query.
+        right: Number of keys seen after a query.
+        mask: Boolean or integer `(B, T)`, True at keys that may be attended to.
+        dilation: Distance between neighbouring keys.
+        global_tokens: Number of global tokens, the first positions.
+        random_blocks: Number of random blocks per block; unsupported with dilation.
+        seed: Integer seed of the random blocks.
+        causal: Whether to mask all keys after a query; requires `right=0`.
+        dropout: Dropout rate of the weights.
         dropout_seed: Integer or `keras.random.SeedGenerator`.
-        first_heads: Query, key and value of the same shapes that the first positions take to
-            see all, if these are others.
+        global_heads: Query, key and value of the same shapes that the global tokens use to attend
+            to all positions; defaults to the others.
 
     Returns:
-        `(B, H, T, V)` in the dtype of the values; 0 where no key is seen.
+        `(B, H, T, V)` in the dtype of the values; 0 for a query that sees no key.
 
     Raises:
-        ValueError: If the arguments exclude each other.
+        ValueError: If arguments are incompatible.
 
     Reference:
         Beltagy et al., Longformer, 2020, section 3.1; random blocks: Zaheer et
@@ -51,61 +53,62 @@ def windowed_attention(query, key, value, left, right, mask=None, dilation=1, fi
     check_window(left, right, dilation, random_blocks, causal)
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     length, size = ops.shape(query)[2], block_size(left, right)
-    if isinstance(length, int) and not length:  # nothing to cut in blocks
+    if isinstance(length, int) and not length:  # nothing to divide into blocks
         return value
-    alone = isinstance(length, int) and length <= size * dilation
-    if alone:  # no block has neighbours: no more than the queries and keys that there are
+    single_block = isinstance(length, int) and length <= size * dilation
+    if single_block:  # a single block without neighbours: no larger than the input
         size = max(-(-length // dilation), 1)
-    elif ops.is_tensor(length):  # a graph for all lengths: the neighbours may be of padding alone
-        size = _no_longer(size, (length + dilation - 1) // dilation)
+    elif ops.is_tensor(length):  # a graph for any length: neighbouring blocks may be all padding
+        size = _clamp_size(size, (length + dilation - 1) // dilation)
     query = _scaled(query)
     real = ops.ones((1, length), "bool") if mask is None else as_mask(mask)
     places = _in_blocks(ops.arange(length, dtype="int32")[None, None, :, None], size, dilation)
-    # Each (B, H, d, N, C, K): of every dilation-th position, blocks of C.
+    # Each (B, H, d, N, C, K): blocks of C among every d-th position, d the dilation.
     queries, keys, values = (_in_blocks(x, size, dilation) for x in (query, key, value))
     reals = _in_blocks(ops.cast(real, "int32")[:, None, :, None], size, dilation)
-    sides = range(0, 1) if alone else range(-1 if left else 0, 2 if right else 1)
+    sides = range(0, 1) if single_block else range(-1 if left else 0, 2 if right else 1)
     near = [_neighbours(x, sides) for x in (keys, values, reals, places)]
-    seen = ops.logical_and(near[2] != 0, near[3] >= first)[..., 0]
+    seen = ops.logical_and(near[2] != 0, near[3] >= global_tokens)[..., 0]
     seen = ops.logical_and(seen[..., None, :], _band(size, sides, left, right))
     parts = [(near[0], near[1], seen)]
     if random_blocks:
-        chosen, valid = other_blocks(ops.shape(queries)[3], random_blocks, seed)
+        chosen, valid = draw_random_blocks(ops.shape(queries)[3], random_blocks, seed)
         others = [_take_blocks(x, chosen) for x in (keys, values, reals, places)]
-        others_seen = ops.logical_and(others[2] != 0, others[3] >= first)[..., 0]
+        others_seen = ops.logical_and(others[2] != 0, others[3] >= global_tokens)[..., 0]
         valid = ops.repeat(valid, size, axis=-1)  # (N, R) -> (N, R C)
         others_seen = ops.logical_and(others_seen, valid)
         parts.append((others[0], others[1], others_seen[..., None, :]))
-    if first:  # of a length that may be unknown, so these come last
-        first_places = ops.arange(first, dtype="int32")[:length]
-        global_seen = real[:, None, None, None, None, :first]
+    if global_tokens:  # last, as their number may be unknown if the length is
+        global_positions = ops.arange(global_tokens, dtype="int32")[:length]
+        global_seen = real[:, None, None, None, None, :global_tokens]
         if causal:
-            global_seen = ops.logical_and(global_seen, places >= first_places)
-        parts.append((key[:, :, None, None, :first], value[:, :, None, None, :first],
-                      global_seen))
+            global_seen = ops.logical_and(global_seen, places >= global_positions)
+        parts.append((key[:, :, None, None, :global_tokens],
+                      value[:, :, None, None, :global_tokens], global_seen))
     output = _attend(queries, parts, dropout, dropout_seed)
     output = _from_blocks(output, length)
-    if not first:
+    if not global_tokens:
         return output
     seen = real[:, None, None, :]
     if causal:
         seen = ops.logical_and(
-            seen, ops.arange(length, dtype="int32") <= first_places[:, None])
-    if first_heads is not None:
-        query, key, value = (ops.convert_to_tensor(x) for x in first_heads)
+            seen, ops.arange(length, dtype="int32") <= global_positions[:, None])
+    if global_heads is not None:
+        query, key, value = (ops.convert_to_tensor(x) for x in global_heads)
         query = _scaled(query)
-    everywhere = _attend(query[:, :, :first], [(key, value, seen)], dropout, dropout_seed)
-    return ops.concatenate([everywhere, output[:, :, first:]], axis=2)
+    everywhere = _attend(query[:, :, :global_tokens], [(key, value, seen)], dropout, dropout_seed)
+    return ops.concatenate([everywhere, output[:, :, global_tokens:]], axis=2)
 
 
-def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=0, causal=False,
-                rows=None):
-    """The mask of `windowed_attention`, for all pairs at once.
+def window_mask(length, left, right, dilation=1, global_tokens=0, random_blocks=0, seed=0,
+                causal=False, rows=None):
+    """Dense mask equivalent to `windowed_attention`.
+
+    Arguments not listed here are those of `windowed_attention`.
 
     Args:
-        length: Positions T.
-        rows: Integers `(R,)`, the queries; None: all positions.
-        Others as there.
+        length: Number of positions T.
+        rows: Integers `(R,)`, the query positions; defaults to all.
 
     Returns:
         Boolean `(T, T)` or `(R, T)`, True where a query sees a key.
@@ -119,43 +122,45 @@ def window_mask(length, left, right, dilation=1, first=0, random_blocks=0, seed=
         seen = ops.logical_and(seen, ops.equal(ops.mod(distance, dilation), 0))
     if random_blocks:
         size = block_size(left, right)
-        chosen, valid = other_blocks((length + size - 1) // size, random_blocks, seed)
+        chosen, valid = draw_random_blocks((length + size - 1) // size, random_blocks, seed)
         # (R, N, 1) and (T,) -> (R, T)
         drawn = ops.logical_and(
             ops.equal(ops.take(chosen, queries // size, axis=0)[..., None], keys // size),
             ops.take(valid, queries // size, axis=0)[..., None])
         seen = ops.logical_or(seen, ops.any(drawn, axis=1))
-    if first:
-        of_first = ops.logical_or((keys < first)[None, :], (queries < first)[:, None])
-        seen = ops.logical_or(seen, of_first)
+    if global_tokens:
+        of_global = ops.logical_or(
+            (keys < global_tokens)[None, :], (queries < global_tokens)[:, None])
+        seen = ops.logical_or(seen, of_global)
     return ops.logical_and(seen, distance <= 0) if causal else seen
 
 
 def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dropout_seed=None):
-    """Attention of each place of a grid to a rectangle around it.
+    """Attention of each position of a 2D grid to a rectangle around it.
 
     The query at (y, x) sees keys at most `radius[0]` rows and `radius[1]` columns away.
 
     Args:
-        query, key: `(B, H, Y, X, K)`.
+        query: `(B, H, Y, X, K)`.
+        key: `(B, H, Y, X, K)`.
         value: `(B, H, Y, X, V)`, finite.
         radius: Two integers.
-        mask: Boolean or integer `(B, Y, X)`, True at keys that may be attended.
-        dropout: Share of weights set to 0.
+        mask: Boolean or integer `(B, Y, X)`, True at keys that may be attended to.
+        dropout: Dropout rate of the weights.
         dropout_seed: Integer or `keras.random.SeedGenerator`.
 
     Returns:
-        `(B, H, Y, X, V)` in the dtype of the values; 0 where no key is seen.
+        `(B, H, Y, X, V)` in the dtype of the values; 0 for a query that sees no key.
     """
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     rows, columns = ops.shape(query)[2:4]
     sizes, sides = [], []
     for length, r in zip((rows, columns), radius, strict=True):
         size = max(r, GRID_BLOCK)
-        alone = isinstance(length, int) and length <= size
-        size = max(length, 1) if alone else size
-        sizes.append(_no_longer(size, length) if ops.is_tensor(length) else size)
-        sides.append(range(0, 1) if alone else range(-1 if r else 0, 2 if r else 1))
+        single_block = isinstance(length, int) and length <= size
+        size = max(length, 1) if single_block else size
+        sizes.append(_clamp_size(size, length) if ops.is_tensor(length) else size)
+        sides.append(range(0, 1) if single_block else range(-1 if r else 0, 2 if r else 1))
     query = _scaled(query)
     real = ops.ones((1, rows, columns), "bool") if mask is None else as_mask(mask)
     queries, keys, values, reals = (
@@ -174,7 +179,7 @@ def windowed_attention_2d(query, key, value, radius, mask=None, dropout=0.0, dro
 
 
 def grid_window_mask(rows, columns, radius):
-    """The mask of `windowed_attention_2d`, `(Y X, Y X)`, for all pairs at once."""
+    """Dense mask equivalent to `windowed_attention_2d`, `(Y X, Y X)`."""
     places = ops.arange(rows * columns, dtype="int32")
     near = ops.ones((), "bool")
     for places_along, reach in ((places // columns, radius[0]), (places % columns, radius[1])):
@@ -184,46 +189,47 @@ def grid_window_mask(rows, columns, radius):
 
 
 def check_window(left, right, dilation, random_blocks, causal):
-    """Raises a ValueError for a window that cannot be."""
+    """Raises a ValueError for an invalid window."""
     if left < 0 or right < 0 or dilation < 1 or random_blocks < 0:
         raise ValueError(
-            "A window needs left and right of 0 or more, and a dilation of 1 or more. "
-            f"Received: left={left}, right={right}, dilation={dilation}, "
+            "left, right and random_blocks of a window must be non-negative, and dilation "
+            f"positive. Received: left={left}, right={right}, dilation={dilation}, "
             f"random_blocks={random_blocks}")
     if random_blocks and (dilation > 1 or causal):
-        raise ValueError("random_blocks go with neither dilation nor a causal window. "
+        raise ValueError("random_blocks are not supported with dilation or a causal window. "
                          f"Received: dilation={dilation}, causal={causal}")
     if causal and right:
         raise ValueError(f"A causal window must have right=0. Received: right={right}")
 
 
 def block_size(left, right):
-    """Queries of a block; the keys they see are then in it and in its two neighbours."""
+    """Number of queries in a block; all keys they see are in the block or an adjacent one."""
     return max(left, right, BLOCK)
 
 
-def other_blocks(number, count, seed):
-    """Blocks that are drawn for each block, none of them itself or a neighbour, no two alike.
+def draw_random_blocks(number, count, seed):
+    """Draws distinct blocks for each block, excluding itself and adjacent ones.
 
     Args:
-        number: Blocks N.
-        count: How many to draw, R.
+        number: Number of blocks N.
+        count: Number of draws R per block.
         seed: Integer.
 
     Returns:
-        int32 `(N, R)`, and boolean `(N, R)`, whether there was such a block.
+        int32 `(N, R)`, the drawn blocks; and boolean `(N, R)`, False where there are not enough
+        blocks.
     """
-    far = ops.convert_to_tensor(number, "int32") - 3  # neither it nor its neighbours, in a ring
+    far = ops.convert_to_tensor(number, "int32") - 3  # without itself and its neighbours, in a ring
     block = ops.arange(number, dtype="int32")[:, None]
     draw = ops.arange(count, dtype="int32")[None]
-    # One from each of R parts of the distances, by a hash.
+    # One distance from each of R ranges, selected by a hash.
     starts, ends = draw * far // count, (draw + 1) * far // count
     mixed = block * 1103515245 + draw * 747796405 + int(seed) % 65521 * 32717 + 12345
     mixed = ops.bitwise_xor(mixed, ops.right_shift(mixed, 15)) * 739982445
     mixed = ops.bitwise_and(ops.bitwise_xor(mixed, ops.right_shift(mixed, 13)), 0x7FFFFFFF)
     distance = 2 + starts + mixed % ops.maximum(ends - starts, 1)
     chosen = (block + distance) % ops.maximum(ops.convert_to_tensor(number, "int32"), 1)
-    # In a line the ends are no neighbours of one another, so what a ring leaves out is enough.
+    # In a ring the first and last blocks are adjacent: this excludes at least what a line does.
     return chosen, ops.broadcast_to(ends > starts, ops.shape(chosen))
 
 
@@ -231,13 +237,13 @@ def _scaled(query):
     return query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
 
 
-def _no_longer(size, length):
-    """The smaller one, at least 1, where the length is known to the running graph alone."""
+def _clamp_size(size, length):
+    """The smaller of the two, but at least 1, for a length only known at run time."""
     return ops.minimum(size, ops.maximum(length, 1))
 
 
 def _in_blocks(x, size, dilation):
-    """`(B, H, T, K)` -> `(B, H, d, N, C, K)`, filled up with 0."""
+    """`(B, H, T, K)` -> `(B, H, d, N, C, K)`, padded with 0."""
     whole = size * dilation
     batch, heads, length, depth = ops.shape(x)
     number = (length + whole - 1) // whole
@@ -253,12 +259,12 @@ def _from_blocks(x, length):
 
 
 def _neighbours(x, sides, axis=3):
-    """Each block with those before or after it, one after the other: `(…, N, m C, K)`."""
+    """Concatenates each block with adjacent ones: `(…, N, m C, K)`."""
     return ops.concatenate([_shifted(x, side, axis) for side in sides], axis=-2)
 
 
 def _shifted(x, side, axis):
-    """The block before (-1) or after (1) each block, 0 where there is none."""
+    """The previous (-1) or next (1) block of each block, 0 where there is none."""
     if not side:
         return x
     padding = [(0, 0)] * len(x.shape)
@@ -270,8 +276,8 @@ def _shifted(x, side, axis):
 
 
 def _band(size, sides, left, right):
-    """Boolean `(C, m C)`: which keys of a block and its neighbours a query sees."""
-    # Computed where it is needed: as a constant it would be as large as a window squared.
+    """Boolean `(C, m C)`: which keys of a block and adjacent blocks a query sees."""
+    # Computed in the graph: a constant would have the size of the window squared.
     places = ops.arange(len(sides) * size, dtype="int32") + sides[0] * size
     distance = places[None] - ops.arange(size, dtype="int32")[:, None]
     return ops.logical_and(-left <= distance, distance <= right)
@@ -285,18 +291,18 @@ def _take_blocks(x, chosen):
 
 
 def _attend(query, parts, dropout, seed):
-    """Attention over several lots of keys under one softmax.
+    """Attention over several groups of keys with a joint softmax.
 
     Args:
         query: `(…, C, K)`, scaled.
         parts: List of keys `(…, S, K)`, values `(…, S, V)` and masks `(…, C or 1, S)`.
     """
-    logits = [ops.matmul(*widened(query, ops.swapaxes(key, -1, -2))) for key, _, _ in parts]
+    logits = [ops.matmul(*upcast_float16(query, ops.swapaxes(key, -1, -2))) for key, _, _ in parts]
     masks = [ops.broadcast_to(mask, ops.shape(x))
              for x, (_, _, mask) in zip(logits, parts, strict=True)]
     logits, masks = ops.concatenate(logits, axis=-1), ops.concatenate(masks, axis=-1)
     shape = ops.shape(logits)
-    # TensorFlow's softmax takes five dimensions at most.
+    # TensorFlow's softmax supports at most five dimensions.
     weights = ops.reshape(masked_softmax(*(
         ops.reshape(x, (-1, shape[-1])) for x in (logits, masks))), shape)
     if dropout:
@@ -308,7 +314,7 @@ def _attend(query, parts, dropout, seed):
 
 
 def _in_grid_blocks(x, sizes):
-    """`(B, H, Y, X, K)` -> `(B, H, Ny, Nx, Cy Cx, K)`, filled up with 0."""
+    """`(B, H, Y, X, K)` -> `(B, H, Ny, Nx, Cy Cx, K)`, padded with 0."""
     batch, heads, rows, columns, depth = ops.shape(x)
     tall, wide = ((n + size - 1) // size for n, size in zip((rows, columns), sizes, strict=True))
     x = ops.pad(x, ((0, 0), (0, 0), (0, sizes[0] - 1), (0, sizes[1] - 1), (0, 0)))
@@ -324,7 +330,7 @@ def _grid_neighbours(x, sides):
 
 
 def _grid_band(sizes, sides, radius):
-    """Boolean `(Cy Cx, m Cy Cx)`: which keys of a block and those around it a query sees."""
+    """Boolean `(Cy Cx, m Cy Cx)`: which keys of a block and adjacent blocks a query sees."""
     (tall, wide), across = sizes, len(sides[1])
     query = ops.arange(tall * wide, dtype="int32")[:, None]
     key = ops.arange(len(sides[0]) * across * tall * wide, dtype="int32")[None]

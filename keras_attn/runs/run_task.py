@@ -10,12 +10,12 @@ from keras_attn.convert import family_name
 from keras_attn.registry import FAMILIES, TASKS, task_of_config
 from keras_attn.runs.run import Run
 from keras_attn.runs.sweep import is_repeated, repeat
+from keras_attn.training.engines import check_several_runs
 
 
 def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
              pretrained: str | os.PathLike[str] | None = None, *, dry_run: bool = False,
-             engine: str = "tensorflow", strategy: str = "auto", virtual_devices: int = 0,
-             tpu: str | None = None) -> dict[str, Any]:
+             engine: str = "tensorflow", **options: Any) -> dict[str, Any]:
     """Pretrains a model on text without labels: a BERT, a GPT-2 or an XLNet.
 
     The same call with the same config resumes the run from its newest checkpoint.
@@ -28,7 +28,9 @@ def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
             reads; replaces `config.pretrained`.
         dry_run: Whether to only measure and print what the run will cost.
         engine: Name of the engine, one of `keras_attn.registry.ENGINES`.
-        strategy, virtual_devices, tpu: See `make_strategy`.
+        **options: Options of the engine. "tensorflow" takes `strategy`, "auto", "one_device",
+            "mirrored", "multi_worker" or "tpu"; `virtual_devices`, into how many devices to split
+            the CPU; and `tpu`, the address of the TPU.
 
     Returns:
         Dict, as in results.json: final validation metrics, steps, speed, versions, hashes.
@@ -37,14 +39,13 @@ def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
         UserError: If the user can fix it: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    return run_task(config, workdir, pretrained, dry_run, default_task="masked_lm", name=engine,
-                    strategy=strategy, virtual_devices=virtual_devices, tpu=tpu)
+    return run_task(config, workdir, pretrained, dry_run, default_task="masked_lm",
+                    engine={"name": engine, **options})
 
 
 def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
              pretrained: str | os.PathLike[str] | None = None, *, dry_run: bool = False,
-             engine: str = "tensorflow", strategy: str = "auto", virtual_devices: int = 0,
-             tpu: str | None = None) -> dict[str, Any]:
+             engine: str = "tensorflow", **options: Any) -> dict[str, Any]:
     """Finetunes a model on labeled data: classification, regression, question answering; or trains
     a model to translate.
 
@@ -53,7 +54,7 @@ def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
     Args:
         config: ConfigDict of `finetuning_defaults()`, as configs/classify.py makes, or of
             `translation_defaults()`.
-        workdir, pretrained, dry_run, engine, strategy, virtual_devices, tpu: See `pretrain`.
+        workdir, pretrained, dry_run, engine, **options: See `pretrain`.
 
     Returns:
         Dict, as in results.json: final validation metrics (`accuracy`, `f1`, or those of the
@@ -64,20 +65,22 @@ def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
         UserError: If the user can fix it: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    once = functools.partial(run_task, default_task="classification", name=engine)
-    run = functools.partial(repeat, once) if is_repeated(config) else once
-    return run(config, workdir, pretrained, dry_run, strategy=strategy,
-               virtual_devices=virtual_devices, tpu=tpu)
+    run = functools.partial(run_task, default_task="classification",
+                            engine={"name": engine, **options})
+    if is_repeated(config):
+        check_several_runs(engine, **options)
+        run = functools.partial(repeat, run)
+    return run(config, workdir, pretrained, dry_run)
 
 
-def run_task(config, workdir, pretrained, dry_run, *, default_task, compared=False, **engine):
+def run_task(config, workdir, pretrained, dry_run, *, default_task, engine, compared=False):
     """Runs what a config asks for, from its data to its results.
 
     Args:
         config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
         default_task: Name of the task of a config that names none in `data.task`.
-        compared: Whether the run is one of several.
         engine: Arguments of `make_engine`.
+        compared: Whether the run is one of several.
 
     Returns:
         Dict, as in results.json; of a dry run what `dry_run.measure` returns.

@@ -22,7 +22,7 @@ def is_repeated(config):
     return config.train.get("seeds", 1) != 1 or any(config.get("search", {}).values())
 
 
-def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_devices, tpu):
+def repeat(run_once, config, workdir, pretrained, dry_run):
     """Tries learning rates and batch sizes with one seed, and trains the best with several.
 
     Each run has its own folder in the workdir, and goes on where it was left. All have the same
@@ -31,7 +31,7 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
 
     Args:
         run_once: `finetune` of one config.
-        config, workdir, pretrained, dry_run, strategy, virtual_devices, tpu: See `finetune`.
+        config, workdir, pretrained, dry_run: See `finetune`.
 
     Returns:
         Dict, as in results.json: the mean of each metric over the seeds, `<metric>_deviation`, the
@@ -41,11 +41,8 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
         as of a single run; and what `Task.combine` returns.
 
     Raises:
-        UserError: As `finetune`; for a search that is no list of numbers; on workers or a TPU.
+        UserError: As `finetune`; for a search that is no list of numbers.
     """
-    if os.environ.get("TF_CONFIG") or strategy in ("multi_worker", "tpu"):
-        raise UserError("train.seeds and search need one machine without TPU. "
-                        f"Received: strategy={strategy}, TF_CONFIG={os.environ.get('TF_CONFIG')}")
     task = task_of_config(config, DEFAULT_TASKS["finetune"], "finetune")
     known = declared(task)
     for name in ("train.seeds", "train.seed"):
@@ -57,13 +54,12 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
     sizes = _numbers(config, "batch_sizes", int) or [config.train.batch_size]
     first = config.train.seed
     seeds = range(first, first + config.train.seeds)
-    runs = _Runs(task, run_once, config, workdir, pretrained, strategy, virtual_devices)
+    runs = _Runs(task, run_once, config, workdir, pretrained)
     if dry_run:
         several = max(1, len(rates)) * len(sizes) + len(seeds) - 1
         print(f"one of {several} runs:", flush=True)
         runs.config.train.batch_size = max(sizes)
-        return run_once(runs.config, workdir, pretrained, True, strategy=strategy,
-                        virtual_devices=virtual_devices, tpu=None)
+        return run_once(runs.config, workdir, pretrained, True)
     runs.start()
     rates = rates or [runs.config.train.learning_rate]  # None: each run chooses the default
     tried = {setting: runs.run(*setting, first) for setting in itertools.product(rates, sizes)}
@@ -78,12 +74,11 @@ def repeat(run_once, config, workdir, pretrained, dry_run, *, strategy, virtual_
 
 
 class _Runs:
-    def __init__(self, task, run_once, config, workdir, pretrained, strategy, virtual_devices):
+    def __init__(self, task, run_once, config, workdir, pretrained):
         self.task = task
         self.config = config.copy_and_resolve_references()
         self.folder = workdir or config.workdir
         self.run_once, self.pretrained = run_once, pretrained and os.fspath(pretrained)
-        self.strategy, self.virtual_devices = strategy, virtual_devices
         self.config.search.update(learning_rates=None, batch_sizes=None)
         self.config.train.seeds = 1
         if self.config.data.seed is None:
@@ -115,9 +110,7 @@ class _Runs:
             self.config.train.update(learning_rate=rate, batch_size=size, seed=seed)
             try:
                 results = self.run_once(
-                    self.config, self.workdir / name, self.pretrained, False,
-                    strategy=self.strategy, virtual_devices=self.virtual_devices, tpu=None,
-                    compared=True)
+                    self.config, self.workdir / name, self.pretrained, False, compared=True)
                 metrics = metrics_among(results)
                 self.names, self.results[name] = list(metrics), results
             except DivergedError as error:

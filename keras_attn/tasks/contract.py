@@ -238,3 +238,45 @@ class Task:
     def _unsuited(self, command, model):
         return UserError(f"`python -m {command}` does not support models for {self.name}. Use "
                          f"`{self.command}`. Received: {model.path}")
+
+    # Checkpoints of other libraries. A family's format of `transformers` has a class for a task
+    # with HUGGINGFACE_CLASS in its module `fields`; these methods describe its head.
+
+    def head_layers(self, heads: Mapping) -> dict[str, tuple[str, int]] | None:
+        """Returns the dense layers of the head by name: their names elsewhere and their sizes.
+
+        `{"logits_dense": ("classifier", 3)}` is `classifier.weight` and `classifier.bias` in
+        `transformers`. None if the head is not made of dense layers on the hidden states; then a
+        family's format describes it, or none has it.
+
+        Args:
+            heads: Arguments of the head.
+        """
+        return None
+
+    def read_head(self, config: Mapping, path: str, dropout: str | None = None
+                  ) -> tuple[dict, dict]:
+        """Returns the arguments of the head, and those of `TrainedModel` that it needs: `labels`.
+
+        Args:
+            config: Content of a config.json with its defaults.
+            path: Of the file, for messages.
+            dropout: Field with the dropout rate of the head; None: the head has no dropout.
+
+        Raises:
+            UserError: If a field is invalid.
+        """
+        return {}, {}
+
+    def write_head(self, trained: Any, dropout: str | None = None) -> dict:
+        """Returns the fields of config.json that `read_head` reads.
+
+        Args:
+            trained: `TrainedModel`.
+            dropout: See `read_head`.
+        """
+        return {}
+
+    def for_other_libraries(self, trained: Any) -> Any:
+        """Returns a `TrainedModel` whose head computes what that of other libraries does."""
+        return trained

@@ -3,12 +3,13 @@
 import collections
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.text_examples import TextExamples, mean_by_text
 from keras_attn.errors import UserError
 from keras_attn.io.finite import check_outputs
+from keras_attn.ops.inference import inference_function
 
 MAX_LENGTH = 512  # tokens of a text for a model without position table, as XLNet's authors
 
@@ -32,9 +33,8 @@ class Embedder:
         self.task, self.path = trained.task, trained.path
         self.tokenizer, self.config = trained.tokenizer, trained.config
         self.model = trained.make_model()
-        self._run = tf.function(
-            lambda batch: self.model(batch, training=False), reduce_retracing=True
-        )
+        self._run = inference_function(
+            lambda batch: self.model(batch, training=False), self.model, reduce_retracing=True)
 
     @property
     def max_length(self):
@@ -69,9 +69,9 @@ class Embedder:
         def vectors(batch):
             hidden = self._run(batch)["sequence_output"]
             if pooling == "cls":
-                return hidden[:, 0]
-            real = tf.cast(batch["padding_mask"], hidden.dtype)[:, :, None]
-            return tf.reduce_sum(hidden * real, 1) / tf.reduce_sum(real, 1)
+                return ops.convert_to_numpy(hidden[:, 0])
+            real = ops.cast(batch["padding_mask"], hidden.dtype)[:, :, None]
+            return ops.convert_to_numpy(ops.sum(hidden * real, 1) / ops.sum(real, 1))
 
         width = getattr(self.model, "backbone", self.model).hidden_dim
         rows = self._by_batch(vectors, texts, None, batch_size, self.max_length)
@@ -94,6 +94,10 @@ class Embedder:
         self.cut[length] += examples.num_cut
         batch = TableBatches(examples).batch(0, 0, len(texts))
         return {name: batch[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+
+    def _output(self, batch, name):
+        """An output of the model for a batch, as an array."""
+        return ops.convert_to_numpy(self._run(batch)[name])
 
     def _by_batch(self, function, texts, text_pairs, batch_size, length, windows=None):
         """Results of a function of batches, a row for each text; the mean of its windows'."""

@@ -2,7 +2,7 @@
 
 from reprlib import repr as shorten
 
-from keras_attn.checkpoints.classifier_fields import check_class_names
+from keras_attn.checkpoints.huggingface_config import check_class_names
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
 

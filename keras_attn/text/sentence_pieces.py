@@ -56,6 +56,7 @@ class SentencePieceTokenizer:
         eod_id: Id of the end-of-document token.
         eop_id: Id of the end-of-paragraph token.
         special_ids: Ids of the special tokens, which represent no text.
+        mask_token: "<mask>".
         continuation: Boolean `(V,)`, whether a token continues the word before it, as in
             data_utils.py: a space or punctuation starts a new word.
         verbatim: False: documents are split into sentences.
@@ -71,6 +72,7 @@ class SentencePieceTokenizer:
     """
 
     verbatim = False
+    mask_token = "<mask>"
 
     def __init__(self, model, lowercase=False, name="the model"):
         self.model, self.lowercase = model, lowercase
@@ -101,6 +103,11 @@ class SentencePieceTokenizer:
         self._number_comma = np.array([
             len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
             for piece in self.vocabulary])
+
+    @staticmethod
+    def surface(piece):
+        """Returns the text of a token, without a preceding space."""
+        return piece.removeprefix(SPACE)
 
     @property
     def row_layout(self):

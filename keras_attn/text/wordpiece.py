@@ -60,6 +60,7 @@ class WordPieceTokenizer:
         sep_id: Id of `[SEP]`.
         mask_id: Id of `[MASK]`.
         special_ids: The five ids above, sorted, int32.
+        mask_token: "[MASK]".
         continuation: `(vocabulary_size,)` bool, True for tokens `##x`, which continue a word.
         verbatim: False: documents are split into sentences.
         recipe: See `keras_attn.text.recipes`.
@@ -73,6 +74,7 @@ class WordPieceTokenizer:
     """
 
     verbatim = False
+    mask_token = "[MASK]"
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)
@@ -84,7 +86,7 @@ class WordPieceTokenizer:
         self.unk_id = self.ids["[UNK]"]
         self.cls_id = self.ids["[CLS]"]
         self.sep_id = self.ids["[SEP]"]
-        self.mask_id = self.ids["[MASK]"]
+        self.mask_id = self.ids[self.mask_token]
         self.special_ids = np.sort(
             np.array([self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id], "int32")
         )
@@ -113,6 +115,11 @@ class WordPieceTokenizer:
     def with_lowercase(self, lowercase):
         """Returns this tokenizer with or without lower-casing."""
         return WordPieceTokenizer(self.vocabulary, lowercase)
+
+    @staticmethod
+    def surface(piece):
+        """Returns the text of a token, without the prefix `##`."""
+        return piece.removeprefix("##")
 
     @property
     def row_layout(self):

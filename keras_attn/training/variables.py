@@ -34,7 +34,9 @@ def variables_by_path(model, optimizer=None, loss_scale=None):
 
 def read_values(variables):
     """Copies variables (a dict by path) to NumPy arrays."""
-    return {path: np.asarray(keras.ops.convert_to_tensor(v.value)) for path, v in variables.items()}
+    # PyTorch gives no array of what has a gradient; TensorFlow shares the memory of the others.
+    return {path: np.asarray(keras.ops.stop_gradient(keras.ops.convert_to_tensor(v.value)))
+            for path, v in variables.items()}
 
 
 def assign_values(variables, values, source):

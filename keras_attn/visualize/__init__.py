@@ -1,4 +1,4 @@
-"""Seeing what attention attends to."""
+"""Visualization of attention weights."""
 
 from keras_attn.visualize.attention_maps import attention_maps
 from keras_attn.visualize.attention_of_text import attention_of_text

@@ -1,4 +1,4 @@
-"""The weights of every attention layer of a model."""
+"""Collection of the weights of all attention layers of a model."""
 
 import contextlib
 import inspect
@@ -8,28 +8,29 @@ import keras
 import numpy as np
 from keras import ops
 
-ASKED = "return_attention_scores"
-AFTER = "return_draws", "cache"  # arguments whose results come after the weights
+SCORES_ARGUMENT = "return_attention_scores"
+TRAILING_ARGUMENTS = "return_draws", "cache"  # arguments whose results follow the weights
 
 
 def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
     """Calls a model and collects the weights of all its attention layers.
 
-    A layer shows its weights if its call has an argument `return_attention_scores`; it is then
-    called once more, with the same random numbers, and the outputs of the model stay the same.
-    So does one with a method `attention_of(results)`, which finds them among the results of its
-    call, such as `RecurrentDecoder`; what runs inside it is not shown besides. Other layers that
-    run inside a compiled loop have none to show.
+    A layer is included if its call has an argument `return_attention_scores`. It is then called a
+    second time with the same random numbers, so the outputs of the model do not change. A layer is
+    also included if it has a method `attention_of(results)` that selects the weights from the
+    results of its call, such as `RecurrentDecoder`; its sublayers are then not included. Other
+    layers that run inside a compiled loop are not included.
 
     Args:
         model: Keras model or layer.
-        *args, **kwargs: Of its call, such as the inputs.
+        *args: Positional arguments of the call, such as the inputs.
+        **kwargs: Keyword arguments of the call.
 
     Returns:
-        Dictionary from the name of a layer, with those of the layers around it, to its weights as
-        an array: `(B, H, T, S)`, `(B, T, S)` or `(B, T)`. A layer that was called again has
-        `:1`, `:2` … at the end of its name; one with several kinds of weights `/0`, `/1` ….
-        Weights that a layer around it returns, too, have the shape that they have there.
+        Dictionary from the name of a layer, prefixed by the names of its parent layers, to an array
+        of its weights: `(B, H, T, S)`, `(B, T, S)` or `(B, T)`. Repeated calls of a layer have the
+        suffix `:1`, `:2` …; several kinds of weights have the suffix `/0`, `/1` …. Weights that are
+        also returned by a parent layer have the shape that they have there.
 
     Examples:
         >>> import numpy as np
@@ -43,7 +44,7 @@ def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, n
         [0.25 0.25 0.25 0.25]
     """
     if not model.built:
-        model(*args, **kwargs)  # else it has no layers yet
+        model(*args, **kwargs)  # creates its sublayers
     recorder = _Recorder()
     with contextlib.ExitStack() as stack:
         for name, layer in _walk(model, (), set()):
@@ -57,7 +58,7 @@ def attention_maps(model: keras.Layer, *args: Any, **kwargs: Any) -> dict[str, n
 
 
 def _walk(layer, names, seen):
-    if id(layer) in seen:  # shared: it has one name
+    if id(layer) in seen:  # a shared layer has one name
         return
     seen.add(id(layer))
     yield "/".join(names) or layer.name, layer
@@ -66,30 +67,30 @@ def _walk(layer, names, seen):
 
 
 class _Recorder:
-    """Keeps the weights of the calls of layers.
+    """Records the attention weights of layer calls.
 
     Attributes:
-        maps: List of pairs of a name and an array.
+        maps: List of (name, array) pairs.
     """
 
     def __init__(self):
         self.maps = []
-        self._listens = True
+        self._enabled = True
 
     @contextlib.contextmanager
     def recording(self, layer, name):
-        """Scope in which the weights of a layer's calls are kept, if it shows any."""
+        """Scope in which the attention weights of a layer are recorded, if it has any."""
         if hasattr(layer, "attention_of"):
-            record = self._shown
-        elif ASKED in inspect.signature(layer.call).parameters:
-            record = self._asked
+            record = self._record_results
+        elif SCORES_ARGUMENT in inspect.signature(layer.call).parameters:
+            record = self._record_scores
         else:
             yield
             return
         call = layer.call
 
         def recorded(*args, **kwargs):
-            return (record if self._listens else _plain)(layer, call, name, args, kwargs)
+            return (record if self._enabled else _call_unrecorded)(layer, call, name, args, kwargs)
 
         layer.call = recorded
         try:
@@ -97,35 +98,36 @@ class _Recorder:
         finally:
             del layer.call
 
-    def _shown(self, layer, call, name, args, kwargs):
+    def _record_results(self, layer, call, name, args, kwargs):
         inner = len(self.maps)
         results = call(*args, **kwargs)
         weights = layer.attention_of(results)
-        self.maps[inner:] = [] if weights is None else _named(name, [weights])
+        self.maps[inner:] = [] if weights is None else _named_arrays(name, [weights])
         return results
 
-    def _asked(self, layer, call, name, args, kwargs):
+    def _record_scores(self, layer, call, name, args, kwargs):
         bound = inspect.signature(call).bind(*args, **kwargs)
-        asked = bool(bound.arguments.get(ASKED))
-        after = sum(bound.arguments.get(other) not in (None, False) for other in AFTER)
-        bound.arguments[ASKED] = not asked
-        self._listens = False
+        requested = bool(bound.arguments.get(SCORES_ARGUMENT))
+        after = sum(bound.arguments.get(other) not in (None, False) for other in TRAILING_ARGUMENTS)
+        bound.arguments[SCORES_ARGUMENT] = not requested
+        self._enabled = False
         try:
-            with keras.StatelessScope():  # so the call itself draws the same random numbers
+            with keras.StatelessScope():  # the actual call then draws the same random numbers
                 other = call(*bound.args, **bound.kwargs)
         finally:
-            self._listens = True
+            self._enabled = True
         inner = len(self.maps)
         results = call(*args, **kwargs)
-        plain, more = (other, results) if asked else (results, other)
+        plain, more = (other, results) if requested else (results, other)
         count = len(plain) if isinstance(plain, (tuple, list)) else 1
-        self._join(inner, _named(name, more[count - after:len(more) - after]))
+        self._merge(inner, _named_arrays(name, more[count - after:len(more) - after]))
         return results
 
-    def _join(self, start, own):
-        """Adds what a layer returned to what those inside it did, from `start` on.
+    def _merge(self, start, own):
+        """Merges the weights of a layer with those of its sublayers, recorded from `start` on.
 
-        What it has from them keeps their names, and takes its shape: they may see rows of rows.
+        Weights found in both keep the name of the sublayer and get the shape of the parent, which
+        may have more batch axes.
         """
         free = list(range(start, len(self.maps)))
         for name, weights in own:
@@ -138,16 +140,16 @@ class _Recorder:
                 self.maps[same] = inner_name, inner.reshape(weights.shape)
 
 
-def _plain(layer, call, name, args, kwargs):
+def _call_unrecorded(layer, call, name, args, kwargs):
     return call(*args, **kwargs)
 
 
-def _named(name, weights):
+def _named_arrays(name, weights):
     """Pairs of names and arrays."""
     arrays = []
     for one in weights:
         with contextlib.suppress(NotImplementedError, TypeError, ValueError):
-            # Else it is a symbol of a loop that is being compiled.
+            # Skips symbolic tensors of a loop that is being compiled.
             arrays.append(ops.convert_to_numpy(ops.cast(one, "float32")))
     if len(arrays) == 1:
         return [(name, arrays[0])]

@@ -1,4 +1,4 @@
-"""A page of what a finetuned or pretrained workdir attends to in a text."""
+"""HTML page of the attention of a pretrained or finetuned model to a text."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from keras_attn.visualize.attention_page import AttentionPage, attention_page
 
 
 def attention_of_text(model: Any, text: str, text_pair: str | None = None) -> AttentionPage:
-    """The attention of all layers and heads of a BERT, as a page.
+    """Visualizes the attention of all layers and heads of a BERT model to a text.
 
     Args:
-        model: What `keras_attn.load` returns, of a BERT.
-        text: String; what is longer than the model takes is cut.
-        text_pair: Its second text, or None.
+        model: A BERT model from `keras_attn.load`.
+        text: String; truncated to the maximum length of the model.
+        text_pair: The second text of a pair, or None.
 
     Returns:
         `AttentionPage`.

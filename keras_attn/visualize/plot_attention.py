@@ -1,4 +1,4 @@
-"""Attention as a picture."""
+"""Static plots of attention weights."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
                    key_tokens: Sequence[str] | None = None, ax: "Axes | None" = None) -> "Figure":
-    """Draws weights as a matrix, a row for each query.
+    """Plots attention weights as a matrix, with one row per query.
 
     Args:
-        scores: Array or tensor `(T, S)`, or `(H, T, S)` for a picture of each head.
-        query_tokens, key_tokens: Lists of strings to label rows and columns with; what is longer
-            than these, such as padding, is left out. The keys have the queries' if they are None.
-        ax: matplotlib axes of one picture; a figure of its own if None.
+        scores: Array or tensor `(T, S)`, or `(H, T, S)` for one plot per head.
+        query_tokens: Labels of the rows. Positions without a label, such as padding, are not shown.
+        key_tokens: Labels of the columns, likewise; defaults to `query_tokens`.
+        ax: matplotlib axes for a single plot; if None, a new figure is created.
 
     Returns:
         The matplotlib figure.
 
     Raises:
-        ValueError: If scores have another number of axes or are of no token, there are no tokens
-            or more than scores, or `ax` is given for several heads.
+        ValueError: If scores have an unsupported number of axes or are empty, the number of tokens
+            is 0 or exceeds the scores, or `ax` is given for several heads.
         ImportError: If matplotlib is missing; `pip install 'keras-attn[plot]'` installs it.
 
     Examples:
@@ -42,7 +42,7 @@ def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
 
     scores = ops.convert_to_numpy(scores)
     if scores.ndim not in (2, 3) or (scores.ndim == 3 and ax is not None):
-        raise ValueError("scores must be (T, S), or (H, T, S) without ax. "
+        raise ValueError("scores must be of shape (T, S), or (H, T, S) without ax. "
                          f"Received: scores.shape={scores.shape}, ax={ax}")
     key_tokens = query_tokens if key_tokens is None else key_tokens
     heads = scores if scores.ndim == 3 else scores[None]
@@ -50,13 +50,14 @@ def plot_attention(scores: Tensor, query_tokens: Sequence[str] | None = None,
                                ("key_tokens", key_tokens, heads.shape[2])):
         count = size if tokens is None else len(tokens)
         if not 0 < count <= size:
-            raise ValueError(f"{name} must be a token at least, and no more than scores. "
-                             f"Received: {counted(count, 'token')}, scores.shape={scores.shape}")
+            raise ValueError(
+                f"{name} must have at least one token and at most as many as scores. "
+                f"Received: {counted(count, 'token')}, scores.shape={scores.shape}")
     heads = heads[:, :_count(query_tokens), :_count(key_tokens)]
     if ax is None:
         wide = min(len(heads), 4)
         tall = -(-len(heads) // wide)
-        # 0.22 inches a token leave room for its label.
+        # 0.22 inches per token leave room for the labels.
         size = [min(max(2.5, 1.2 + 0.22 * n), 12.0) for n in heads.shape[:0:-1]]
         figure = Figure((wide * size[0], tall * size[1]), layout="constrained")
         axes = figure.subplots(tall, wide, squeeze=False).ravel()

@@ -1,4 +1,8 @@
-"""Ops, layers and models on JAX and PyTorch, where TensorFlow is not installed."""
+"""Ops, layers and models on JAX and PyTorch, without TensorFlow; trained models, with TensorFlow
+for files and text.
+"""
+
+import sys
 
 import pytest
 
@@ -44,3 +48,13 @@ for name in ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'absl.flags
 assert before == (keras.config.floatx(), keras.config.dtype_policy().name, len(sys.path))
 """
     run([python, "-c", program], ROOT, KERAS_BACKEND=backend)
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_trained_models_predict_what_they_predict_on_tensorflow(backend, python):
+    # The packages of this environment are found first: TensorFlow is among them, JAX is not.
+    program = ("import sys, pytest; sys.path.append(sys.argv[1]); "
+               "sys.exit(pytest.main(sys.argv[2:]))")
+    packages = next(python.parents[1].glob("lib/*/site-packages"))
+    run([sys.executable, "-c", program, packages, "tests/integration/test_workdirs_0_1.py",
+         "tests/training/test_optimizers.py"], ROOT, KERAS_BACKEND=backend)

@@ -10,7 +10,7 @@ from keras_attn import load, pretrain
 from keras_attn.defaults import pretraining_defaults
 from keras_attn.runs import dry_run
 from keras_attn.training.engines.tensorflow.engine import TensorFlowEngine
-from tests.support.numpy_engine import NumPyEngine
+from tests.support.numpy_engine.engine import NumPyEngine
 from tests.support.started_commands import TINY, config_flags, run
 
 pytestmark = pytest.mark.runs

@@ -18,8 +18,8 @@ from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaul
 from keras_attn.errors import UserError
 from keras_attn.inference.predict_files import predict_file
 from keras_attn.io import atomic_write
-from keras_attn.tasks.masked_lm.task import true_ids
 from keras_attn.tasks.pretraining.cooccurrences import cooccurrence_vectors
+from keras_attn.tasks.pretraining.initial_weights import true_ids
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.workdir import Workdir

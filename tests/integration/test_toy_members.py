@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import load_file
 
 import tests.support.toys  # noqa: F401
 from keras_attn import convert, finetune, load, pretrain
@@ -111,6 +112,9 @@ def test_a_toy_family_is_converted_to_and_from_its_own_format(folder, tmp_path):
     assert convert.detect(str(tmp_path / "arrays")) == ("toy", "arrays")
     convert(tmp_path / "arrays", tmp_path / "again")
     assert convert.read(tmp_path / "again").sha256 == convert.read(folder / "toy").sha256
+    assert convert(folder / "toy", tmp_path / "heads", "workdir", task="masked_lm") == []
+    with pytest.raises(UserError, match="task must be one of masked_lm. Received: task=encoder"):
+        convert(folder / "toy", tmp_path / "none", "workdir", task="encoder")
 
 
 def test_a_toy_task_is_predicted_evaluated_and_exported(folder, tmp_path):
@@ -168,7 +172,8 @@ def test_what_an_error_leaves_of_a_toy_task_is_removed(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "xlnet"])
 def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
-    task, fields = {"bert": ("masked_lm", {"data.segments": "full_sentences"}),
+    task, fields = {"bert": ("masked_lm", {"data.segments": "full_sentences",
+                                           "model.norm_first": False}),
                     "gpt2": ("causal_lm", {}), "xlnet": ("permutation_lm", {})}[name]
     config = default_config(task, name)
     config.update_from_flattened_dict({
@@ -180,6 +185,14 @@ def test_a_toy_task_suits_the_families_of_the_library(name, folder, tmp_path):
     config.train.steps = 2
     finetune(config, tmp_path / "run", tmp_path / "first")
     assert json.loads((tmp_path / "run/config.json").read_text())["kind"] == f"{name}_counting"
+    convert(tmp_path / "run", tmp_path / "theirs", "huggingface")
+    found = json.loads((tmp_path / "theirs/config.json").read_text())
+    prefix = {"bert": "Bert", "gpt2": "GPT2", "xlnet": "XLNet"}[name]
+    assert found["architectures"] == [f"{prefix}ForCounting"] and found["count_scale"] == 1.0
+    kernel = convert.read(tmp_path / "run").weights["count_dense/kernel"]
+    np.testing.assert_array_equal(
+        load_file(tmp_path / "theirs/model.safetensors")["counter.weight"], np.transpose(kernel))
+    assert convert.read(tmp_path / "theirs").sha256 == convert.read(tmp_path / "run").sha256
     predict_file(str(tmp_path / "run"), str(folder / "counts.txt"), str(tmp_path / "out.tsv"))
     assert len(np.loadtxt(tmp_path / "out.tsv")) == len(TEXTS)
 

@@ -324,11 +324,11 @@ def test_large_logits_in_float16_are_finite(estimator):
     ({"sample_probability": 1.5}, "sample_probability=1.5"),
     ({"baseline_momentum": -0.1}, "baseline_momentum=-0.1"),
     ({"score": "other"}, "score='other'"),
-    ({"temperature": 2.0}, 'estimator="gumbel" alone. Received: temperature=2.0'),
+    ({"temperature": 2.0}, 'only supported with estimator="gumbel". Received: temperature=2.0'),
     ({"estimator": "reinforce", "temperature": 2.0}, "temperature=2.0"),
     ({"estimator": "gumbel", "sample_probability": 1.0}, "sample_probability=1.0"),
     ({"baseline_momentum": 0.5}, "baseline_momentum=0.5"),
-    ({"entropy_weight": 0.1}, 'estimator="reinforce" alone. Received: entropy_weight=0.1'),
+    ({"entropy_weight": 0.1}, 'with estimator="reinforce". Received: entropy_weight=0.1'),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
     with pytest.raises(ValueError, match=message):

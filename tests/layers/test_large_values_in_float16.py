@@ -50,7 +50,7 @@ def test_logits_beyond_float16_give_what_they_give_in_float32(name):
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_dot_products_beyond_float16_are_those_of_the_formula(in_blocks, monkeypatch):
     if in_blocks:
-        monkeypatch.setitem(attention.BLOCKS_FROM, keras.backend.backend(), 1)
+        monkeypatch.setitem(attention.BLOCKWISE_MIN_LOGITS, keras.backend.backend(), 1)
     query, key, value = (RANDOM.normal(size=(1, 2, 5, 64)) * size for size in (300, 300, 1))
     query, key = query.round(), key.round()
     logits = query @ turned(key) / 8

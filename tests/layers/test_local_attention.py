@@ -272,7 +272,7 @@ def test_dropout_repeats_by_seed_and_is_absent_at_inference_and_from_scores():
     ({"dropout": 1.0}, "dropout=1.0"),
     ({"score": "other"}, "score='other'"),
     ({"window": 1.5}, "window=1.5"),
-    ({"sigma": 1.0}, 'alignment="predictive" alone. Received: sigma=1.0'),
+    ({"sigma": 1.0}, 'only supported with alignment="predictive". Received: sigma=1.0'),
     ({"renormalize": "scores"}, "renormalize='scores'"),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):

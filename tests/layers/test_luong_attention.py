@@ -139,7 +139,7 @@ def test_calls_that_cannot_be_right_are_errors():
     with pytest.raises(ValueError, match="Received: attention='additive'"):
         LuongAttention(4, attention="additive")
     for given in ({"score": "dot"}, {"attention_units": 5}, {"dropout": 0.5}):
-        with pytest.raises(ValueError, match=f"of its own. .*{next(iter(given))}="):
+        with pytest.raises(ValueError, match=f"Set them in that layer. .*{next(iter(given))}="):
             LuongAttention(4, attention=HardAttention(), **given)
     with pytest.raises(ValueError, match="value_mask > 0.5"):
         make()(*(ops.convert_to_tensor(inputs_of()[n]) for n in ("query", "value")),

@@ -353,7 +353,7 @@ def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
 
 def test_calls_that_cannot_be_right_are_errors():
     x = ops.convert_to_tensor(normal(2, 3, 5))
-    with pytest.raises(ValueError, match="one depth"):
+    with pytest.raises(ValueError, match="the same depth"):
         make()(x, ops.ones((2, 3, 7)))
     layer = make()
     with pytest.raises(ValueError, match="attention_mask > 0.5"):
@@ -362,5 +362,5 @@ def test_calls_that_cannot_be_right_are_errors():
         layer(x, x, cache=layer.make_cache(2, 4))
     with pytest.raises(ValueError, match="up to 5"):
         layer(x, x, cache=layer.make_cache(2, 4), cache_index=2)
-    with pytest.raises(ValueError, match="value_mask must be as long"):
+    with pytest.raises(ValueError, match="value_mask must have the length of the cache"):
         layer(x, x, value_mask=np.ones((2, 3)) > 0, cache=layer.make_cache(2, 4), cache_index=0)

@@ -330,7 +330,7 @@ def test_what_is_drawn_differs_from_step_to_step_and_call_to_call_and_repeats_by
 
 @pytest.mark.parametrize("make, message", [
     (lambda: AttentionCell(keras.layers.GRUCell(2), None, order="middle"), "order='middle'"),
-    (lambda: AttentionCell(keras.layers.GRUCell(2, dropout=0.1), None), "no dropout"),
+    (lambda: AttentionCell(keras.layers.GRUCell(2, dropout=0.1), None), "with dropout are not"),
     (lambda: BahdanauDecoderCell(0), "units=0"),
     (lambda: BahdanauDecoderCell(2, readout="mean"), "readout='mean'"),
     (lambda: IntraAttentionLSTMCell(2, 0), "max_length=0"),

@@ -201,13 +201,13 @@ def test_masks_of_sequences_are_integer_or_boolean():
 @pytest.mark.parametrize("layer", [
     *map(SequenceToVector, ("last", "mean", "max", "attention")), AttentionPooling(3)])
 def test_lengths_of_anything_but_rows_are_refused(layer):
-    with pytest.raises(ValueError, match=r"one number for each row, .* shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"one number per row, .* shape \(2, 1\)"):
         layer(normal(2, 3, 4), lengths=np.array([[1], [2]]))
 
 
 @pytest.mark.parametrize("make, message", [
     (lambda: SequenceToVector("sum"), "reduce='sum'"),
-    (lambda: SequenceToVector("mean", units=3), 'reduce="attention" alone. Received: units=3'),
+    (lambda: SequenceToVector("mean", units=3), 'with reduce="attention". Received: units=3'),
     (lambda: VectorToSequence(simple(2), 0), "length=0"),
     (lambda: VectorToSequence(simple(2), 1, "last"), "feed='last'"),
     (lambda: SequenceToSequence(simple(2), simple(2), "all"), "context='all'"),

@@ -10,7 +10,7 @@ from keras_attn.layers import (
     RelativePositionBias,
     RotaryEmbedding,
 )
-from keras_attn.ops.relative import by_distance, by_pair, distances_of_pairs
+from keras_attn.ops.relative import relative_distances, relative_shift, relative_shift_transpose
 from tests.support.layer_checks import check_layer, run
 
 RANDOM = np.random.default_rng(0)
@@ -107,14 +107,14 @@ def test_alibi_slopes_are_those_of_the_paper(heads, expected):
 def test_by_pair_picks_the_distance_and_by_distance_is_its_transpose():
     length, keys = 4, 7
     x = RANDOM.normal(size=(2, length, length + keys - 1)).astype("float32")
-    columns = {d: r for r, d in enumerate(ops.convert_to_numpy(distances_of_pairs(length, keys)))}
+    columns = {d: r for r, d in enumerate(ops.convert_to_numpy(relative_distances(length, keys)))}
     expected = [[[row[columns[i + keys - length - j]] for j in range(keys)]
                  for i, row in enumerate(matrix)] for matrix in x]
-    found = ops.convert_to_numpy(by_pair(x))
+    found = ops.convert_to_numpy(relative_shift(x))
     np.testing.assert_array_equal(found, expected)
     y = RANDOM.normal(size=found.shape).astype("float32")
     np.testing.assert_allclose(
-        np.sum(found * y), np.sum(x * ops.convert_to_numpy(by_distance(y))), rtol=1e-5)
+        np.sum(found * y), np.sum(x * ops.convert_to_numpy(relative_shift_transpose(y))), rtol=1e-5)
 
 
 def naive_relative(weights, x, memory, style, heads, depth, causal):
@@ -282,7 +282,7 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     (lambda: MultiHeadAttention(2, 4, position=AlibiBias(3)), "position.num_heads=3"),
     (lambda: MultiHeadAttention(2, 4, position="rotary"), "position='rotary'"),
     (lambda: RotaryEmbedding("pairs"), "layout must be"),
-    (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "an even depth"),
+    (lambda: RotaryEmbedding()(np.zeros((1, 2, 3))), "depth of the inputs must be even"),
     (lambda: RotaryEmbedding(max_wavelength=0), "max_wavelength must be a positive number"),
     (lambda: RelativePositionBias(1, 7), "num_buckets must be even"),
     (lambda: RelativePositionBias(1, 32, 8), "max_distance larger than 8"),
@@ -290,7 +290,7 @@ def test_rotary_positions_of_rows_are_those_of_every_head():
     (lambda: RelativeAttention(2, 4, "t5"), "style must be one of xl, shaw"),
     (lambda: RelativeAttention(2, 4, max_distance=0), "max_distance must be a positive integer"),
     (lambda: RelativeAttention(2, 4)(X, MEMORY), "value must be the query"),
-    (lambda: RelativeAttention(2, 4, "xl", 2), 'style="shaw" alone. Received: max_distance=2'),
+    (lambda: RelativeAttention(2, 4, "xl", 2), 'with style="shaw". Received: max_distance=2'),
 ])
 def test_wrong_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message):

@@ -114,7 +114,7 @@ def zeros(shapes):
      r"value must be of shape \(2, S, V\)"),
     (lambda: layers.MultiHeadAttention(2, 4, attention_axes=1), [(2, 3, 5, 4)] * 2,
      [(2, 3, 5, 4), (2, 3, 6, 4)],
-     r"equal sizes in all axes but.*query of shape \(2, 3, 5, 4\), value of shape \(2, 3, 6, 4\)"),
+     r"equal sizes in all axes .*query of shape \(2, 3, 5, 4\), value of shape \(2, 3, 6, 4\)"),
     (PAIRS["Attention"], [(2, 3, 4)] * 3, [(2, 3, 4), (2, 5, 4), (2, 3, 4)],
      r"key must be of shape \(2, 5, K\)"),
     (PAIRS["DotScore"], [(2, 3, 4)] * 2, [(2, 3, 4), (2, 3, 5)],
@@ -176,5 +176,5 @@ def test_a_cache_of_another_batch(make):
     layer, x = make(), values(2, 1, 4)
     layer(x, x)
     cache = layers.MultiHeadAttention(2, 4).make_cache(3, 5)
-    with pytest.raises(ValueError, match=r"cache must hold tensors of shape \(2, 2, 5, 4\) here"):
+    with pytest.raises(ValueError, match=r"cache must contain tensors of shape \(2, 2, 5, 4\)\. "):
         layer(x, x, cache=cache, cache_index=0)

@@ -356,7 +356,7 @@ def test_one_score_may_serve_two_layers():
     ({"causal_align": "middle"}, "causal_align='middle'"),
     ({"score": "additive", "units": 0}, "units=0"),
     ({"score": ["dot"]}, r"Received: score=\['dot'\]"),
-    ({"score": "dot", "units": 5}, "concat and additive.* Received: units=5, score='dot'"),
+    ({"score": "dot", "units": 5}, "concat or additive.* Received: units=5, score='dot'"),
     ({"score": LocationScore(9), "units": 5}, "Received: units=5"),
 ])
 def test_arguments_out_of_range_are_errors_that_name_them(arguments, message):
@@ -385,9 +385,9 @@ def test_calls_that_cannot_be_right_are_errors():
                         ("query_mask", (2, 3))):
         with pytest.raises(ValueError, match=f"{name} > 0.5"):
             layer(x, x, **{name: np.ones(shape, "float32")})
-    with pytest.raises(ValueError, match="go together. Received: cache alone"):
+    with pytest.raises(ValueError, match=r"given together. Received: only cache\b"):
         layer(x, x, cache=layer.make_cache(2, 4, 5))
-    with pytest.raises(ValueError, match="go together. Received: cache_index alone"):
+    with pytest.raises(ValueError, match="given together. Received: only cache_index"):
         layer(x, x, cache_index=0)
     with pytest.raises(ValueError, match="up to 5"):
         layer(x, x, cache=layer.make_cache(2, 4, 5), cache_index=2)

@@ -109,7 +109,7 @@ def test_weights_are_of_both_streams_and_sum_to_one():
      "content_mask must be boolean or integer"),
     (lambda: TwoStreamAttention(2, 3)(CONTENT, reversed_rows=np.array([0, 1]),
                                       position_vectors=normal(9, 6)),
-     "reversed_rows must be left out"),
+     "reversed_rows must be omitted"),
 ])
 def test_what_cannot_be_is_told(make, message):
     with pytest.raises(ValueError, match=message):

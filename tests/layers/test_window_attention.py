@@ -345,7 +345,7 @@ def test_padding_never_reaches_the_output_of_mixed_attention(mix):
 @pytest.mark.parametrize(("make", "message"), [
     (lambda: WindowAttention(2, 6, -1), "window must be"),
     (lambda: WindowAttention(2, 6, (1, 2, 3)), "a pair of them"),
-    (lambda: WindowAttention(2, 6, (1, 2), causal=True), "A grid has no causal window"),
+    (lambda: WindowAttention(2, 6, (1, 2), causal=True), "causal is not supported on a grid"),
     (lambda: WindowAttention(2, 6, 1)(X, X + 1), "value must be the query"),
     (lambda: WindowAttention(2, 6, 1)(X, query_mask=np.ones((2, 9))), "must be boolean"),
     (lambda: ExpandedWindowAttention(2, 6, 0), "window must be a positive integer"),
@@ -358,13 +358,13 @@ def test_padding_never_reaches_the_output_of_mixed_attention(mix):
     (lambda: WindowAttention(2, 6, (1, 1))(np.ones((2, 3, 4))),
      r"query must be of shape \(B, Y, X, D\)"),
     (lambda: ExpandedWindowAttention(2, 6, 1, separate_global_projections=True), "global_tokens"),
-    (lambda: ExpandedWindowAttention(2, 6, 1, dilation=2, random_blocks=1), "neither dilation"),
+    (lambda: ExpandedWindowAttention(2, 6, 1, dilation=2, random_blocks=1), "with dilation"),
     (lambda: MixedAttention(2, 6, 1, mix="both"), "mix must be one of"),
     (lambda: MixedAttention(2, 6, 1, gate="row"), "gate must be one of"),
     (lambda: MixedAttention(2, 6, 1, "heads", global_heads=3), "global_heads must be in"),
-    (lambda: MixedAttention(4, 6, 1, global_heads=3), 'mix="heads" alone. .* global_heads=3'),
-    (lambda: MixedAttention(2, 6, 1, "cascade", "head"), "mix=\"gate\" alone. .* gate='head'"),
-    (lambda: MixedAttention(1, 6, 1, "heads"), "two heads or more.* num_heads=1"),
+    (lambda: MixedAttention(4, 6, 1, global_heads=3), 'with mix="heads". .* global_heads=3'),
+    (lambda: MixedAttention(2, 6, 1, "cascade", "head"), "with mix=\"gate\". .* gate='head'"),
+    (lambda: MixedAttention(1, 6, 1, "heads"), "at least two heads.* num_heads=1"),
 ])
 def test_wrong_windows_are_named(make, message):
     with pytest.raises(ValueError, match=message):

@@ -161,7 +161,7 @@ def test_a_dropout_rate_outside_of_its_range(value):
     (lambda: layers.MultiHeadAttention(2, 4, attention_axes=(1, 2.0)), r"axes=\(1, 2.0\)"),
     (lambda: layers.MultiHeadAttention(2, 4, attention_axes="1"), "attention_axes='1'"),
     (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=[1, 0.5]), r"shifts=\[1, 0.5\]"),
-    (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=2), "one integer for each head"),
+    (lambda: layers.MultiHeadAttention(2, 4, initial_shifts=2), "one integer per head"),
     (lambda: layers.WindowAttention(2, 4, (1, 1.5)), r"window=\(1, 1.5\)"),
     (lambda: layers.LocalAttention(float("nan")), "window=nan"),
     (lambda: layers.Attention("dot", seed=1.5), "seed must be an integer or None"),

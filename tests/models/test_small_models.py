@@ -256,7 +256,7 @@ def test_a_label_that_is_masked_costs_a_bounded_loss():
     (lambda: lstm("sum"), "reduce='sum'"), (lambda: lstm(num_heads=3), "num_heads=3"),
     (lambda: lstm(dropout=1.0), "dropout=1.0"), (lambda: abcnn(4), "variant=4"),
     (lambda: lstm(attention_units=0), "attention_units=0"),
-    (lambda: lstm("mean", attention_units=7), "attention_units goes with"),
+    (lambda: lstm("mean", attention_units=7), "attention_units is only supported with"),
     (lambda: abcnn(1, 0), "num_blocks=0"),
     (lambda: HierarchicalAttentionNetwork(0, 2), "vocabulary_size=0"),
     (lambda: HierarchicalAttentionNetwork(2, 2, dropout=-1), "dropout=-1"),

@@ -323,7 +323,7 @@ def test_it_learns_with_fit_what_is_beside_each_token():
     ({"num_layers": 0}, "num_layers must be a positive integer"),
     ({"num_heads": 5}, "hidden_dim must be a multiple of num_heads"),
     ({"dropout": 1.0}, "dropout must be a number in"),
-    ({"memory_length": -1}, "memory_length must be an integer of 0 or more"),
+    ({"memory_length": -1}, "memory_length must be a non-negative integer"),
 ])
 def test_sizes_that_cannot_be_are_told_at_once(options, message):
     with pytest.raises(ValueError, match=message):

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_attn.layers import TwoStreamAttention, positionwise_feed_forward, two_stream_attention
 from keras_attn.models.xlnet import encoder, layer
-from keras_attn.ops.relative import vectors_of_pairs
+from keras_attn.ops.relative import relative_position_vectors
 from tests.support.golden_xlnet import GOLDEN, array, as_golden, batch_of, make_model, ours
 from tests.support.layer_checks import gradients
 
@@ -89,7 +89,7 @@ def test_each_row_drops_other_entries_of_its_distances_in_all_layers_alike(
     batch = inputs_of(golden)
     if reversed_rows:
         batch["reversed_rows"] = np.array(reversed_rows, "int32")
-    whole = array(vectors_of_pairs(11, 16, 24, reversed_rows=batch.get("reversed_rows")))
+    whole = array(relative_position_vectors(11, 16, 24, reversed_rows=batch.get("reversed_rows")))
     whole = np.broadcast_to(whole, (3, 26, 24))
     model = make_model(dropout=0.25)
     first, second = given_vectors(model, batch, True, monkeypatch)
@@ -105,4 +105,4 @@ def test_each_row_drops_other_entries_of_its_distances_in_all_layers_alike(
 def test_without_dropout_rows_share_one_set_of_distances(golden, monkeypatch, dropout, training):
     first, _ = given_vectors(
         make_model(dropout=dropout), inputs_of(golden), training, monkeypatch)
-    np.testing.assert_array_equal(first, array(vectors_of_pairs(11, 16, 24)))
+    np.testing.assert_array_equal(first, array(relative_position_vectors(11, 16, 24)))

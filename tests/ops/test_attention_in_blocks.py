@@ -20,13 +20,13 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(kernels, "QUERIES", 4)
     # PyTorch's kernel divides the keys itself.
     monkeypatch.setattr(kernels, "KEYS", 6, raising=False)
-    monkeypatch.setitem(attention.BLOCKS_FROM, BACKEND, 1)
+    monkeypatch.setitem(attention.BLOCKWISE_MIN_LOGITS, BACKEND, 1)
 
 
 @pytest.fixture
 def plainly(monkeypatch):
     """Function that lets no more be done in blocks."""
-    return lambda: monkeypatch.setitem(attention.BLOCKS_FROM, BACKEND, 10**9)
+    return lambda: monkeypatch.setitem(attention.BLOCKWISE_MIN_LOGITS, BACKEND, 10**9)
 
 
 def normal(*shape, seed=0):

@@ -90,7 +90,7 @@ def test_the_layer_takes_it_and_gives_the_same(monkeypatch, use_bias):
 ])
 def test_it_takes_what_fits_one_kernel(monkeypatch, shape, dtype, mask, taken):
     mask = None if mask is None else np.ones(mask, bool)
-    assert not attention.suits_short(shape, dtype, mask, 0.0, None)  # this has no GPU
+    assert not attention.supports_short_kernel(shape, dtype, mask, 0.0, None)  # this has no GPU
     monkeypatch.setattr("keras_attn.ops.kernels.jax.has_short_kernel", lambda: True)
-    assert attention.suits_short(shape, dtype, mask, 0.0, None) is taken
-    assert not attention.suits_short(shape, dtype, mask, 0.1, None)  # no seed to hash
+    assert attention.supports_short_kernel(shape, dtype, mask, 0.0, None) is taken
+    assert not attention.supports_short_kernel(shape, dtype, mask, 0.1, None)  # no seed to hash

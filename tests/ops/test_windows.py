@@ -5,8 +5,8 @@ from keras import ops
 
 from keras_attn.ops import scaled_dot_product_attention
 from keras_attn.ops.windows import (
+    draw_random_blocks,
     grid_window_mask,
-    other_blocks,
     window_mask,
     windowed_attention,
     windowed_attention_2d,
@@ -21,11 +21,11 @@ WINDOWS = {
     "after": {"left": 0, "right": 4},
     "wider than a block": {"left": 40, "right": 2},
     "dilated": {"left": 2, "right": 2, "dilation": 3},
-    "first": {"left": 2, "right": 2, "first": 4},
-    "first causal": {"left": 2, "right": 0, "first": 3, "causal": True},
-    "first dilated": {"left": 2, "right": 2, "first": 2, "dilation": 2},
+    "first": {"left": 2, "right": 2, "global_tokens": 4},
+    "first causal": {"left": 2, "right": 0, "global_tokens": 3, "causal": True},
+    "first dilated": {"left": 2, "right": 2, "global_tokens": 2, "dilation": 2},
     "random": {"left": 1, "right": 1, "random_blocks": 3, "seed": 7},
-    "random and first": {"left": 1, "right": 1, "random_blocks": 2, "first": 1},
+    "random and first": {"left": 1, "right": 1, "random_blocks": 2, "global_tokens": 1},
 }
 
 
@@ -33,14 +33,14 @@ def heads(length, depth=8, batch=2):
     return [RANDOM.normal(size=(batch, 3, length, depth)).astype("float32") for _ in range(3)]
 
 
-def naive_mask(length, left, right, dilation=1, first=0, causal=False):
+def naive_mask(length, left, right, dilation=1, global_tokens=0, causal=False):
     """Pair by pair; without random blocks."""
     seen = np.zeros((length, length), bool)
     for i in range(length):
         for j in range(length):
             steps, rest = divmod(j - i, dilation)
             near = rest == 0 and -left <= steps <= right
-            seen[i, j] = (near or i < first or j < first) and (j <= i or not causal)
+            seen[i, j] = (near or i < global_tokens or j < global_tokens) and (j <= i or not causal)
     return seen
 
 
@@ -104,9 +104,9 @@ def test_gradients_of_blocks_equal_those_of_a_mask(name):
 def test_the_first_positions_may_see_by_heads_of_their_own():
     query, key, value = heads(50)
     others = heads(50)
-    window = {"left": 2, "right": 2, "first": 3}
+    window = {"left": 2, "right": 2, "global_tokens": 3}
     found = ops.convert_to_numpy(
-        windowed_attention(query, key, value, first_heads=others, **window))
+        windowed_attention(query, key, value, global_heads=others, **window))
     plain = ops.convert_to_numpy(windowed_attention(query, key, value, **window))
     np.testing.assert_array_equal(found[:, :, 3:], plain[:, :, 3:])
     expected = ops.convert_to_numpy(scaled_dot_product_attention(*others))
@@ -124,14 +124,14 @@ def test_a_window_wider_than_the_text_costs_no_more_than_all_pairs(window):
 
 @pytest.mark.parametrize("number", [1, 3, 4, 9, 50])
 def test_drawn_blocks_are_far_and_differ(number):
-    chosen, valid = (ops.convert_to_numpy(x) for x in other_blocks(number, 3, seed=5))
+    chosen, valid = (ops.convert_to_numpy(x) for x in draw_random_blocks(number, 3, seed=5))
     for block, (row, real) in enumerate(zip(chosen, valid, strict=True)):
         drawn = row[real]
         assert len(set(drawn)) == len(drawn) == min(3, max(number - 3, 0))
         assert all(0 <= other < number and abs(other - block) > 1 for other in drawn)
     if number == 50:
         assert len(set(chosen.ravel() - np.repeat(np.arange(50), 3))) > 30
-        assert (chosen != ops.convert_to_numpy(other_blocks(number, 3, seed=6)[0])).any()
+        assert (chosen != ops.convert_to_numpy(draw_random_blocks(number, 3, seed=6)[0])).any()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (9, 13)])
@@ -180,8 +180,8 @@ def test_one_graph_takes_every_length(name):
 UNKNOWN = {
     "window": lambda *x: windowed_attention(*x, 1000, 1000),
     "causal": lambda *x: windowed_attention(*x, 1000, 0, causal=True),
-    "dilated, first": lambda *x: windowed_attention(*x, 40, 0, dilation=3, first=2),
-    "random": lambda *x: windowed_attention(*x, 40, 40, random_blocks=2, first=1),
+    "dilated, first": lambda *x: windowed_attention(*x, 40, 0, dilation=3, global_tokens=2),
+    "random": lambda *x: windowed_attention(*x, 40, 40, random_blocks=2, global_tokens=1),
 }
 
 
@@ -194,8 +194,8 @@ def test_one_graph_takes_texts_shorter_than_the_window(name, jit_compile):
     masks = {
         "window": lambda length: window_mask(length, 1000, 1000),
         "causal": lambda length: window_mask(length, 1000, 0, causal=True),
-        "dilated, first": lambda length: window_mask(length, 40, 0, dilation=3, first=2),
-        "random": lambda length: window_mask(length, 40, 40, random_blocks=2, first=1)}
+        "dilated, first": lambda length: window_mask(length, 40, 0, dilation=3, global_tokens=2),
+        "random": lambda length: window_mask(length, 40, 40, random_blocks=2, global_tokens=1)}
     shape = tf.TensorSpec((None, 3, None, 8), "float32")
     function = tf.function(UNKNOWN[name], [shape] * 3, jit_compile=jit_compile)
     for length in (1, 7, 333) if jit_compile else (0, 1, 7, 121, 333):
@@ -253,10 +253,10 @@ print(*((after - before) / 1024 for before, after in zip(peaks, peaks[1:])))
 
 
 @pytest.mark.parametrize(("window", "message"), [
-    ({"left": -1, "right": 1}, "left and right of 0 or more"),
-    ({"left": 1, "right": 1, "dilation": 0}, "a dilation of 1 or more"),
+    ({"left": -1, "right": 1}, "left, right and random_blocks of a window must be non-negative"),
+    ({"left": 1, "right": 1, "dilation": 0}, "dilation positive"),
     ({"left": 1, "right": 1, "causal": True}, "must have right=0"),
-    ({"left": 1, "right": 1, "dilation": 2, "random_blocks": 1}, "neither dilation nor"),
+    ({"left": 1, "right": 1, "dilation": 2, "random_blocks": 1}, "not supported with dilation"),
 ])
 def test_windows_that_cannot_be_are_named(window, message):
     with pytest.raises(ValueError, match=message):

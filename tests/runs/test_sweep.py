@@ -161,8 +161,7 @@ def test_a_setting_that_diverges_is_told_and_never_chosen(tmp_path, capsys):
 
     def search(rates):
         config.search.learning_rates = rates
-        return repeat(run_once, config, str(tmp_path / "runs"), None, False, strategy="one_device",
-                      virtual_devices=None, tpu=None)
+        return repeat(run_once, config, str(tmp_path / "runs"), None, False)
 
     results = search("5,0.01")
     assert results["best_run"].startswith("rate-0.01-")
@@ -176,8 +175,7 @@ def test_other_settings_need_another_folder(tmp_path):
     def several(**fields):
         config = _config(tmp_path, **{"train.seeds": 2, "eval.report": False, **fields})
         return repeat(lambda *_, **__: {"accuracy": 0.25, "loss": 2.0}, config,
-                      str(tmp_path / "runs"), None, False, strategy="one_device",
-                      virtual_devices=None, tpu=None)
+                      str(tmp_path / "runs"), None, False)
 
     several()
     for name, value in {"train.learning_rate": 0.5, "data.length": 8}.items():
@@ -195,8 +193,7 @@ def test_seeds_that_diverge_are_told_and_left_out(tmp_path, capsys, lost):
             raise DivergedError("Training needs finite losses")
         return {"accuracy": config.train.seed / 8, "loss": 2.0}
 
-    results = repeat(run_once, config, str(tmp_path / "runs"), None, False,
-                     strategy="one_device", virtual_devices=None, tpu=None)
+    results = repeat(run_once, config, str(tmp_path / "runs"), None, False)
     left = [seed for seed in range(4) if seed not in lost]
     assert results["accuracy"] == sum(left) / 8 / len(left)
     assert ("accuracy_interval" in results) == (len(left) > 1)

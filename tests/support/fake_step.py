@@ -7,10 +7,10 @@ import time
 import keras
 import numpy as np
 
-from keras_attn.training.engines import Step
+from keras_attn.training.engines.contract import Step
 from keras_attn.training.trainer import Trainer
 from keras_attn.training.variables import variables_by_path
-from tests.support.numpy_engine import NumPyEngine
+from tests.support.numpy_engine.engine import NumPyEngine
 
 
 class Clock:

@@ -82,6 +82,8 @@ def test_marks_have_xlnets_ids_and_no_text_gives_them(tokenizer):
     assert [tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id,
             tokenizer.mask_id, tokenizer.eod_id, tokenizer.eop_id] == [0, *range(3, 9)]
     assert tuple(tokenizer.vocabulary[3:9]) == SPECIAL_TOKENS
+    assert tokenizer.vocabulary[tokenizer.mask_id] == tokenizer.mask_token
+    assert [tokenizer.surface(piece) for piece in ("\u2581a", "a", "\u2581")] == ["a", "a", ""]
     flat, _ = tokenizer.encode(HARD + list(SPECIAL_TOKENS))
     assert not np.isin(flat, range(3, 9)).any()
 

@@ -204,6 +204,9 @@ def test_its_attributes_describe_the_vocabulary():
     assert tokenizer.special_ids.tolist() == [1, 2, 4, 6, 7]
     assert tokenizer.special_ids.dtype == np.int32
     assert np.flatnonzero(tokenizer.continuation).tolist() == [5]
+    assert tokenizer.vocabulary[tokenizer.mask_id] == tokenizer.mask_token
+    assert [tokenizer.surface(piece) for piece in ("##b", "a", "##", "[UNK]")] == [
+        "b", "a", "", "[UNK]"]
 
 
 @pytest.mark.parametrize(

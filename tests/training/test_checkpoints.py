@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_attn.errors import UserError
 from keras_attn.training import checkpoints as module
 from keras_attn.training.checkpoints import Checkpoints
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.variables import assign_values, digest, read_values, variables_by_path
 
 

@@ -14,7 +14,7 @@ from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 from keras_attn.training.schedules import learning_rates
 
 STEPS, ROWS, LENGTH, SLOTS = 500, 8, 64, 10
@@ -125,7 +125,7 @@ def plain(examples):
 def test_500_steps_give_the_same_curve(examples, plain, way, monkeypatch):
     curve, noise = plain
     if way == "blocks":
-        monkeypatch.setitem(attention.BLOCKS_FROM, "tensorflow", 1)
+        monkeypatch.setitem(attention.BLOCKWISE_MIN_LOGITS, "tensorflow", 1)
         # Several blocks, the last of them not full.
         monkeypatch.setattr(kernels, "QUERIES", 20)
         monkeypatch.setattr(kernels, "KEYS", 24)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_attn.convert import read_ready
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 from tests.support.environments import ROOT, TRANSFORMERS, environment, run
 
 SIDE = pathlib.Path(__file__).with_name("transformers_run.py")

@@ -200,17 +200,18 @@ def test_a_page_is_saved(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (({}, ["a"]), "the weights of a layer at least"),
-    ((np.zeros((1, 2, 2)), []), "a token at least. Received: 0 tokens of queries of attention, 0"),
-    ((np.zeros((1, 0)), ["a"]), "There must be weights for all tokens"),
-    ((np.zeros((1, 2, 2)), ["a"], []), "a token at least. Received: 1 token of queries of att"),
+    (({}, ["a"]), "the weights of at least one layer"),
+    ((np.zeros((1, 2, 2)), []),
+     "required. Received: 0 query tokens and 0 key tokens for attention"),
+    ((np.zeros((1, 0)), ["a"]), "There are more tokens than weights"),
+    ((np.zeros((1, 2, 2)), ["a"], []), "required. Received: 1 query token and 0 key tokens for a"),
     (({"m": np.zeros((1, 2, 2))}, {"n": "ab", "o": "ab"}),
-     "of every layer of maps. Received: none of 'm', tokens of 'n', 'o'"),
-    ((np.zeros((2, 3, 3)), ["a"], None, 2), "row must be one of the batch. Received: row=2, att"),
-    ((np.zeros(()), ["a"]), "row must be one of the batch"),
-    ((np.zeros((1, 2, 2)), ["a", "b", "c"]), "weights for all tokens"),
-    ((np.zeros((1, 1, 1, 1, 1)), ["a"]), r"must be \(B, H, T, S\)"),
-    ((-np.eye(2)[None], ["a", "b"]), "not negative. Received: attention, from -1.0"),
+     "every layer of maps. Add 'm'. Received: tokens of 'n', 'o'"),
+    ((np.zeros((2, 3, 3)), ["a"], None, 2), "an index into the batch. Received: row=2, att"),
+    ((np.zeros(()), ["a"]), "row must be an index into the batch"),
+    ((np.zeros((1, 2, 2)), ["a", "b", "c"]), "more tokens than weights"),
+    ((np.zeros((1, 1, 1, 1, 1)), ["a"]), r"must be of shape \(B, H, T, S\)"),
+    ((-np.eye(2)[None], ["a", "b"]), "non-negative. Received: attention, from -1.0"),
     ((np.full((1, 1, 1), np.nan), ["a"]), "must be finite"),
 ])
 def test_what_is_no_attention_is_named(arguments, message):
@@ -236,11 +237,11 @@ def test_plots_label_rows_and_columns_and_show_every_head():
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ((np.ones(3),), "scores must be"),
-    ((np.ones((2, 3)), []), r"query_tokens must be .* Received: 0 tokens, scores.shape=\(2, 3\)"),
-    ((np.ones((2, 3)), ["a"], []), "key_tokens must be a token at least"),
-    ((np.ones((2, 3)), ["a", "b", "c"]), "query_tokens must be .* Received: 3 tokens"),
-    ((np.ones((1, 2, 3)), "ab", "abcd"), "key_tokens must be .* Received: 4 tokens"),
-    ((np.ones((2, 0)),), "key_tokens must be a token at least"),
+    ((np.ones((2, 3)), []), r"query_tokens must have .* Received: 0 tokens, scores.shape=\(2, 3\)"),
+    ((np.ones((2, 3)), ["a"], []), "key_tokens must have at least one token"),
+    ((np.ones((2, 3)), ["a", "b", "c"]), "query_tokens must have .* Received: 3 tokens"),
+    ((np.ones((1, 2, 3)), "ab", "abcd"), "key_tokens must have .* Received: 4 tokens"),
+    ((np.ones((2, 0)),), "key_tokens must have at least one token"),
 ])
 def test_what_cannot_be_drawn_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -13,7 +13,7 @@ from keras_attn.models import BertClassifier, BertEncoder
 from keras_attn.tasks.finetuning.choices import ROW_COUNTS, batch_lengths
 from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 
 MOST = 16  # examples that share a row
 

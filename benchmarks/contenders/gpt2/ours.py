@@ -12,7 +12,7 @@ from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.tasks.causal_lm.generator import Generator
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 
 
 def prepare(options):

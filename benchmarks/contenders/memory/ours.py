@@ -18,7 +18,7 @@ from keras_attn.models import (
 from keras_attn.ops import cross_entropy
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 
 TASKS = {"bert": (BertEncoder, BertPretrainer), "gpt2": (GPT2, GPT2LanguageModel),
          "xlnet": (XLNet, XLNetPretrainer), "transformer": (Transformer, None)}

@@ -9,7 +9,7 @@ from benchmarks.turns import serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.training.engines import make_engine
 from keras_attn.training.engines.tensorflow.feed import Feed
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
+from keras_attn.training.optimizers import make_optimizer
 
 
 def prepare(options):

@@ -1,11 +1,11 @@
 """The family of BERT."""
 
-from keras_attn.families.bert.architecture import choose_architecture
-from keras_attn.families.bert.heads import with_task
-from keras_attn.families.bert.tensors import shapes
+from keras_attn.families.bert.tensors import parts
 from keras_attn.families.contract import Family
+from keras_attn.families.huggingface_tensors import part_shapes
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer, BertQuestionAnswerer
 from keras_attn.models.bert import BERT_SIZES
+from keras_attn.registry import TASKS
 from keras_attn.text.recipes import KINDS
 
 
@@ -18,18 +18,20 @@ class BertFamily(Family):
                    "span_qa": BertQuestionAnswerer, "backbone": None}
     tokenizers = KINDS["word_pieces"]
     sizes = BERT_SIZES
-    poolers = ("cls",)
+    free_arguments = ("dropout", "initial_attention", "initializer_range")
     released_pooling = "mean"  # docs/finetuning_defaults.md
     position_table = "bert_encoder/position_embedding/embeddings"
 
-    def choose_architecture(self, run, use_pooler=False):
-        return choose_architecture(run, use_pooler)
+    def default_arguments(self, run, shape):
+        return {
+            "intermediate_dim": 4 * shape["hidden_dim"], "max_length": 512, "dropout": 0.0,
+            "activation": "gelu_tanh", "norm_first": True, "initial_attention": "neighbours",
+            # BERT's 0.02 is for width 1,024; narrow models learn faster from larger weights.
+            "initializer_range": min(0.05, 0.8 / shape["hidden_dim"] ** 0.5)}
 
     def shapes(self, task, architecture, heads):
-        return shapes(architecture, task, heads) if task in self.task_models else None
-
-    def with_task(self, trained, task, new_heads):
-        return with_task(trained, task, new_heads)
+        known = task == "masked_lm" or TASKS[task].head_layers(heads) is not None
+        return part_shapes(parts(architecture, task, heads)) if known else None
 
 
 FAMILY = BertFamily()

@@ -1,16 +1,10 @@
 """BERT: config fields, and the formats of its checkpoints."""
 
+from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
 from keras_attn.shared_fields import SHAPE
 
-NAME = "bert"
-LIBRARIES = "transformers, google-research/bert or KerasHub"
-FORMATS = ("workdir", "huggingface", "kerashub", "google")
-CONFIG_FILES = {"bert_config.json": "google"}
-HUGGINGFACE_TYPE = "bert"
-KERASHUB_BACKBONE = "keras_hub>BertBackbone"
-
-MODEL = {
+_MODEL = {
     "size": Field(
         str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
     **SHAPE,
@@ -35,3 +29,13 @@ MODEL = {
         float, "share of values set to 0 in training; without: that of `pretrained`, or 0 (BERT: "
         "0.1)", low=0, below=1),
 }
+
+FIELDS = FamilyFields(
+    name="bert",
+    libraries=("transformers", "google-research/bert", "KerasHub"),
+    formats=("workdir", "huggingface", "kerashub", "google"),
+    config_files={"bert_config.json": "google"},
+    huggingface_type="bert",
+    kerashub_backbone="keras_hub>BertBackbone",
+    model=_MODEL,
+)

@@ -2,28 +2,25 @@
 
 import os
 import re
-from reprlib import repr as shorten
 
-from keras_attn.checkpoints.classifier_fields import numbered, read_labels
+from keras_attn.checkpoints.architectures import require_arguments
+from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
+from keras_attn.checkpoints.huggingface_config import id2label, read_labels
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
+    read_lowercase,
     read_tensors,
     slots,
     write_tensors,
 )
 from keras_attn.checkpoints.trained_model import TrainedModel
+from keras_attn.checkpoints.word_piece_files import fitted
 from keras_attn.errors import UserError
-from keras_attn.families.bert.config_fields import (
-    read_architecture,
-    read_threshold,
-    write_architecture,
-    written_threshold,
-)
 from keras_attn.families.bert.family import FAMILY
 from keras_attn.families.bert.tensors import check_is_bert, parts
-from keras_attn.families.bert.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
+from keras_attn.registry import TASKS
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
 CONFIG, VOCABULARY, PREFIX = "bert_config.json", "vocab.txt", "bert_model.ckpt"
@@ -55,20 +52,15 @@ def read(folder):
     path = os.path.join(folder, CONFIG)
     config = {"layer_norm_eps": 1e-12, **read_object(path)}
     tensors = read_tensors(folder, name)
-    architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
+    architecture = read_architecture(FAMILY, config, path, len(tensors.header), _ACTIVATIONS)
     architecture["use_pooler"] = True
-    task, heads, labels = _task(config, tensors.header, path)
-    if task == "classification":
-        heads["dropout"] = 0.1  # fixed in run_classifier.py
+    task, heads, files = _head(config, tensors.header, path)
     weights = tensors.take(_layout(architecture, task, heads), slots(tensors.header))
-    lowercase = config.get("do_lower_case")
-    if lowercase not in (None, True, False):
-        raise UserError("do_lower_case must be true or false. "
-                        f"Received: {shorten(lowercase)} in {path}")
+    lowercase = read_lowercase(config, path)
     tokenizer = fitted(read_vocabulary(os.path.join(folder, VOCABULARY)), lowercase,
                        architecture["vocabulary_size"], folder)
     return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
-                        labels, threshold=read_threshold(config, path))
+                        **files)
 
 
 def write(folder, trained):
@@ -86,25 +78,23 @@ def write(folder, trained):
     """
     check_is_bert(trained, "google-research/bert", multilabel=False)
     needed = {"use_pooler": True, "layer_norm_epsilon": 1e-12, "tie_embeddings": True}
-    given = {**needed, **trained.architecture, **trained.heads}
-    for name, value in needed.items():
-        if given[name] != value:
-            raise UserError(f"google-research/bert needs {name}={value}. "
-                            f"Received: {name}={given[name]}")
-    config = write_architecture(trained.architecture, _ACTIVATIONS, "google-research/bert")
+    require_arguments({**needed, **trained.architecture, **trained.heads}, needed,
+                      "google-research/bert needs {}.")
+    config = write_architecture(trained.architecture, "google-research/bert", _ACTIVATIONS)
     config.pop("layer_norm_eps")
     config["do_lower_case"] = trained.lowercase
     if trained.labels:
-        config["id2label"] = numbered(trained.labels)
-    config |= written_threshold(trained)
+        config["id2label"] = id2label(trained.labels)
+    if trained.task == "span_qa":
+        config |= TASKS["span_qa"].write_head(trained)
     layout = _layout(trained.architecture, trained.task, trained.heads)
     write_tensors(os.path.join(folder, PREFIX), split(layout, trained.weights))
     write_vocabulary(os.path.join(folder, VOCABULARY), trained.tokenizer.vocabulary)
     write_json(os.path.join(folder, CONFIG), config)
 
 
-def _task(config, header, path):
-    """(task, heads, labels), as the names of the tensors tell."""
+def _head(config, header, path):
+    """(task, arguments of its head, arguments of `TrainedModel`), by the names of the tensors."""
     if "output_weights" in header:
         classes = header["output_weights"][0][0] if header["output_weights"][0] else 0
         labels = [str(number) for number in range(min(classes, 1_000_000))]
@@ -113,14 +103,16 @@ def _task(config, header, path):
         if len(labels) != classes:
             raise UserError(f"output_weights must have a row for each of {len(labels)} labels. "
                             f"Received: {classes} in {path}")
-        return "classification", {"num_classes": classes}, labels if classes > 1 else []
+        # The dropout rate is fixed in run_classifier.py.
+        return ("classification", {"num_classes": classes, "dropout": 0.1},
+                {"labels": labels if classes > 1 else []})
     if "cls/squad/output_weights" in header:
-        return "span_qa", {}, None
+        return "span_qa", *TASKS["span_qa"].read_head(config, path)
     if any(name.startswith("cls/predictions/") for name in header):
         return "masked_lm", {
             "next_sentence": any(name.startswith("cls/seq_relationship/") for name in header),
-            "tie_embeddings": True}, None
-    return "backbone", {}, None
+            "tie_embeddings": True}, {}
+    return "backbone", {}, {}
 
 
 def _layout(architecture, task, heads):

@@ -3,32 +3,26 @@
 import functools
 import os
 
-from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
-from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
-from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
-from keras_attn.checkpoints.tensor_map import Piece, split
-from keras_attn.checkpoints.trained_model import TrainedModel
-from keras_attn.errors import UserError
-from keras_attn.families.bert.config_fields import (
-    read_architecture,
-    read_threshold,
-    write_architecture,
-    written_threshold,
+from keras_attn.checkpoints.encoder_config import read_architecture, write_architecture
+from keras_attn.checkpoints.huggingface_config import (
+    model_of_task,
+    models_of,
+    read_config,
+    require_values,
 )
+from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
+from keras_attn.checkpoints.tensor_map import split
+from keras_attn.checkpoints.trained_model import TrainedModel
+from keras_attn.checkpoints.word_piece_files import read_tokenizer, write_tokenizer
+from keras_attn.errors import UserError
 from keras_attn.families.bert.family import FAMILY
 from keras_attn.families.bert.tensors import check_is_bert, parts
-from keras_attn.families.bert.tokenizer_files import read_tokenizer, write_tokenizer
+from keras_attn.families.huggingface_tensors import layout, position_ids, stored_name
 from keras_attn.io.json_files import write_json
+from keras_attn.registry import TASKS
 
-_TASKS = {
-    "BertForPreTraining": "masked_lm",
-    "BertForMaskedLM": "masked_lm",
-    "BertForSequenceClassification": "classification",
-    "BertForQuestionAnswering": "span_qa",
-    "BertModel": "backbone",
-}
-_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
-                "relu": "relu"}
+_MODELS = {"BertForPreTraining": "masked_lm", "BertForMaskedLM": "masked_lm",
+           "BertModel": "backbone"}
 # What `transformers` takes where config.json is silent.
 _DEFAULTS = {
     "vocab_size": 30522, "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
@@ -43,7 +37,7 @@ _NEEDED = {"model_type": "bert", "position_embedding_type": "absolute", "is_deco
            "add_cross_attention": False}
 _NEXT = "cls.seq_relationship.weight"
 _BIAS, _DECODER = "cls.predictions.bias", "cls.predictions.decoder."
-_NORM_NAMES = {".weight": ".gamma", ".bias": ".beta"}  # of norms, in files of 2018
+_DROPOUT = "classifier_dropout"
 
 
 def read(folder, config=None):
@@ -60,35 +54,33 @@ def read(folder, config=None):
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
-    path, config, model = read_config(folder, config, _DEFAULTS, _TASKS)
+    models = models_of(FAMILY, "Bert", _MODELS)
+    path, config, model = read_config(folder, config, _DEFAULTS, models)
     require_values(config, _NEEDED, path)
-    task, tensors = _TASKS[model], read_tensors(folder)
-    architecture = read_architecture(config, _ACTIVATIONS, path, len(tensors.header))
+    task, tensors = models[model], read_tensors(folder)
+    architecture = read_architecture(FAMILY, config, path, len(tensors.header))
     # bert-base-uncased calls itself BertForMaskedLM and holds all that BertForPreTraining has.
-    whole = model in ("BertForPreTraining", "BertForSequenceClassification")
     next_sentence = model == "BertForPreTraining" or _NEXT in tensors.header
-    architecture["use_pooler"] = whole or next_sentence or any(
+    architecture["use_pooler"] = task == "classification" or next_sentence or any(
         name.endswith("pooler.dense.weight") for name in tensors.header)
-    labels, heads = None, {}
+    if config[_DROPOUT] is None:
+        config[_DROPOUT] = architecture["dropout"]
+    heads, files = TASKS[task].read_head(config, path, _DROPOUT)
     if task == "masked_lm":
         heads = {"next_sentence": next_sentence,
                  "tie_embeddings": config["tie_word_embeddings"] is not False}
-    elif task == "classification":
-        labels, heads = read_classifier(config, "classifier_dropout", path,
-                                        architecture["dropout"])
     untied = not heads.get("tie_embeddings", True)
-    names = functools.partial(_name_in, tensors.header, untied)
-    layout = _layout(architecture, task, heads, names)
-    copies = _copies(tensors.header, layout, untied)
-    unused = {name for name in tensors.header if name.endswith("embeddings.position_ids")}
-    weights = tensors.take(layout, unused.union(copies))
+    tensors_of = layout(parts(architecture, task, heads),
+                        functools.partial(_name_in, tensors.header, untied))
+    copies = _copies(tensors.header, tensors_of, untied)
+    weights = tensors.take(tensors_of, position_ids(tensors.header).union(copies))
     for name, twin in copies.items():
         if twin and not tensors.equal(name, twin):
             raise UserError(f"{name} must be the same as {twin}. "
                             f"Received: another in {tensors.source}")
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"])
     return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
-                        labels, threshold=read_threshold(config, path))
+                        **files)
 
 
 def write(folder, trained):
@@ -117,26 +109,24 @@ def write(folder, trained):
 
 def layout_of(trained):
     """The tensors that make up each variable of a `TrainedModel`, `{our path: [Piece, …]}`."""
-    return _layout(trained.architecture, trained.task, trained.heads, lambda name: name)
+    return layout(parts(trained.architecture, trained.task, trained.heads))
 
 
 def _config(trained):
     """config.json of a model."""
-    config = {
+    return {
         "model_type": "bert", "architectures": [_model_of(trained)],
-        **write_architecture(trained.architecture, _ACTIVATIONS, "transformers"),
+        **write_architecture(trained.architecture, "transformers"),
         "position_embedding_type": "absolute",
         "tie_word_embeddings": trained.heads.get("tie_embeddings", True),
         "pad_token_id": trained.tokenizer.vocabulary.index("[PAD]"), "dtype": "float32",
+        **TASKS[trained.task].write_head(trained, _DROPOUT),
     }
-    if trained.task == "classification":
-        config |= written_classifier(trained, "classifier_dropout")
-    return config | written_threshold(trained)
 
 
 def _model_of(trained):
     if trained.task != "masked_lm":
-        return model_of_task(_TASKS, trained.task)
+        return model_of_task(models_of(FAMILY, "Bert", _MODELS), trained.task)
     if trained.heads["next_sentence"]:
         return "BertForPreTraining"
     if trained.architecture["use_pooler"]:
@@ -145,33 +135,17 @@ def _model_of(trained):
     return "BertForMaskedLM"
 
 
-def _layout(architecture, task, heads, name_in):
-    return {
-        path: [Piece(name_in(name), own[::-1] if path.endswith("kernel") else own,
-                     transposed=path.endswith("kernel")) for name in names]
-        for path, names, own in parts(architecture, task, heads)
-    }
-
-
 def _name_in(header, untied, name):
-    """A name as the file has it: a model without a task has no `bert.`, old norms other names."""
+    """The name of a tensor in the file."""
     if name == _BIAS and untied and _DECODER + "bias" in header:
         return _DECODER + "bias"  # what an untied model of version 5 adds
-    for prefix in ("bert.", ""):
-        found = prefix + name.removeprefix("bert.") if name.startswith("bert.") else name
-        if found in header:
-            return found
-        if "LayerNorm." in found:
-            stem, _, last = found.rpartition(".")
-            if stem + _NORM_NAMES[f".{last}"] in header:
-                return stem + _NORM_NAMES[f".{last}"]
-    return name
+    return stored_name(header, "bert.", name)
 
 
-def _copies(header, layout, untied):
+def _copies(header, tensors_of, untied):
     """`{name: the one it must equal, or None}` of what may be there besides: a bias that nothing
     adds; of a tied model the table and the bias of the output again."""
-    used = {piece.name for pieces in layout.values() for piece in pieces}
+    used = {piece.name for pieces in tensors_of.values() for piece in pieces}
     if untied:
         return {_BIAS: None} if _BIAS not in used else {}
     table = next(name for name in used if name.endswith("word_embeddings.weight"))

@@ -2,7 +2,7 @@
 
 import os
 
-from keras_attn.checkpoints.architectures import check_architecture, need_fields
+from keras_attn.checkpoints.architectures import check_architecture, need_fields, require_arguments
 from keras_attn.checkpoints.kerashub_files import (
     CONFIG,
     TOKENIZER,
@@ -10,15 +10,15 @@ from keras_attn.checkpoints.kerashub_files import (
     class_of,
     object_of,
     read_tensors,
-    write_metadata,
+    write_config,
     write_tensors,
 )
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
+from keras_attn.checkpoints.word_piece_files import fitted
 from keras_attn.errors import UserError
 from keras_attn.families.bert.family import FAMILY
 from keras_attn.families.bert.tensors import check_is_bert, parts
-from keras_attn.families.bert.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.vocabulary import read_vocabulary, write_vocabulary
 
@@ -97,10 +97,8 @@ def write(folder, trained):
     """
     check_is_bert(trained, "KerasHub", multilabel=False)
     one_rate = {"attention_dropout": trained.architecture["dropout"]}
-    for name, value in {**_FIXED, **one_rate}.items():
-        if trained.architecture[name] != value:
-            raise UserError(f"KerasHub's BertBackbone has {name}={value}. "
-                            f"Received: {name}={trained.architecture[name]}")
+    require_arguments(trained.architecture, {**_FIXED, **one_rate},
+                      "KerasHub's BertBackbone has {}.")
     if trained.task != "backbone":
         raise UserError("KerasHub's BertBackbone has no task; task=encoder leaves heads out. "
                         f"Received: a model of {trained.task}")
@@ -114,11 +112,8 @@ def write(folder, trained):
          "config_file": TOKENIZER, "vocabulary": None, "sequence_length": None,
          "lowercase": trained.lowercase, "strip_accents": trained.lowercase, "split": True,
          "suffix_indicator": "##", "oov_token": "[UNK]"}))
-    write_metadata(folder)
-    write_json(os.path.join(folder, CONFIG), object_of(
-        "models.bert.bert_backbone", "BertBackbone",
-        {"name": "bert_backbone", "trainable": True, "dtype": "float32",
-         **{theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()}}))
+    write_config(folder, "bert", "BertBackbone", {
+        theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
 
 
 def _layout(architecture):

@@ -1,10 +1,5 @@
 """The family of GPT-2."""
 
-from keras_attn.errors import UserError
-from keras_attn.families.architecture_choice import (
-    classifier_architecture,
-    pretraining_architecture,
-)
 from keras_attn.families.contract import Family
 from keras_attn.models import GPT2, GPT2Classifier, GPT2LanguageModel
 from keras_attn.models.gpt2 import GPT2_SIZES
@@ -19,20 +14,17 @@ class GPT2Family(Family):
     task_models = {"causal_lm": GPT2LanguageModel, "classification": GPT2Classifier}
     tokenizers = KINDS["byte_pairs"]
     sizes = GPT2_SIZES
+    finetunes_from_scratch = False
     tokenizer_fields = {"end_mark": True}
 
-    def choose_architecture(self, run, use_pooler=False):
-        if not run.task.pretrains:
-            return classifier_architecture(run, self)
-        length = run.config.data.length
+    def default_arguments(self, run, shape):
         # More positions would stay as they are drawn, and texts that come to them go on at random.
-        architecture = pretraining_architecture(
-            run, self, {"max_length": length, "dropout": 0.0, "initializer_range": 0.02})
-        positions = architecture["max_length"]
-        if length > positions:
-            raise UserError("data.length must be at most the positions of the model, "
-                            f"model.max_length. Received: data.length={length}, it has {positions}")
-        if length < positions and not (run.resumed or run.pretrained):
+        return {"max_length": run.config.data.length, "dropout": 0.0, "initializer_range": 0.02}
+
+    def choose_architecture(self, run, use_pooler=False):
+        architecture = super().choose_architecture(run, use_pooler)
+        length, positions = run.config.data.length, architecture["max_length"]
+        if run.task.pretrains and length < positions and not (run.resumed or run.pretrained):
             run.say(f"positions {length + 1} to {positions} are not trained: data.length={length}")
         return architecture
 

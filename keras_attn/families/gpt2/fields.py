@@ -1,16 +1,10 @@
 """GPT-2: config fields, and the formats of its checkpoints."""
 
+from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
 from keras_attn.shared_fields import SHAPE
 
-NAME = "gpt2"
-LIBRARIES = "transformers, openai/gpt-2 or KerasHub"
-FORMATS = ("workdir", "huggingface", "kerashub", "openai")
-CONFIG_FILES = {"hparams.json": "openai"}
-HUGGINGFACE_TYPE = "gpt2"
-KERASHUB_BACKBONE = "keras_hub>GPT2Backbone"
-
-MODEL = {
+_MODEL = {
     "size": Field(
         str, "tiny, mini, small, medium, large, xl; without: that of `pretrained` or tiny"),
     **SHAPE,
@@ -22,3 +16,13 @@ MODEL = {
         "(GPT-2: 0.1)", low=0, below=1),
     "initializer_range": Field(float, "spread of first weights; without: 0.02", above=0),
 }
+
+FIELDS = FamilyFields(
+    name="gpt2",
+    libraries=("transformers", "openai/gpt-2", "KerasHub"),
+    formats=("workdir", "huggingface", "kerashub", "openai"),
+    config_files={"hparams.json": "openai"},
+    huggingface_type="gpt2",
+    kerashub_backbone="keras_hub>GPT2Backbone",
+    model=_MODEL,
+)

@@ -11,19 +11,24 @@ from keras_attn.checkpoints.architectures import (
     read_activation,
     written_activation,
 )
-from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
-from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
+from keras_attn.checkpoints.byte_pair_files import read_tokenizer, write_tokenizer
+from keras_attn.checkpoints.huggingface_config import (
+    model_of_task,
+    models_of,
+    read_config,
+    require_values,
+)
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import parts
-from keras_attn.families.gpt2.tokenizer_files import read_tokenizer, write_tokenizer
+from keras_attn.families.huggingface_tensors import head_parts, layout
 from keras_attn.io.json_files import write_json
+from keras_attn.registry import TASKS
 
-_TASKS = {"GPT2LMHeadModel": "causal_lm", "GPT2Model": "causal_lm",
-          "GPT2ForSequenceClassification": "classification"}
+_MODELS = {"GPT2LMHeadModel": "causal_lm", "GPT2Model": "causal_lm"}
 _FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "n_embd",
     "num_heads": "n_head", "intermediate_dim": "n_inner", "max_length": "n_positions",
@@ -44,7 +49,7 @@ _DEFAULTS = {
 # Of these we have one; another changes the numbers.
 _NEEDED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
            "add_cross_attention": False, "tie_word_embeddings": True}
-_HEAD, _SCORE, _BIAS = "lm_head.weight", "score.weight", "logits_dense/bias"
+_HEAD, _BIAS = "lm_head.weight", "logits_dense/bias"
 _MASKS = re.compile(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias")  # no weights
 
 
@@ -63,10 +68,12 @@ def read(folder, config=None):
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
-    path, config, model = read_config(folder, config, _DEFAULTS, _TASKS)
-    task, labels, heads = _TASKS[model], None, {}
-    if task == "classification":
-        labels, heads = read_classifier(config, None, path)
+    models = models_of(FAMILY, "GPT2", _MODELS)
+    path, config, model = read_config(folder, config, _DEFAULTS, models)
+    task = models[model]
+    heads, files = TASKS[task].read_head(config, path)
+    classifies, generates = task == "classification", task == "causal_lm"
+    if classifies:
         heads["pooling"] = "last"
     activation = read_activation(config, "activation_function", _ACTIVATIONS, path)
     tensors = read_tensors(folder)
@@ -77,18 +84,18 @@ def read(folder, config=None):
     require_values(config, {**_NEEDED, "embd_pdrop": config["resid_pdrop"]}, path)
     prefix = "transformer." if "transformer.wte.weight" in tensors.header else ""
     unused = {name for name in tensors.header if _MASKS.fullmatch(name)}
-    weights = tensors.take(_layout(architecture, heads, prefix),
-                           unused if heads else unused | {_HEAD})
-    if heads:
+    weights = tensors.take(_layout(architecture, task, heads, prefix),
+                           unused | {_HEAD} if generates else unused)
+    if classifies:
         weights[_BIAS] = np.zeros(heads["num_classes"], np.float32)
-    elif _HEAD in tensors.header and not tensors.equal(_HEAD, f"{prefix}wte.weight"):
+    elif generates and _HEAD in tensors.header and not tensors.equal(_HEAD, f"{prefix}wte.weight"):
         raise UserError(f"{_HEAD} must be the same as {prefix}wte.weight. "
                         f"Received: another in {tensors.source}")
-    tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], not heads)
-    if heads and tokenizer:
+    tokenizer = read_tokenizer(folder, architecture["vocabulary_size"], generates)
+    if classifies and tokenizer:
         _check_padding(config["pad_token_id"], tokenizer, path)
     return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, False,
-                        labels)
+                        **files)
 
 
 def write(folder, trained):
@@ -103,30 +110,32 @@ def write(folder, trained):
     """
     architecture, end = trained.architecture, trained.tokenizer.end_id
     activation = written_activation(architecture, _ACTIVATIONS, "transformers")
-    heads, weights, classifier = {}, trained.weights, {}
+    weights, head = trained.weights, TASKS[trained.task].write_head(trained)
     if trained.task == "classification":
         _check_classifier(trained)
-        heads = trained.heads
         weights = {path: weight for path, weight in weights.items() if path != _BIAS}
-        classifier = {**written_classifier(trained, None), "pad_token_id": end}
-    write_tensors(folder, dict(split(_layout(architecture, heads, "transformer."), weights)))
+        head["pad_token_id"] = end
+    tensors_of = _layout(architecture, trained.task, trained.heads, "transformer.")
+    write_tensors(folder, dict(split(tensors_of, weights)))
     write_tokenizer(folder, trained.tokenizer, architecture["max_length"])
     # Last: without it the folder is none of `transformers`.
     write_json(os.path.join(folder, "config.json"), {
         "model_type": "gpt2",
-        "architectures": [model_of_task(_TASKS, trained.task)],
+        "architectures": [model_of_task(models_of(FAMILY, "GPT2", _MODELS), trained.task)],
         **{theirs: architecture[ours] for ours, theirs in _FIELDS.items()},
         "n_ctx": architecture["max_length"], "embd_pdrop": architecture["dropout"],
         "activation_function": activation, "bos_token_id": end, "eos_token_id": end,
-        "dtype": "float32", **classifier})
+        "dtype": "float32", **head})
 
 
-def _layout(architecture, heads, prefix):
-    layout = {path: [Piece(prefix + name, shape)] for path, name, shape in parts(architecture)}
-    if heads:
-        shape = heads["num_classes"], architecture["hidden_dim"]
-        layout["logits_dense/kernel"] = [Piece(_SCORE, shape, transposed=True)]
-    return layout
+def _layout(architecture, task, heads, prefix):
+    # Kernels of the decoder are those of convolutions, as ours; those of heads are transposed.
+    backbone = {path: [Piece(prefix + name, shape)] for path, name, shape in parts(architecture)}
+    names = {"logits_dense": "score"} if task == "classification" else {}
+    head = layout(head_parts(task, heads, architecture["hidden_dim"], names))
+    if task == "classification":
+        del head[_BIAS]
+    return backbone | head
 
 
 def _check_padding(pad, tokenizer, path):

@@ -3,6 +3,7 @@
 import os
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
+from keras_attn.checkpoints.byte_pair_files import fitted
 from keras_attn.checkpoints.kerashub_files import (
     CONFIG,
     TOKENIZER,
@@ -10,7 +11,7 @@ from keras_attn.checkpoints.kerashub_files import (
     class_of,
     object_of,
     read_tensors,
-    write_metadata,
+    write_config,
     write_tensors,
 )
 from keras_attn.checkpoints.tensor_map import Piece, split
@@ -18,7 +19,6 @@ from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import check_writable, parts
-from keras_attn.families.gpt2.tokenizer_files import fitted
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import END_OF_TEXT, read_files
 
@@ -87,11 +87,8 @@ def write(folder, trained):
         {"name": "gpt2_tokenizer", "trainable": True, "dtype": "int32", "config_file": TOKENIZER,
          "sequence_length": None, "add_prefix_space": False,
          "unsplittable_tokens": [END_OF_TEXT]}))
-    write_metadata(folder)
-    write_json(os.path.join(folder, CONFIG), object_of(
-        "models.gpt2.gpt2_backbone", "GPT2Backbone",
-        {"name": "gpt2_backbone", "trainable": True, "dtype": "float32",
-         **{theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()}}))
+    write_config(folder, "gpt2", "GPT2Backbone", {
+        theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
 
 
 def _tokenizer(folder, rows):

@@ -4,6 +4,7 @@ import os
 import re
 
 from keras_attn.checkpoints.architectures import check_architecture, need_fields
+from keras_attn.checkpoints.byte_pair_files import fitted
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
@@ -14,7 +15,6 @@ from keras_attn.checkpoints.tensorflow_files import (
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.families.gpt2.family import FAMILY
 from keras_attn.families.gpt2.tensors import check_writable, parts
-from keras_attn.families.gpt2.tokenizer_files import fitted
 from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.json_files import read_object, write_json
 from keras_attn.text.byte_pairs import FILES, read_files

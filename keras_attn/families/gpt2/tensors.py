@@ -1,5 +1,6 @@
 """The variables of a GPT-2 and the tensors that they are elsewhere."""
 
+from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.errors import UserError
 
 
@@ -43,7 +44,4 @@ def check_writable(trained, format, **needed):
     architecture = trained.architecture
     given = {**architecture, "intermediate_dim / hidden_dim":
              architecture["intermediate_dim"] / architecture["hidden_dim"]}
-    for name, value in needed.items():
-        if given[name] != value:
-            raise UserError(f"A GPT-2 for {format} must have {name}={value}. "
-                            f"Received: {name}={given[name]}")
+    require_arguments(given, needed, f"A GPT-2 for {format} must have {{}}.")

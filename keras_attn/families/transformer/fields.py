@@ -1,15 +1,9 @@
 """Transformer: config fields, and the formats of its checkpoints."""
 
+from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
 
-NAME = "transformer"
-LIBRARIES = ""
-FORMATS = ("workdir",)
-CONFIG_FILES: dict[str, str] = {}
-HUGGINGFACE_TYPE = None
-KERASHUB_BACKBONE = None
-
-MODEL = {
+_MODEL = {
     "size": Field(
         str, "tiny (4 + 4 layers of 128), base (6 + 6 of 512) or big (of 1,024); without: that of "
         "`pretrained` or tiny"),
@@ -29,3 +23,8 @@ MODEL = {
     "label_smoothing": Field(
         0.1, "share of each label that is spread over the vocabulary", low=0, below=1),
 }
+
+FIELDS = FamilyFields(
+    name="transformer",
+    model=_MODEL,
+)

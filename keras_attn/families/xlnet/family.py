@@ -1,17 +1,10 @@
 """The family of XLNet."""
 
-from keras_attn.families.architecture_choice import (
-    classifier_architecture,
-    pretraining_architecture,
-)
 from keras_attn.families.contract import Family
 from keras_attn.families.step_memory import encoder_memory
 from keras_attn.models import XLNet, XLNetClassifier, XLNetPretrainer
 from keras_attn.models.xlnet import XLNET_SIZES
 from keras_attn.text.recipes import KINDS
-
-_USUAL = {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
-_FREE = ("memory_length", "max_distance")  # no weight depends on them
 
 
 class XLNetFamily(Family):
@@ -22,14 +15,18 @@ class XLNetFamily(Family):
     task_models = {"permutation_lm": XLNetPretrainer, "classification": XLNetClassifier}
     tokenizers = KINDS["sentence_pieces"]
     sizes = XLNET_SIZES
-    poolers = ("cls",)
+    free_arguments = ("dropout", "initializer_range", "memory_length", "max_distance")
+    finetunes_from_scratch = False
     unpretrained_heads = ("pooler",)
 
+    def default_arguments(self, run, shape):
+        return {"dropout": 0.0, "memory_length": 0, "initializer_range": 0.02}
+
     def choose_architecture(self, run, use_pooler=False):
-        if not run.task.pretrains:
-            return classifier_architecture(
-                run, self, use_pooler=use_pooler, memory_length=0)
-        return pretraining_architecture(run, self, _USUAL, _FREE)
+        architecture = super().choose_architecture(run, use_pooler)
+        if not (run.task.pretrains or run.resumed):
+            architecture["memory_length"] = 0  # labeled texts have no text before them
+        return architecture
 
     def memory(self, architecture, length, targets):
         # The query stream has the rows that are predicted.

@@ -1,16 +1,10 @@
 """XLNet: config fields, and the formats of its checkpoints."""
 
+from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
 from keras_attn.shared_fields import SHAPE
 
-NAME = "xlnet"
-LIBRARIES = "transformers or zihangdai/xlnet"
-FORMATS = ("workdir", "huggingface", "google")
-CONFIG_FILES = {"xlnet_config.json": "google"}
-HUGGINGFACE_TYPE = "xlnet"
-KERASHUB_BACKBONE = None
-
-MODEL = {
+_MODEL = {
     "size": Field(
         str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
     **SHAPE,
@@ -23,3 +17,12 @@ MODEL = {
         float, "share of values set to 0 in training; without: that of `pretrained`, or 0 "
         "(XLNet: 0.1)", low=0, below=1),
 }
+
+FIELDS = FamilyFields(
+    name="xlnet",
+    libraries=("transformers", "zihangdai/xlnet"),
+    formats=("workdir", "huggingface", "google"),
+    config_files={"xlnet_config.json": "google"},
+    huggingface_type="xlnet",
+    model=_MODEL,
+)

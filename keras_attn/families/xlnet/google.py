@@ -10,9 +10,11 @@ from keras_attn.checkpoints.architectures import (
     read_activation,
     written_activation,
 )
+from keras_attn.checkpoints.sentence_piece_files import read_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.tensorflow_files import (
     folder_and_name,
+    read_lowercase,
     read_tensors,
     slots,
     write_tensors,
@@ -21,7 +23,6 @@ from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
 from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_output, parts
-from keras_attn.families.xlnet.tokenizer_files import read_tokenizer
 from keras_attn.io.json_files import read_object, write_json
 
 CONFIG, PREFIX = "xlnet_config.json", "xlnet_model.ckpt"
@@ -58,10 +59,7 @@ def read(folder):
     if config["untie_r"] is not True:
         raise UserError("untie_r must be true. "
                         f"Received: {shorten(config['untie_r'])} in {path}")
-    lowercase = config.get("do_lower_case")
-    if lowercase not in (None, True, False):
-        raise UserError("do_lower_case must be true or false. "
-                        f"Received: {shorten(lowercase)} in {path}")
+    lowercase = read_lowercase(config, path)
     tensors = read_tensors(folder, name)
     architecture = check_architecture(
         FAMILY, {**{ours: config[theirs] for ours, theirs in _FIELDS.items()},
@@ -103,10 +101,10 @@ def write(folder, trained):
 
 def _layout(architecture):
     layers = architecture["num_layers"]
-    return {
-        path: [_piece(name, own, theirs or own, layers) for name in names]
-        for path, names, own, theirs in parts(architecture, "permutation_lm", {})
-    }
+    encoder = {path: [_piece(name, own, theirs or own, layers) for name in names]
+               for path, names, own, theirs in parts(architecture)}
+    bias = Piece("model/lm_loss/bias", (architecture["vocabulary_size"],))
+    return {**encoder, "output_bias": [bias]}
 
 
 def _piece(name, own, theirs, layers):

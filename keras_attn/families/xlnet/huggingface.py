@@ -11,20 +11,26 @@ from keras_attn.checkpoints.architectures import (
     read_activation,
     written_activation,
 )
-from keras_attn.checkpoints.classifier_fields import read_classifier, written_classifier
-from keras_attn.checkpoints.huggingface_config import model_of_task, read_config, require_values
+from keras_attn.checkpoints.huggingface_config import (
+    model_of_task,
+    models_of,
+    read_config,
+    read_optional,
+    require_values,
+)
 from keras_attn.checkpoints.safetensors_files import read_tensors, write_tensors
+from keras_attn.checkpoints.sentence_piece_files import CONFIG, read_tokenizer
 from keras_attn.checkpoints.tensor_map import Piece, split
 from keras_attn.checkpoints.trained_model import TrainedModel
 from keras_attn.errors import UserError
+from keras_attn.families.huggingface_tensors import head_parts, layout
 from keras_attn.families.xlnet.family import FAMILY
 from keras_attn.families.xlnet.tensors import check_writable, is_dense, is_output, parts
-from keras_attn.families.xlnet.tokenizer_files import CONFIG, read_tokenizer
-from keras_attn.io.json_files import read_object, write_json
+from keras_attn.io.json_files import write_json
+from keras_attn.registry import TASKS
 
 _BARE = "XLNetModel"
-_TASKS = {"XLNetLMHeadModel": "permutation_lm", _BARE: "permutation_lm",
-          "XLNetForSequenceClassification": "classification"}
+_MODELS = {"XLNetLMHeadModel": "permutation_lm", _BARE: "permutation_lm"}
 _FIELDS = {
     "vocabulary_size": "vocab_size", "num_layers": "n_layer", "hidden_dim": "d_model",
     "num_heads": "n_head", "intermediate_dim": "d_inner", "dropout": "dropout",
@@ -46,6 +52,7 @@ _DEFAULTS = {
 _NEEDED = {"attn_type": "bi", "untie_r": True, "bi_data": False, "same_length": False,
            "tie_word_embeddings": True}
 _SUMMARY = {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
+_DROPOUT = "summary_last_dropout"
 _PREFIX, _TABLE, _HEAD = "transformer.", "transformer.word_embedding.weight", "lm_loss.weight"
 
 
@@ -63,26 +70,26 @@ def read(folder, config=None):
         UserError: For another model, a setting we do not have, a pickle, a damaged file, and
             tensors that are not those of the model.
     """
-    path, config, model = read_config(folder, config, _DEFAULTS, _TASKS)
-    task = _TASKS[model]
+    models = models_of(FAMILY, "XLNet", _MODELS)
+    path, config, model = read_config(folder, config, _DEFAULTS, models)
+    task = models[model]
     classifies, bare = task == "classification", model == _BARE
-    tied = not (classifies or bare)
+    tied = task == "permutation_lm" and not bare
     require_values(config, {**_NEEDED, **(_SUMMARY if classifies else {})}, path)
     tensors = read_tensors(folder)
     architecture = {**_architecture(config, path, len(tensors.header)), "use_pooler": classifies}
-    labels, heads = None, {}
+    heads, files = TASKS[task].read_head(config, path, _DROPOUT)
     if classifies:
-        labels, heads = read_classifier(config, "summary_last_dropout", path)
         heads["pooling"] = "last"
     both = tied and _HEAD in tensors.header and _TABLE in tensors.header
     table = _HEAD if tied and _TABLE not in tensors.header else _TABLE
-    layout = _layout(architecture, task, heads, table)
-    weights = _without_head(tensors, layout) if bare else tensors.take(
-        layout, {_HEAD} if both else ())
+    tensors_of = _layout(architecture, task, heads, table)
+    weights = _without_head(tensors, tensors_of) if bare else tensors.take(
+        tensors_of, {_HEAD} if both else ())
     if both and not tensors.equal(_HEAD, _TABLE):
         raise UserError(f"{_HEAD} must be the same as {_TABLE}. "
                         f"Received: another in {tensors.source}")
-    settings = _settings(folder)
+    settings = read_optional(folder, CONFIG)
     lowercase = settings.get("do_lower_case")
     if lowercase not in (None, True, False) or settings.get("keep_accents") or \
             settings.get("remove_space") is False:
@@ -90,7 +97,7 @@ def read(folder, config=None):
                         f"remove_space=True. Received: another in {folder}")
     tokenizer, lowercase = read_tokenizer(folder, architecture["vocabulary_size"], lowercase)
     return TrainedModel(folder, FAMILY, task, architecture, heads, weights, tokenizer, lowercase,
-                        labels)
+                        **files)
 
 
 def write(folder, trained):
@@ -108,7 +115,7 @@ def write(folder, trained):
     check_writable(trained, "transformers", attention_dropout=architecture["dropout"])
     config = {
         "model_type": "xlnet",
-        "architectures": [model_of_task(_TASKS, trained.task)],
+        "architectures": [model_of_task(models_of(FAMILY, "XLNet", _MODELS), trained.task)],
         **{theirs: architecture[ours] for ours, theirs in reversed(_FIELDS.items())},
         "mem_len": architecture["memory_length"] or None,
         "clamp_len": architecture["max_distance"] or -1,
@@ -116,11 +123,10 @@ def write(folder, trained):
         "d_head": architecture["hidden_dim"] // architecture["num_heads"],
         **_NEEDED, **_SUMMARY, "bos_token_id": 1, "eos_token_id": 2,
         "pad_token_id": tokenizer.pad_id, "dtype": "float32",
+        **TASKS[trained.task].write_head(trained, _DROPOUT),
     }
-    if trained.task == "classification":
-        config |= written_classifier(trained, "summary_last_dropout")
-    layout = _layout(architecture, trained.task, trained.heads, _TABLE)
-    write_tensors(folder, dict(split(layout, trained.weights)))
+    tensors_of = _layout(architecture, trained.task, trained.heads, _TABLE)
+    write_tensors(folder, dict(split(tensors_of, trained.weights)))
     tokenizer.write(folder)
     write_json(os.path.join(folder, CONFIG), {
         "tokenizer_class": "XLNetTokenizer", "do_lower_case": tokenizer.lowercase,
@@ -129,14 +135,14 @@ def write(folder, trained):
     write_json(os.path.join(folder, "config.json"), config)
 
 
-def _without_head(tensors, layout):
+def _without_head(tensors, tensors_of):
     """The weights of an XLNetModel, and an output bias as where pretraining begins."""
-    layout = dict(layout)
-    [bias] = layout.pop("output_bias")
+    tensors_of = dict(tensors_of)
+    [bias] = tensors_of.pop("output_bias")
     if _TABLE not in tensors.header:
-        layout = {path: [dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
-                         for piece in pieces] for path, pieces in layout.items()}
-    return {**tensors.take(layout), "output_bias": np.zeros(bias.shape, np.float32)}
+        tensors_of = {path: [dataclasses.replace(piece, name=piece.name.removeprefix(_PREFIX))
+                             for piece in pieces] for path, pieces in tensors_of.items()}
+    return {**tensors.take(tensors_of), "output_bias": np.zeros(bias.shape, np.float32)}
 
 
 def _architecture(config, path, most_layers):
@@ -152,16 +158,14 @@ def _architecture(config, path, most_layers):
     return check_architecture(FAMILY, given, path, most_layers)
 
 
-def _settings(folder):
-    path = os.path.join(folder, CONFIG)
-    return read_object(path) if os.path.isfile(path) else {}
-
-
 def _layout(architecture, task, heads, table):
-    return {
-        path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
-        for path, names, own, theirs in parts(architecture, task, heads)
-    }
+    encoder = {path: [_piece(table if name == _TABLE else name, own, theirs) for name in names]
+               for path, names, own, theirs in parts(architecture)}
+    if task == "permutation_lm":
+        bias = Piece("lm_loss.bias", (architecture["vocabulary_size"],))
+        return {**encoder, "output_bias": [bias]}
+    names = {"logits_dense": "logits_proj"} if task == "classification" else {}
+    return encoder | layout(head_parts(task, heads, architecture["hidden_dim"], names))
 
 
 def _piece(name, own, theirs):

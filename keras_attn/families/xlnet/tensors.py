@@ -1,15 +1,14 @@
 """The variables of an XLNet and the tensors that make them up elsewhere."""
 
+from keras_attn.checkpoints.architectures import require_arguments
 from keras_attn.errors import UserError
 
 
-def parts(architecture, task, heads):
-    """Yields every variable of an XLNet with the tensors of Hugging Face that it is made of.
+def parts(architecture):
+    """Yields every variable of `XLNet` with the tensors of Hugging Face that it is made of.
 
     Args:
         architecture: Arguments of `XLNet`.
-        task: Name of the task.
-        heads: Arguments of the classifier.
 
     Yields:
         (our path, names, shape of our part that each name fills, shape of theirs where it is no
@@ -40,10 +39,6 @@ def parts(architecture, task, heads):
         yield from _norm(f"{ours}/feed_forward_norm", f"{theirs}.ff.layer_norm", width)
     if architecture["use_pooler"]:
         yield from _dense("xlnet/pooler", "sequence_summary.summary", (width, width))
-    if task == "classification":
-        yield from _dense("logits_dense", "logits_proj", (width, heads["num_classes"]))
-    else:
-        yield "output_bias", ["lm_loss.bias"], (architecture["vocabulary_size"],), None
 
 
 def _dense(path, name, shape):
@@ -58,8 +53,7 @@ def _norm(path, name, width):
 
 def is_dense(name):
     """Whether a tensor is a kernel that Hugging Face turns."""
-    return name.endswith(("layer_1.weight", "layer_2.weight", "summary.weight",
-                          "logits_proj.weight"))
+    return name.endswith(("layer_1.weight", "layer_2.weight", "summary.weight"))
 
 
 def is_output(name):
@@ -72,7 +66,4 @@ def check_writable(trained, format, **needed):
     if trained.task == "classification" and not trained.architecture["use_pooler"]:
         raise UserError(f"A classifier for {format} must be trained with model.pooling=cls. "
                         f"Received: pooling={trained.heads.get('pooling')}")
-    for name, value in needed.items():
-        if trained.architecture[name] != value:
-            raise UserError(f"An XLNet for {format} must have {name}={value}. "
-                            f"Received: {name}={trained.architecture[name]}")
+    require_arguments(trained.architecture, needed, f"An XLNet for {format} must have {{}}.")

@@ -1,1 +1,1 @@
-"""Layers that tell positions, and distances."""
+"""Position embeddings and relative position biases."""

@@ -1,4 +1,4 @@
-"""ALiBi."""
+"""ALiBi: attention with linear biases."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AlibiBias(CheckedLayer):
-    """Fixed penalty of each head that grows with the distance of query and key.
+    """Fixed attention bias per head that decreases linearly with the distance of query and key.
 
-    `-m_h |i - j|`, with `m_h = 2^(-8 h / H)` for heads 1 to H a power of two; for other numbers
-    those of the next smaller power, then every other one of twice that. In float32.
+    `-m_h |i - j|`, where `m_h = 2^(-8 h / H)` for heads 1 to H if H is a power of two; otherwise
+    the slopes of the next smaller power, then every other slope of twice that power. In float32.
 
     Args:
         num_heads: Number of heads H.
 
     Call arguments:
-        query: `(..., T, D)`; its length alone is used.
-        key: `(..., S, D)`; the query if None.
-        offset: Integer scalar, position of the first query among the keys.
+        query: `(..., T, D)`; only its length is used.
+        key: `(..., S, D)`; defaults to `query`.
+        offset: Integer scalar, the position of the first query among the keys.
 
     Returns:
         float32 `(H, T, S)`, the `bias` of `scaled_dot_product_attention`.
@@ -49,7 +49,7 @@ class AlibiBias(CheckedLayer):
           [-0.00390625 -0.        ]]]
     """
 
-    AXES = {"query": "...", "key": "..."}  # their lengths alone are used
+    AXES = {"query": "...", "key": "..."}  # only their lengths are used
 
     def __init__(self, num_heads: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -74,7 +74,7 @@ class AlibiBias(CheckedLayer):
 
 
 def alibi_slopes(num_heads):
-    """The m of each head, float32 `(H,)`."""
+    """The slope m of each head, float32 `(H,)`."""
     power = 2 ** int(np.log2(num_heads))
     slopes = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
     between = 2.0 ** (-4.0 / power * np.arange(1, 2 * power + 1, 2))

@@ -1,15 +1,15 @@
-"""How far a key is behind a query."""
+"""Distances of queries and keys."""
 
 from keras import ops
 
 
 def distances(query, key=None, offset=0):
-    """`offset + i - j`.
+    """How far each key lies before each query: `offset + i - j`.
 
     Args:
         query: `(..., T, D)`.
-        key: `(..., S, D)`; the query if None.
-        offset: Integer scalar, position of the first query among the keys.
+        key: `(..., S, D)`; defaults to `query`.
+        offset: Integer scalar, the position of the first query among the keys.
 
     Returns:
         int32 `(T, S)`.

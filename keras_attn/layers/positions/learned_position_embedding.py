@@ -14,25 +14,25 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LearnedPositionEmbedding(CheckedLayer):
-    """Adds a learned vector of its position to each vector.
+    """Adds a learned position embedding to each vector.
 
     `y[t] = x[t] + P[t]`
 
     Args:
-        max_length: Rows of the table; the longest input.
-        initializer: Initializer of the table.
-        seed: Integer for the initial table.
+        max_length: Number of position embeddings, the maximum input length.
+        initializer: Initializer of the position embeddings.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        position_ids: Integers `(B, T)` or `(T,)` below `max_length`, for
-            packed or left-padded rows; 0 to T - 1 if None.
+        position_ids: Integers `(B, T)` or `(T,)` below `max_length`, for packed or left-padded
+            rows; defaults to 0 to T - 1.
 
     Returns:
         `(B, T, D)`.
 
     Raises:
-        ValueError: If `max_length` is not positive, or T is larger.
+        ValueError: If `max_length` is not positive, or T exceeds it.
 
     Reference:
         Devlin et al., BERT, 2018, section 3.
@@ -72,11 +72,12 @@ class LearnedPositionEmbedding(CheckedLayer):
             return inputs + ops.take(self.embeddings, position_ids, axis=0)
         if inputs.shape[1] is not None and inputs.shape[1] > self.max_length:
             raise ValueError(
-                f"Inputs must not be longer than max_length={self.max_length}. "
-                f"Received: inputs.shape={tuple(inputs.shape)}"
+                "LearnedPositionEmbedding: the inputs exceed "
+                f"max_length={self.max_length}. Truncate them, or create the layer with a larger "
+                f"max_length. Received: inputs.shape={tuple(inputs.shape)}"
             )
-        # A slice, not a gather: its gradient is dense and cheap. Longer inputs
-        # of a length unknown until now fail in the addition.
+        # A slice, not a gather: its gradient is dense and cheap. Inputs whose
+        # excessive length is only known at run time fail in the addition.
         return inputs + self.embeddings[: ops.shape(inputs)[1]]
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

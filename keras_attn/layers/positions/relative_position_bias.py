@@ -1,4 +1,4 @@
-"""T5's bias by distance."""
+"""T5's relative position bias."""
 
 import math
 from typing import Any
@@ -16,25 +16,25 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RelativePositionBias(CheckedLayer):
-    """Learned number of each head for the distance of query and key, added to their logit.
+    """Learned attention bias per head that depends on the bucketed distance of query and key.
 
-    `b[h, bucket(j - i)]`: small distances have buckets of their own, larger ones share one with
-    those of about the same logarithm, all from `max_distance` on the last. T5 shares one such
-    layer among all layers of a stack, and does not divide its logits by `sqrt(key_dim)`.
+    `b[h, bucket(j - i)]`: small distances have a bucket each; larger ones share buckets of
+    logarithmically growing size, and all distances from `max_distance` share the last. T5 shares
+    one such layer among all layers of a stack, and does not divide its logits by `sqrt(key_dim)`.
 
     Args:
         num_heads: Number of heads H.
-        num_buckets: Buckets; an even number.
-        max_distance: Where the last bucket begins.
-        bidirectional: Whether keys after a query have buckets, half of them;
-            else they share bucket 0.
-        initializer: Of the table, `(num_buckets, H)`.
-        seed: Integer for it.
+        num_buckets: Number of buckets; must be even.
+        max_distance: Distance at which the last bucket begins.
+        bidirectional: Whether half of the buckets are for keys after the query; otherwise these
+            share bucket 0.
+        initializer: Initializer of the biases, `(num_buckets, H)`.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
-        query: `(..., T, D)`; its length alone is used.
-        key: `(..., S, D)`; the query if None.
-        offset: Integer scalar, position of the first query among the keys.
+        query: `(..., T, D)`; only its length is used.
+        key: `(..., S, D)`; defaults to `query`.
+        offset: Integer scalar, the position of the first query among the keys.
 
     Returns:
         float32 `(H, T, S)`, the `bias` of `scaled_dot_product_attention`.
@@ -56,7 +56,7 @@ class RelativePositionBias(CheckedLayer):
          [1 0 5 6 6 6 6 7 7 7]]
     """
 
-    AXES = {"query": "...", "key": "..."}  # their lengths alone are used
+    AXES = {"query": "...", "key": "..."}  # only their lengths are used
 
     def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128,
                  bidirectional: bool = True, initializer: Initializer = "glorot_uniform",
@@ -66,9 +66,10 @@ class RelativePositionBias(CheckedLayer):
         exact = num_buckets // (4 if bidirectional else 2)
         if num_buckets % 2 or exact < 1 or max_distance <= exact:
             raise ValueError(
-                "num_buckets must be even and at least 4 (2 in one direction), and max_distance "
-                f"larger than {exact}, the number of buckets of single distances. Received: "
-                f"num_buckets={num_buckets}, max_distance={max_distance}")
+                "RelativePositionBias: num_buckets must be even and at least 4 (2 if not "
+                f"bidirectional), and max_distance larger than {exact}, the number of buckets for "
+                f"single distances. Received: num_buckets={num_buckets}, "
+                f"max_distance={max_distance}")
         self.num_heads = num_heads
         self.num_buckets = num_buckets
         self.max_distance = max_distance
@@ -88,7 +89,7 @@ class RelativePositionBias(CheckedLayer):
         return ops.transpose(found, (2, 0, 1))
 
     def buckets(self, query: Tensor, key: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
-        """The bucket of each pair, int32 `(T, S)`."""
+        """The bucket of each query-key pair, int32 `(T, S)`."""
         ahead = -distances(query, key, offset)
         buckets = self.num_buckets
         start = 0

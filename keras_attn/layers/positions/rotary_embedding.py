@@ -13,28 +13,27 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RotaryEmbedding(CheckedLayer):
-    """Turns pairs of a query's or key's entries by angles that grow with its position.
+    """Rotates pairs of entries of queries or keys by angles proportional to their position.
 
     `(x_a, x_b) -> (x_a cos - x_b sin, x_b cos + x_a sin)` of `position * w^(-2i/D)` for pair i, in
-    float32, so that the product of a query and a key depends on their distance alone.
+    float32, so that the product of a query and a key depends on their distance only.
 
     Args:
-        layout: `"interleaved"`: pairs are entries 2i and 2i + 1, as in the paper
-            and in GPT-J; `"halves"`: i and i + D/2, as in GPT-NeoX, LLaMA and
-            KerasHub. One becomes the other when the columns of the kernels of
-            queries and keys change places.
+        layout: Which entries form pair i. `"interleaved"`: 2i and 2i + 1, as in the paper and in
+            GPT-J; `"halves"`: i and i + D/2, as in GPT-NeoX, LLaMA and KerasHub. Permuting the
+            columns of the query and key kernels converts one layout to the other.
         max_wavelength: w.
 
     Call arguments:
         inputs: `(..., T, D)`, queries or keys of a head.
-        position_ids: Integers `(T,)`, `(B, T)`, also of inputs `(B, H, T, D)`, or `(..., T)`
-            that broadcast to the inputs; 0 to T - 1 if None.
+        position_ids: Integers `(T,)`, `(B, T)`, also for inputs `(B, H, T, D)`, or `(..., T)` that
+            broadcast to the inputs; defaults to 0 to T - 1.
 
     Returns:
         `(..., T, D)`.
 
     Raises:
-        ValueError: If D is odd, `layout` unknown or `max_wavelength` not positive.
+        ValueError: If D is odd, `layout` is unknown, or `max_wavelength` is not positive.
 
     Reference:
         Su et al., RoFormer, 2021, eq. 34.
@@ -53,7 +52,7 @@ class RotaryEmbedding(CheckedLayer):
                  ) -> None:
         super().__init__(**kwargs)
         if layout not in ("interleaved", "halves"):
-            raise ValueError("layout must be 'interleaved' or 'halves'. "
+            raise ValueError("RotaryEmbedding: layout must be 'interleaved' or 'halves'. "
                              f"Received: layout={layout!r}")
         require_positive(max_wavelength=max_wavelength)
         self.layout = layout
@@ -62,7 +61,7 @@ class RotaryEmbedding(CheckedLayer):
 
     def build(self, input_shape: Shape) -> None:
         if input_shape[-1] % 2:
-            raise ValueError("RotaryEmbedding needs an even depth. "
+            raise ValueError("RotaryEmbedding: the depth of the inputs must be even. "
                              f"Received: input_shape={input_shape}")
         self.built = True
 

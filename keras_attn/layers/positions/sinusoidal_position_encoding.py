@@ -1,4 +1,4 @@
-"""Fixed position encoding."""
+"""Sinusoidal position encoding."""
 
 from typing import Any
 
@@ -14,26 +14,25 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SinusoidalPositionEncoding(CheckedLayer):
-    """Adds sines and cosines of its position to each vector.
+    """Adds a fixed sinusoidal position encoding to each vector.
 
-    `PE[p, 2i] = sin(p / w^(2i/D))`, `PE[p, 2i+1] = cos(p / w^(2i/D))`, in
-    float32 whatever the policy. The paper multiplies the embeddings by
-    `sqrt(D)` before.
+    `PE[p, 2i] = sin(p / w^(2i/D))`, `PE[p, 2i+1] = cos(p / w^(2i/D))`, in float32 whatever the
+    dtype policy. The paper multiplies the embeddings by `sqrt(D)` before.
 
     Args:
         max_wavelength: w; the longest wavelength is nearly `2 pi w`.
-        layout: `"interleaved"`: sine and cosine in turn, as in the paper;
-            `"concat"`: all sines, then all cosines, as in Marian.
+        layout: `"interleaved"`: alternating sines and cosines, as in the paper; `"concat"`: all
+            sines, then all cosines, as in Marian.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        position_ids: Integers `(B, T)` or `(T,)`; 0 to T - 1 if None.
+        position_ids: Integers `(B, T)` or `(T,)`; defaults to 0 to T - 1.
 
     Returns:
         `(B, T, D)`.
 
     Raises:
-        ValueError: If `layout` is unknown or `max_wavelength` not positive.
+        ValueError: If `layout` is unknown or `max_wavelength` is not positive.
 
     Reference:
         Vaswani et al., Attention Is All You Need, 2017, section 3.5.
@@ -55,7 +54,8 @@ class SinusoidalPositionEncoding(CheckedLayer):
         require_positive(max_wavelength=max_wavelength)
         if layout not in ("interleaved", "concat"):
             raise ValueError(
-                f"layout must be 'interleaved' or 'concat'. Received: layout={layout!r}"
+                "SinusoidalPositionEncoding: layout must be 'interleaved' or 'concat'. "
+                f"Received: layout={layout!r}"
             )
         self.max_wavelength = max_wavelength
         self.layout = layout

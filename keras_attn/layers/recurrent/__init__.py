@@ -1,4 +1,4 @@
-"""Recurrent networks that attend, and the shapes that recurrent networks take and give."""
+"""Recurrent layers with attention, and conversions between vectors and sequences."""
 
 from keras_attn.layers.recurrent.attention_cell import AttentionCell
 from keras_attn.layers.recurrent.bahdanau_decoder_cell import BahdanauDecoderCell

@@ -1,4 +1,4 @@
-"""A step of any recurrent cell that attends."""
+"""Decoder cell that combines any recurrent cell with attention."""
 
 import inspect
 from typing import Any
@@ -11,9 +11,9 @@ from keras_attn.layers.checked_layer import CheckedLayer
 from keras_attn.layers.hard_attention import HardAttention
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
-from keras_attn.layers.padded_rnn import with_a_row
-from keras_attn.layers.parts import part, part_config
-from keras_attn.layers.recurrent.memory import attend, by_source, prepare
+from keras_attn.layers.nested_layers import as_layer, layer_config
+from keras_attn.layers.padded_rnn import with_nonempty_batch
+from keras_attn.layers.recurrent.memory import attend_to_memory, group_by_source, make_memory
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.types import LayerLike, Nest, Shape, Tensor
 
@@ -22,39 +22,38 @@ ORDERS = "attend_last", "attend_first"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentionCell(CheckedLayer):
-    """A recurrent cell of Keras and attention.
+    """A Keras recurrent cell combined with attention, for use in `RecurrentDecoder`.
 
-    With x the embedding of the last word, s the state before and h the memory:
+    With x the embedding of the previous word, s the previous state and h the memory:
 
     - `"attend_last"`: `s_t = cell([x; a_{t-1}], s)`, `a_t = attention(s_t, h)`, the output;
       `a_0 = 0`. Without input feeding `s_t = cell(x, s)`.
     - `"attend_first"`: `a_t = attention(s, h)`, `s_t = cell([x; a_t], s)`, the output.
 
-    The first states are `initial_state`, those of the cell.
-
-    A cell of `RecurrentDecoder`, see there. Without input feeding all steps attend at once.
+    `initial_state` contains the initial states of the cell. Without input feeding, `"attend_last"`
+    computes the attention of all steps at once.
 
     Args:
-        cell: Keras cell, such as `LSTMCell`, `GRUCell` or `StackedRNNCells`, without dropout; its
-            state is the output of the last cell.
+        cell: Keras cell, such as `LSTMCell`, `GRUCell` or `StackedRNNCells`, without dropout.
+            s_t is the output of the (last) cell.
         attention: `LuongAttention`, `Attention`, `LocalAttention`, `HardAttention`, or another
-            layer that is called as they are; None: none, and the output is `s_t`. Weights of
-            several heads are averaged.
-        order: One of these.
-        input_feeding: Whether the cell is told what was attended to at the step before.
+            layer with the same call arguments. None disables attention; the output is then `s_t`.
+            The weights of several heads are averaged.
+        order: `"attend_last"` or `"attend_first"`.
+        input_feeding: Whether the previous attention output is an input of the cell.
 
     Call arguments:
         inputs: `(N, E)`.
-        states: Of `start`.
-        memory: Of `prepare_memory`.
-        index: Integer scalar, the number of the step.
-        training: Whether the attention is in training.
+        states: As returned by `start`.
+        memory: As returned by `prepare_memory`.
+        index: Integer scalar, the index of the step.
+        training: Whether the attention is in training mode.
 
     Returns:
-        (outputs, states): outputs go to `read_out`.
+        (outputs, states); the outputs are an input of `read_out`.
 
     Raises:
-        ValueError: If an argument is unknown, the cell has dropout, its first states are of other
+        ValueError: If an argument is unknown, the cell has dropout, the initial states have other
             sizes, or the attention is `HardAttention("reinforce")`.
 
     Reference:
@@ -78,17 +77,19 @@ class AttentionCell(CheckedLayer):
                  input_feeding: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if order not in ORDERS:
-            raise ValueError(
-                f"order must be one of {', '.join(ORDERS)}. Received: order={order!r}")
-        cell, attention = part(cell), part(attention)
+            raise ValueError(f"AttentionCell: order must be one of {', '.join(ORDERS)}. "
+                             f"Received: order={order!r}")
+        cell, attention = as_layer(cell), as_layer(attention)
         if attention is not None and not isinstance(attention, keras.layers.Layer):
-            raise ValueError(
-                f"attention must be a layer or None. Received: attention={attention!r}")
+            raise ValueError("AttentionCell: attention must be a layer or None. "
+                             f"Received: attention={attention!r}")
         _require_call(attention)
         for one in getattr(cell, "cells", [cell]):
             if getattr(one, "dropout", 0) or getattr(one, "recurrent_dropout", 0):
-                raise ValueError("The cell must have no dropout: its masks do not live in a loop; "
-                                 f"RecurrentDecoder has dropout. Received: cell={one}")
+                raise ValueError(
+                    "AttentionCell: cells with dropout are not supported, as their dropout masks "
+                    "cannot be carried through the time loop. Use the dropout of RecurrentDecoder "
+                    f"instead. Received: cell={one}")
         self.cell = cell
         self.attention = attention
         self.order = order
@@ -96,11 +97,12 @@ class AttentionCell(CheckedLayer):
         inner = attention.attention if isinstance(attention, LuongAttention) else attention
         self._inner = inner
         if isinstance(inner, HardAttention) and inner.estimator == "reinforce":
-            raise ValueError("A decoder keeps no draws to train the choices of a HardAttention "
-                             'with: its estimator must be "gumbel" or "straight_through". '
-                             'Received: estimator="reinforce"')
+            raise ValueError(
+                'AttentionCell: the estimator of HardAttention must be "gumbel" or '
+                '"straight_through", as a decoder does not store the samples that reinforce_loss '
+                'requires. Received: estimator="reinforce"')
         self._feeds = attention is not None and input_feeding and order == "attend_last"
-        # A kind of them may do something else.
+        # Exact types: subclasses may compute something else.
         score = getattr(inner, "score", None)
         additive = type(inner) is Attention and type(score) is AdditiveScore
         self._projecting = score if additive else None
@@ -123,18 +125,18 @@ class AttentionCell(CheckedLayer):
         self.built = True
 
     def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
-        """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
-        return prepare(memory, mask, self._projecting, self.compute_dtype)
+        """Computes what is the same for all steps; see `keras_attn.layers.recurrent.memory`."""
+        return make_memory(memory, mask, self._projecting, self.compute_dtype)
 
     def prepare_inputs(self, inputs: Tensor) -> Tensor:
-        """The inputs: what a cell makes of them is its own affair."""
+        """Returns the inputs unchanged: the Keras cell projects them itself."""
         return inputs
 
     def start(self, initial_state: Nest, batch_size: int) -> dict[str, Nest]:
-        """States before the first step.
+        """The states before the first step.
 
         Args:
-            initial_state: States of the cell; None: its own first ones.
+            initial_state: States of the cell; defaults to the cell's own initial states.
             batch_size: N.
         """
         if initial_state is None:
@@ -144,8 +146,8 @@ class AttentionCell(CheckedLayer):
         given = [tuple(x.shape) for x in keras.tree.flatten(initial_state)]
         sizes = keras.tree.flatten(self.cell.state_size)
         if [shape[1:] for shape in given] != [(size,) for size in sizes]:
-            raise ValueError("initial_state must have the states of the cell, "
-                             f"{', '.join(f'(N, {size})' for size in sizes)}. "
+            raise ValueError("AttentionCell: initial_state must have the shapes of the cell's "
+                             f"states, {', '.join(f'(N, {size})' for size in sizes)}. "
                              f"Received: initial_state of shapes {given}")
         states = {"cell": keras.tree.map_structure(
             lambda x: ops.cast(x, self.compute_dtype), list(initial_state))}
@@ -158,18 +160,18 @@ class AttentionCell(CheckedLayer):
              ) -> tuple[dict[str, Tensor], dict[str, Nest]]:
         own = states["cell"]
         if self.attention is not None and self.order == "attend_first":
-            # The states of a stack may be one tensor or a list for each of its cells.
+            # Each cell of a stack has a tensor or a list of tensors as state.
             top = own[-1] if len(getattr(self.cell, "cells", ())) > 1 else own
             top = keras.tree.flatten(top)[0]
             attended, weights = self._attend(top[:, None], memory, index, training)
             inputs = ops.concatenate([inputs, attended[:, 0]], axis=-1)
-            output, own = with_a_row(self.cell, inputs, own)
+            output, own = with_nonempty_batch(self.cell, inputs, own)
             return {"output": output, "weights": weights[:, 0]}, {"cell": own}
         if not self._feeds:
-            output, own = with_a_row(self.cell, inputs, own)
+            output, own = with_nonempty_batch(self.cell, inputs, own)
             return {"output": output}, {"cell": own}
         inputs = ops.concatenate([inputs, states["fed"]], axis=-1)
-        output, own = with_a_row(self.cell, inputs, own)
+        output, own = with_nonempty_batch(self.cell, inputs, own)
         attended, weights = self._attend(output[:, None], memory, index, training)
         attended = attended[:, 0]
         return ({"output": attended, "weights": weights[:, 0]},
@@ -177,15 +179,17 @@ class AttentionCell(CheckedLayer):
 
     def read_out(self, outputs: dict[str, Tensor], inputs: Tensor, memory: dict[str, Tensor],
                  index: Tensor | int = 0, training: bool | None = None) -> tuple[Tensor, Tensor]:
-        """What words are predicted from, of many steps at once.
+        """Computes the features from which words are predicted, for many steps at once.
 
         Args:
-            outputs: Of the call, `(N, T, ...)` each.
-            inputs: What the steps were given, `(N, T, E)`.
-            memory, index, training: As in the call, of the first of the steps.
+            outputs: Outputs of the calls, `(N, T, ...)` each.
+            inputs: Inputs of the steps, `(N, T, E)`.
+            memory: As in the call.
+            index: Index of the first step.
+            training: As in the call.
 
         Returns:
-            `(N, T, output_size)` and the weights of attention, `(N, T, S)`; 0 if there is none.
+            `(N, T, output_size)` and the attention weights, `(N, T, S)`; 0 without attention.
         """
         output = outputs["output"]
         if self.attention is None:
@@ -196,19 +200,21 @@ class AttentionCell(CheckedLayer):
         return self._attend(output, memory, index, training)
 
     def _attend(self, query, memory, index, training):
-        return by_source(
-            lambda grouped: self._attended(grouped, memory, index, ops.shape(query)[1], training),
+        return group_by_source(
+            lambda grouped: self._attend_grouped(
+                grouped, memory, index, ops.shape(query)[1], training),
             query, memory)
 
-    def _attended(self, query, memory, index, length, training):
+    def _attend_grouped(self, query, memory, index, length, training):
         inner = self._inner
         if self._projecting is not None:
-            context, weights = attend(self._projecting, query, memory,
-                                      inner.dropout if training else 0.0, inner.seed_generator)
+            context, weights = attend_to_memory(
+                self._projecting, query, memory, inner.dropout if training else 0.0,
+                inner.seed_generator)
         else:
             given = {}
             if isinstance(inner, LocalAttention) and inner.alignment == "monotonic":
-                # Targets of a source are one row: after each the steps begin anew.
+                # The targets of a source are in one row; positions restart with each target.
                 given["query_positions"] = index + (
                     ops.arange(ops.shape(query)[1], dtype="int32") % length)
             context, weights = inner(
@@ -221,13 +227,13 @@ class AttentionCell(CheckedLayer):
         return self.attention.join(context, query), weights
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "cell": part_config(self.cell, self),
-                "attention": part_config(self.attention, self), "order": self.order,
+        return {**super().get_config(), "cell": layer_config(self.cell, self),
+                "attention": layer_config(self.attention, self), "order": self.order,
                 "input_feeding": self.input_feeding}
 
 
 def _require_call(attention):
-    """Raises a ValueError for a layer that cannot be called as `Attention` is."""
+    """Raises a ValueError for a layer whose call arguments are not those of `Attention`."""
     if attention is None:
         return
     parameters = inspect.signature(attention.call).parameters
@@ -235,6 +241,6 @@ def _require_call(attention):
         return
     missing = {"value", "value_mask", "return_attention_scores"} - parameters.keys()
     if missing:
-        raise ValueError("attention must be a layer that is called with query and value, such as "
-                         f"Attention: its call lacks {', '.join(sorted(missing))}. "
+        raise ValueError("AttentionCell: attention must be a layer that is called with query and "
+                         f"value, such as Attention. Its call has no {', '.join(sorted(missing))}. "
                          f"Received: attention={attention}")

@@ -1,4 +1,4 @@
-"""A step of Bahdanau's decoder."""
+"""Decoder cell of Bahdanau et al."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.recurrent.memory import attend, by_source, prepare
+from keras_attn.layers.recurrent.memory import attend_to_memory, group_by_source, make_memory
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.arguments import require_sizes
@@ -18,40 +18,38 @@ READOUTS = "maxout", "tanh"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BahdanauDecoderCell(CheckedLayer):
-    """A gated unit that asks with the state before the step and reads a word and what it found.
+    """GRU decoder cell with additive attention, for use in `RecurrentDecoder`.
 
-    With x the embedding of the last word, s the state before and h the memory:
+    With x the embedding of the previous word, s the previous state and h the memory:
 
     - `c = sum_j a_j h_j`, `a = softmax_j(v^T tanh(W_a s + U_a h_j))`
-    - `z, r = sigmoid(W x + U s + C c + b)`, each with kernels of its own
+    - `z, r = sigmoid(W x + U s + C c + b)`, each with separate kernels
     - `s' = tanh(W x + U (r s) + C c + b)`
     - the new state is `(1 - z) s + z s'`; the z of Keras's GRU is 1 minus this one
-    - read out is `t = maxout(U_o s + V_o x + C_o c + b)`, of two units each.
+    - the readout is `t = maxout(U_o s + V_o x + C_o c + b)`, over pairs of units.
 
-    The first state is `tanh(W_s initial_state)`.
-
-    A cell of `RecurrentDecoder`, see there.
+    The initial state is `tanh(W_s initial_state)`.
 
     Args:
         units: Depth of the state.
         attention_units: Hidden units of the score; `units` if None.
-        readout_units: Depth of what is read out; `units` if None.
-        readout: `"maxout"`, or `"tanh"` of as many units.
-        kernel_initializer: Of kernels, but of the recurrent ones.
-        recurrent_initializer: Of the kernels of s in the state.
-        seed: Integer for initial weights.
+        readout_units: Depth of the readout; `units` if None.
+        readout: `"maxout"`, or `"tanh"` with as many units.
+        kernel_initializer: Initializer of all other kernels.
+        recurrent_initializer: Initializer of the kernels U of s in gates and candidate.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
-        inputs: `(N, P)`, of `prepare_inputs`.
+        inputs: `(N, P)`, as returned by `prepare_inputs`.
         states: List of the state, `(N, units)`.
-        memory: Of `prepare_memory`.
+        memory: As returned by `prepare_memory`.
 
     Returns:
-        (outputs, states): outputs go to `read_out`.
+        (outputs, states); the outputs are an input of `read_out`.
 
     Raises:
-        ValueError: If an argument is out of range or unknown, or the first state is not made
-            from `units` numbers.
+        ValueError: If an argument is out of range or unknown, or the depth of `initial_state` is
+            not `units`.
 
     Reference:
         Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
@@ -77,7 +75,7 @@ class BahdanauDecoderCell(CheckedLayer):
         require_sizes(units=units)
         require_sizes(optional=True, attention_units=attention_units, readout_units=readout_units)
         if readout not in READOUTS:
-            raise ValueError(f"readout must be one of {', '.join(READOUTS)}. "
+            raise ValueError(f"BahdanauDecoderCell: readout must be one of {', '.join(READOUTS)}. "
                              f"Received: readout={readout!r}")
         score_seed, *self._seeds = split_seed(seed, 7)
         self.units = units
@@ -92,7 +90,7 @@ class BahdanauDecoderCell(CheckedLayer):
 
     @property
     def output_size(self) -> int:
-        """Depth of what is read out."""
+        """Depth of the readout."""
         return self.readout_units
 
     def build(self, input_shape: Shape, memory_shape: Shape) -> None:
@@ -100,7 +98,7 @@ class BahdanauDecoderCell(CheckedLayer):
         read = self.readout_units * (2 if self.readout == "maxout" else 1)
         self.score.build((None, None, units), memory_shape)
         kernel, recurrent = self.kernel_initializer, self.recurrent_initializer
-        # The columns of three products: of z, of r and of s'; of the word also those read out.
+        # Columns of z, r and s' side by side; the input kernel also has those of the readout.
         weights = {"input_kernel": ((input_shape[-1], 3 * units + read), kernel),
                    "context_kernel": ((value_dim, 3 * units), kernel),
                    "gate_kernel": ((units, 2 * units), recurrent),
@@ -114,26 +112,27 @@ class BahdanauDecoderCell(CheckedLayer):
         self.built = True
 
     def prepare_memory(self, memory: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
-        """What does not change from step to step; see `keras_attn.layers.recurrent.memory`."""
-        return prepare(memory, mask, self.score, self.compute_dtype)
+        """Computes what is the same for all steps; see `keras_attn.layers.recurrent.memory`."""
+        return make_memory(memory, mask, self.score, self.compute_dtype)
 
     def prepare_inputs(self, inputs: Tensor) -> Tensor:
-        """`W x + b` of state and read-out, `(..., 3 units + read)`, from x `(..., E)`."""
+        """`W x + b` of gates, candidate and readout, `(..., 3 units + read)`, from x `(..., E)`."""
         kernel, bias = (ops.cast(weight, inputs.dtype) for weight in (self.input_kernel, self.bias))
         return linear(inputs, kernel, bias)
 
     def start(self, initial_state: Tensor | None, batch_size: int) -> list[Tensor]:
-        """States before the first step.
+        """The states before the first step.
 
         Args:
-            initial_state: `(N, units)`, such as the last state of the encoder that reads
-                backwards; None: the state is 0.
+            initial_state: `(N, units)`, such as the last state of the backward encoder; if None,
+                the state is 0.
             batch_size: N.
         """
         if initial_state is None:
             return [ops.zeros((batch_size, self.units), self.compute_dtype)]
         if initial_state.shape[-1] != self.units:
-            raise ValueError(f"initial_state must be of depth units={self.units}. "
+            raise ValueError("BahdanauDecoderCell: the depth of initial_state must be "
+                             f"units={self.units}. "
                              f"Received: initial_state.shape={tuple(initial_state.shape)}")
         initial_state = ops.cast(initial_state, self.compute_dtype)
         kernel = ops.cast(self.initial_kernel, self.compute_dtype)
@@ -142,8 +141,8 @@ class BahdanauDecoderCell(CheckedLayer):
     def call(self, inputs: Tensor, states: list[Tensor], memory: dict[str, Tensor],
              index: Tensor | int = 0) -> tuple[dict[str, Tensor], list[Tensor]]:
         (state,), units = states, self.units
-        context, weights = by_source(lambda query: attend(self.score, query, memory),
-                                     state[:, None], memory)
+        context, weights = group_by_source(
+            lambda query: attend_to_memory(self.score, query, memory), state[:, None], memory)
         context = context[:, 0]
         given = inputs[:, :3 * units] + ops.matmul(context, self.context_kernel)
         gates = ops.sigmoid(given[:, :2 * units] + ops.matmul(state, self.gate_kernel))
@@ -155,14 +154,14 @@ class BahdanauDecoderCell(CheckedLayer):
 
     def read_out(self, outputs: dict[str, Tensor], inputs: Tensor, memory: dict[str, Tensor],
                  index: Tensor | int = 0, training: bool | None = None) -> tuple[Tensor, Tensor]:
-        """What words are predicted from, of many steps at once.
+        """Computes the features from which words are predicted, for many steps at once.
 
         Args:
-            outputs: Of the call, `(N, T, ...)` each.
-            inputs: What the steps were given, `(N, T, P)`.
+            outputs: Outputs of the calls, `(N, T, ...)` each.
+            inputs: Inputs of the steps, `(N, T, P)`.
 
         Returns:
-            `(N, T, readout_units)` and the weights of attention, `(N, T, S)`.
+            `(N, T, readout_units)` and the attention weights, `(N, T, S)`.
         """
         found = ops.concatenate([outputs["state"], outputs["context"]], axis=-1)
         kernel = ops.cast(self.readout_kernel, found.dtype)

@@ -1,4 +1,4 @@
-"""A step of the LSTM that attends to its own past."""
+"""LSTM cell with attention to its own past states (LSTMN)."""
 
 from typing import Any
 
@@ -15,29 +15,29 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class IntraAttentionLSTMCell(CheckedLayer):
-    """An LSTM whose state before the step is an average of all earlier ones (LSTMN).
+    """LSTM cell whose previous state is an attention average of all earlier states (LSTMN).
 
     - `a_i = softmax_i(v^T tanh(W_h h_i + W_x x_t + W_s s_{t-1}))` over the earlier steps i
     - `s_t = sum_i a_i h_i`, `m_t = sum_i a_i c_i`; both 0 at the first step
-    - `i, f, o = sigmoid(W [s_t; x_t] + b)`, `g = tanh(W [s_t; x_t] + b)`, kernels of their own
+    - `i, f, o = sigmoid(W [s_t; x_t] + b)`, `g = tanh(W [s_t; x_t] + b)`, with separate kernels
     - `c_t = f m_t + i g`, `h_t = o tanh(c_t)`, the output
 
-    A cell for `keras.layers.RNN`, also with masks: masked steps leave nothing on the tape of h
+    A cell for `keras.layers.RNN`. It supports masks: masked steps are not added to the tape of h
     and c.
 
     Args:
         units: Depth of h and c.
-        max_length: Steps L that the tape holds; later ones attend to the last L. Each step of
-            training keeps a tape for the gradient, `(B, L, 2 units + attention_units)`.
+        max_length: Number of steps L on the tape; later steps attend to the last L. In training,
+            each time step stores a tape for the gradient, `(B, L, 2 units + attention_units)`.
         attention_units: Hidden units of the score; `units` if None.
-        kernel_initializer: Of kernels, but of that of s in the gates.
-        recurrent_initializer: Of the latter.
-        seed: Integer for initial weights.
+        kernel_initializer: Initializer of all other kernels.
+        recurrent_initializer: Initializer of the kernel of s in the gates.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         inputs: `(B, D)`.
-        states: List of h and s, `(B, units)`; 1 at places of the tape that are filled, `(B, L)`;
-            and the tape, flat.
+        states: List of h and s, `(B, units)`; 1 at filled positions of the tape, `(B, L)`; and the
+            flattened tape.
 
     Returns:
         (output, states): `(B, units)` and a list as above.
@@ -75,7 +75,7 @@ class IntraAttentionLSTMCell(CheckedLayer):
         self.seed = seed
         self.score = AdditiveScore(self.attention_units, kernel_initializer=kernel_initializer,
                                    seed=score_seed, dtype=self.dtype_policy, name="score")
-        # h, c and the projected key of each step. Flat, as masks of Keras broadcast to (B, ...).
+        # h, c and the projected key of each step. Flat, as Keras broadcasts masks to (B, ...).
         self._width = 2 * units + self.attention_units
         self.state_size = [units, units, max_length, max_length * self._width]
         self.output_size = units
@@ -118,7 +118,7 @@ class IntraAttentionLSTMCell(CheckedLayer):
         carry = keep * carry + enter * ops.tanh(gates[:, 3 * units:])
         output = leave * ops.tanh(carry)
         newest = [output, carry, self.score.project_key(output)]
-        # The newest at the end; what falls off in front was empty, or the oldest.
+        # The newest entry is appended; the first, which is empty or the oldest, is dropped.
         tape = ops.concatenate([tape[:, width:], *newest], axis=-1)
         filled = ops.concatenate([filled[:, 1:], ops.ones_like(filled[:, :1])], axis=-1)
         return output, [output, summary, filled, tape]

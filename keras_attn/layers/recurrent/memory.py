@@ -1,6 +1,7 @@
-"""What a recurrent decoder attends to, as its cells take it: a dictionary of
-`value` `(B, S, V)`, `mask` `(B, S)` where there is padding, and `key` `(B, S, units)` where an
-additive score has projected it, once for all steps.
+"""The memory of a recurrent decoder, as its cells receive it.
+
+A dictionary of `value` `(B, S, V)`, `mask` `(B, S)` if there is padding, and `key` `(B, S, units)`
+if an additive score has projected it, once for all steps.
 """
 
 from keras import ops
@@ -10,14 +11,14 @@ from keras_attn.ops.sizes import at_least
 from keras_attn.ops.weights import masked_softmax, weighted_average
 
 
-def prepare(value, mask=None, score=None, dtype=None):
-    """The dictionary.
+def make_memory(value, mask=None, score=None, dtype=None):
+    """Creates the memory dictionary.
 
     Args:
         value: `(B, S, V)`.
         mask: Boolean or integer `(B, S)`, or None.
         score: `AdditiveScore`, or None.
-        dtype: Of value and key.
+        dtype: Dtype of value and key.
     """
     prepared = {"value": ops.cast(value, dtype)}
     if mask is not None:
@@ -27,14 +28,15 @@ def prepare(value, mask=None, score=None, dtype=None):
     return prepared
 
 
-def attend(score, query, memory, dropout=0.0, seed=None):
+def attend_to_memory(score, query, memory, dropout=0.0, seed=None):
     """Attention with an additive score.
 
     Args:
         score: `AdditiveScore`.
         query: `(B, T, Q)`.
-        memory: Of `prepare`, with that score.
-        dropout, seed: See `weighted_average`.
+        memory: As returned by `make_memory` with that score.
+        dropout: See `weighted_average`.
+        seed: See `weighted_average`.
 
     Returns:
         (context, weights): `(B, T, V)` and `(B, T, S)`.
@@ -46,20 +48,20 @@ def attend(score, query, memory, dropout=0.0, seed=None):
     return context, ops.cast(weights, context.dtype)
 
 
-def by_source(function, query, memory):
-    """Calls a function of queries that takes those of a source as one row.
+def group_by_source(function, query, memory):
+    """Calls an attention function with the queries of all targets of a source in one row.
 
     Args:
-        function: Of `(B, R T, Q)`, to two of `(B, R T, ...)`.
-        query: `(B R, T, Q)`: R targets of each source, side by side.
-        memory: Of `prepare`.
+        function: Maps `(B, R T, Q)` to two tensors `(B, R T, ...)`.
+        query: `(B R, T, Q)`: R consecutive targets of each source.
+        memory: As returned by `make_memory`.
 
     Returns:
-        Two of `(B R, T, ...)`.
+        Two tensors `(B R, T, ...)`.
     """
     shape = ops.shape(query)
     sources = ops.shape(memory["value"])[0]
-    # Not -1, which may be any number where there is no source.
+    # Not -1, which is ambiguous if there is no source.
     queries = shape[0] * shape[1] // at_least(sources, 1)
     grouped = ops.reshape(query, (sources, queries, query.shape[-1]))
     context, weights = function(grouped)

@@ -1,4 +1,4 @@
-"""The recurrent decoder of sequence-to-sequence models."""
+"""Recurrent decoder of sequence-to-sequence models."""
 
 import contextlib
 from collections.abc import Callable
@@ -8,10 +8,15 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
+from keras_attn.layers.nested_layers import as_layer, layer_config
 from keras_attn.layers.output_spec import traced_output_spec
-from keras_attn.layers.padded_rnn import word_table
-from keras_attn.layers.parts import part, part_config
-from keras_attn.layers.recurrent.time_loop import frozen, over_time, pass_steps, seeds_of_step
+from keras_attn.layers.padded_rnn import add_embedding
+from keras_attn.layers.recurrent.time_loop import (
+    advance_seeds,
+    run_time_loop,
+    step_seeds,
+    without_weight_gradients,
+)
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
 from keras_attn.layers.shapes import require_axes
 from keras_attn.ops.arguments import require_probabilities, require_rates, require_sizes
@@ -23,49 +28,50 @@ LEVELS = "sequence", "token"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RecurrentDecoder(CheckedLayer):
-    """Predicts each word of a target from those before it and from what its cell attends to.
+    """Autoregressive recurrent decoder with attention, teacher forcing and scheduled sampling.
 
-    A step is told the word before: that of the target (forced), or what the decoder itself finds
-    likeliest. Which steps are forced is drawn before the loop; step 0 is, for its word is the
-    mark of the beginning. Where not all are, a first loop, without gradient and dropout, finds
-    the words; then all steps are told theirs. So the only loop with a gradient holds the cell
-    alone, while embeddings, what the cell makes of them by itself, and logits are products over
-    all steps. No loop ends at an end mark, and what is returned has no mask of Keras: what comes
-    after must have no weight in the loss.
+    The input of a step is the previous word: the target's (teacher forcing), or the decoder's own
+    prediction. Which steps use teacher forcing is drawn before the loop; step 0 always does, as
+    its input is the beginning-of-sequence token. If not all steps do, a first loop, without
+    gradient and dropout, predicts the missing words; then all steps run with known inputs. So the
+    only loop with a gradient contains just the cell, while embeddings, input projections of the
+    cell and logits are products over all steps. Loops do not stop at an end-of-sequence token, and
+    the results have no Keras mask: positions after it must have weight 0 in the loss.
 
     Args:
-        cell: `AttentionCell`, `BahdanauDecoderCell`, or a layer with what they have:
-            `build(input_shape, memory_shape)`, `output_size`, `prepare_memory(memory, mask)` and
-            `prepare_inputs(embedded)`, what does not depend on states; `start(initial_state,
-            batch_size)`, the first states; `call(inputs, states, memory, index)`, a step, which
-            returns outputs and states, nests; `read_out(outputs, inputs, memory, index,
-            training)`, features `(B, T, output_size)` and alignments `(B, T, S)`.
-        vocabulary_size: Words V of the target.
-        embedding_dim: Depth of their embeddings.
-        teacher_forcing_ratio: Probability that a step is forced in training, where a call does
-            not say; or a function of the number of training steps so far, such as one of
-            `keras.optimizers.schedules`. Else all steps are forced. Only a training that keeps
-            what a step does to untrained variables counts steps: `fit` does, the trainer of
-            `keras_attn.training` does not.
-        level: `"sequence"`: one draw for all steps of a target; `"token"`: one for each.
-        dropout: Share dropped from embeddings and from what logits are made of.
-        seed: Integer for initial weights, dropout and draws; not those of the cell.
+        cell: `AttentionCell`, `BahdanauDecoderCell`, or a layer with the same interface:
+            `build(input_shape, memory_shape)`; `output_size`; `prepare_memory(memory, mask)` and
+            `prepare_inputs(embedded)`, computed once for all steps;
+            `start(initial_state, batch_size)`, the initial states;
+            `call(inputs, states, memory, index)`, a step that returns the nests outputs and states;
+            `read_out(outputs, inputs, memory, index, training)`, features `(B, T, output_size)` and
+            alignments `(B, T, S)`.
+        vocabulary_size: Target vocabulary size V.
+        embedding_dim: Depth of the target embeddings.
+        teacher_forcing_ratio: Default probability of teacher forcing for a step in training; or a
+            function of the number of training steps so far, such as a schedule of
+            `keras.optimizers.schedules`. At inference the default is 1. Steps are only
+            counted if the training loop keeps updates of non-trainable variables: `fit` does, the
+            trainer of `keras_attn.training` does not.
+        level: `"sequence"`: one draw for all steps of a target; `"token"`: one draw per step.
+        dropout: Dropout rate of the embeddings and of the features from which logits are computed.
+        seed: Integer seed of the initial weights, dropout and draws, excluding the cell's.
 
     Call arguments:
-        target_ids: Integers `(B, T)`, the target from the mark of its beginning on; padding on the
-            right.
-        memory: `(B, S, D)`, states of the encoder.
-        memory_mask: Boolean or integer `(B, S)`, False for padding; Keras's own if None.
-        initial_state: What `cell.start` takes; None: the cell's own first state.
-        teacher_forcing_ratio: For this call: a number, also a tensor.
-        cache: None, or states of `start_decoding`; then all steps are forced.
-        cache_index: Integer scalar, the number of the first step; with a cache `target_ids` are
-            `(B R, T)`, and memory is that of `start_decoding`.
-        training: Whether dropout is on and steps may be unforced.
+        target_ids: Integers `(B, T)`, the target from its beginning-of-sequence token;
+            right-padded.
+        memory: `(B, S, D)`, the encoder states.
+        memory_mask: Boolean or integer `(B, S)`, False for padding; defaults to the Keras mask.
+        initial_state: Argument of `cell.start`; None selects the initial state of the cell.
+        teacher_forcing_ratio: Overrides the default for this call: a number or a scalar tensor.
+        cache: None, or the states from `start_decoding`; then all steps use teacher forcing.
+        cache_index: Integer scalar, the index of the first step. With a cache, `target_ids` are
+            `(B R, T)`, and memory comes from `start_decoding`.
+        training: Whether to apply dropout and the default `teacher_forcing_ratio`.
 
     Returns:
-        Logits `(B, T, V)` of the word after each, and alignments `(B, T, S)`, the weights of
-        attention; then the cache if one was given.
+        Logits `(B, T, V)` of each next word, and alignments `(B, T, S)`, the attention weights;
+        then the updated cache if one was given.
 
     Raises:
         ValueError: If an argument is out of range or unknown.
@@ -88,7 +94,7 @@ class RecurrentDecoder(CheckedLayer):
           [1. 0.]]]
     """
 
-    AXES = {"target_ids": "BT"}  # with a cache the memory is that of `start_decoding`
+    AXES = {"target_ids": "BT"}  # with a cache, the memory is a dictionary
 
     def __init__(self, cell: LayerLike, vocabulary_size: int, embedding_dim: int,
                  teacher_forcing_ratio: float | Callable[[Tensor], Tensor] | dict[str, Any] = 1.0,
@@ -96,14 +102,14 @@ class RecurrentDecoder(CheckedLayer):
                  **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
-        ratio = part(teacher_forcing_ratio)
+        ratio = as_layer(teacher_forcing_ratio)
         if not callable(ratio):
             require_probabilities(teacher_forcing_ratio=ratio)
         if level not in LEVELS:
-            raise ValueError(
-                f"level must be one of {', '.join(LEVELS)}. Received: level={level!r}")
+            raise ValueError(f"RecurrentDecoder: level must be one of {', '.join(LEVELS)}. "
+                             f"Received: level={level!r}")
         require_rates(dropout=dropout)
-        self.cell = part(cell)
+        self.cell = as_layer(cell)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
         self.teacher_forcing_ratio = ratio
@@ -115,7 +121,7 @@ class RecurrentDecoder(CheckedLayer):
     def build(self, target_ids_shape: Shape, memory_shape: Shape) -> None:
         _require_shapes(target_ids_shape, memory_shape)
         table_seed, output_seed, dropout_seed, draw_seed = split_seed(self.seed, 4)
-        self.embedding = word_table(
+        self.embedding = add_embedding(
             self, "embedding", self.vocabulary_size, self.embedding_dim, table_seed)
         if not self.cell.built:
             self.cell.build((None, self.embedding_dim), memory_shape)
@@ -138,27 +144,28 @@ class RecurrentDecoder(CheckedLayer):
              ) -> tuple[Tensor, ...]:
         target_ids = ops.cast(target_ids, "int32")
         if cache is not None:
-            return self._forced(target_ids, cache, memory, cache_index, False)
+            return self._run_forced(target_ids, cache, memory, cache_index, False)
         _require_shapes(target_ids.shape, memory.shape)
         memory = self.cell.prepare_memory(memory, memory_mask)
         states = self.cell.start(initial_state, ops.shape(target_ids)[0])
-        ratio = self._ratio(teacher_forcing_ratio, training)
+        ratio = self._current_ratio(teacher_forcing_ratio, training)
         if not isinstance(ratio, (int, float)) or ratio < 1:
-            target_ids = self._found(target_ids, ratio, states, memory)
-        return self._forced(target_ids, states, memory, 0, training)[:2]
+            target_ids = self._sample_inputs(target_ids, ratio, states, memory)
+        return self._run_forced(target_ids, states, memory, 0, training)[:2]
 
     def start_decoding(self, memory: Tensor, memory_mask: Tensor | None = None,
                        initial_state: Nest = None, rows: int = 1) -> tuple[Nest, dict[str, Tensor]]:
-        """What decoding begins with.
+        """Prepares step-by-step decoding.
 
         Args:
-            memory, memory_mask, initial_state: As in a call.
-            rows: Targets R of each source.
+            memory: As in a call.
+            memory_mask: As in a call.
+            initial_state: As in a call.
+            rows: Number of targets R per source, such as the beam size.
 
         Returns:
-            (cache, memory): the states of each target, a nest of `(B R, ...)`, and what the
-            targets of a source share. Both go to a call, and the cache that it returns to the
-            next one.
+            (cache, memory): the states of each target, a nest of `(B R, ...)`, and what the targets
+            of a source share. Pass both to a call, and the cache that it returns to the next call.
         """
         if not self.built:
             self.build((None, None), memory.shape)
@@ -168,7 +175,7 @@ class RecurrentDecoder(CheckedLayer):
             states = keras.tree.map_structure(lambda x: ops.repeat(x, rows, axis=0), states)
         return states, prepared
 
-    def _ratio(self, given, training):
+    def _current_ratio(self, given, training):
         if given is not None or not training:
             return 1.0 if given is None else given
         if self.training_steps is None:
@@ -177,8 +184,8 @@ class RecurrentDecoder(CheckedLayer):
         self.training_steps.assign_add(1)
         return ratio
 
-    def _found(self, target_ids, ratio, states, memory):
-        """The words that steps are told, `(B, T)`: those of the target where they are forced."""
+    def _sample_inputs(self, target_ids, ratio, states, memory):
+        """The input words of the steps, `(B, T)`: the target's if forced, else predicted ones."""
         rows, length = ops.shape(target_ids)
         shape = (rows, 1 if self.level == "sequence" else length)
         if isinstance(ratio, (int, float)) and ratio <= 0:
@@ -190,29 +197,29 @@ class RecurrentDecoder(CheckedLayer):
         sequence = ops.stack([target_ids, ops.cast(forced, "int32")], axis=-1)
 
         def step(x, carried):
-            index, states, likeliest = carried
-            ids = ops.where(x[:, 1] > 0, x[:, 0], likeliest)
-            inputs = self.cell.prepare_inputs(self._embedded(ids))
+            index, states, predicted = carried
+            ids = ops.where(x[:, 1] > 0, x[:, 0], predicted)
+            inputs = self.cell.prepare_inputs(self._embed(ids))
             outputs, states = self.cell(inputs, states, memory, index=index, training=False)
             outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
             logits, _ = self._logits(outputs, inputs[:, None], memory, index, False)
-            likeliest = ops.cast(ops.argmax(logits[:, 0], axis=-1), "int32")
-            return ids, (index + 1, states, likeliest)
+            predicted = ops.cast(ops.argmax(logits[:, 0], axis=-1), "int32")
+            return ids, (index + 1, states, predicted)
 
-        with frozen(self):
+        with without_weight_gradients(self):
             states, memory = keras.tree.map_structure(ops.stop_gradient, (states, memory))
             start = ops.zeros((), "int32"), states, ops.zeros((rows,), "int32")
-            return over_time(step, sequence, start)[0]
+            return run_time_loop(step, sequence, start)[0]
 
-    def _forced(self, ids, states, memory, index, training):
-        """Logits, alignments and last states, of steps that are told these words."""
+    def _run_forced(self, ids, states, memory, index, training):
+        """Logits, alignments and last states of steps with these input words."""
         index = ops.cast(index, "int32")
-        x = drop(self._embedded(ids), self.dropout, self.dropout_generator, training)
+        x = drop(self._embed(ids), self.dropout, self.dropout_generator, training)
         inputs = self.cell.prepare_inputs(x)
 
         def step(x, carried):
             index, states = carried
-            with seeds_of_step(self.cell, index) if training else contextlib.nullcontext():
+            with step_seeds(self.cell, index) if training else contextlib.nullcontext():
                 outputs, states = self.cell(x, states, memory, index=index, training=training)
             return outputs, (index + 1, states)
 
@@ -221,14 +228,14 @@ class RecurrentDecoder(CheckedLayer):
                                         training=training)
             outputs = keras.tree.map_structure(lambda one: one[:, None], outputs)
         else:
-            outputs, (_, states) = over_time(step, inputs, (index, states))
+            outputs, (_, states) = run_time_loop(step, inputs, (index, states))
             if training:
-                pass_steps(self.cell, ops.shape(ids)[1])
+                advance_seeds(self.cell, ops.shape(ids)[1])
         logits, alignments = self._logits(outputs, inputs, memory, index, training)
         return logits, alignments, states
 
-    def _embedded(self, ids):
-        # The cell may have a policy of its own.
+    def _embed(self, ids):
+        # The cell may have another dtype policy.
         return ops.cast(ops.take(self.embedding, ids, axis=0), self.cell.compute_dtype)
 
     def _logits(self, outputs, inputs, memory, index, training):
@@ -238,7 +245,7 @@ class RecurrentDecoder(CheckedLayer):
         return linear(found, self.output_kernel), alignments
 
     def attention_of(self, results: tuple[Tensor, ...]) -> Tensor | None:
-        """The alignments among the results of a call, or None if the cell attends to nothing."""
+        """Selects the alignments from the results of a call; None if the cell has no attention."""
         return None if getattr(self.cell, "attention", self.cell) is None else results[1]
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
@@ -254,7 +261,7 @@ class RecurrentDecoder(CheckedLayer):
     def get_config(self) -> dict[str, Any]:
         ratio = self.teacher_forcing_ratio
         return {
-            **super().get_config(), "cell": part_config(self.cell, self),
+            **super().get_config(), "cell": layer_config(self.cell, self),
             "vocabulary_size": self.vocabulary_size, "embedding_dim": self.embedding_dim,
             "teacher_forcing_ratio": (
                 keras.saving.serialize_keras_object(ratio) if callable(ratio) else ratio),

@@ -1,4 +1,4 @@
-"""A sequence from another."""
+"""Encoder-decoder without attention (many-to-many)."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.padded_rnn import over_steps
-from keras_attn.layers.parts import part, part_config
+from keras_attn.layers.nested_layers import as_layer, layer_config
+from keras_attn.layers.padded_rnn import run_rnn
 from keras_attn.layers.recurrent.sequence_to_vector import SequenceToVector
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.ops.masks import as_mask
@@ -18,35 +18,36 @@ CONTEXTS = "states", "summary", "input", "both"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SequenceToSequence(CheckedLayer):
-    """An encoder without attention and a decoder (many-to-many).
+    """A recurrent encoder and a recurrent decoder without attention (many-to-many).
 
-    With c the summary of the encoder's outputs:
+    With c the summary of the encoder outputs:
 
-    - `"states"`: the last states of the encoder are the first ones of the decoder;
-    - `"summary"`: the first state of the decoder is `tanh(W c)`, the others are 0;
-    - `"input"`: each step of the decoder is given `[x; c]`;
-    - `"both"`: the latter two.
+    - `"states"`: the last encoder states are the initial decoder states;
+    - `"summary"`: the first initial state of the decoder is `tanh(W c)`, the others are 0;
+    - `"input"`: the input of each decoder step is `[x; c]`;
+    - `"both"`: `"summary"` and `"input"` together.
 
     Args:
         encoder: Keras cell, such as `LSTMCell`.
         decoder: Keras cell.
-        context: One of these.
-        reduce: How c is made, see `SequenceToVector`.
-        seed: Integer for the initial W and attention.
+        context: `"states"`, `"summary"`, `"input"` or `"both"`.
+        reduce: How c is computed, see `SequenceToVector`.
+        seed: Integer seed of the initial weights of W and of the attention.
 
     Call arguments:
         source: `(B, S, D)`.
-        target: `(B, T, E)`, what each step of the decoder is given.
-        source_mask: Boolean or integer `(B, S)`; Keras's own if None.
-        target_mask: `(B, T)`, likewise: a masked step repeats the output before it.
+        target: `(B, T, E)`, the inputs of the decoder steps.
+        source_mask: Boolean or integer `(B, S)`; defaults to the Keras mask.
+        target_mask: Boolean or integer `(B, T)`, likewise: a masked step repeats the previous
+            output.
 
     Returns:
-        Outputs of the decoder, `(B, T, units)`; those of a call, not symbols, have the mask of the
-        target as Keras's.
+        Decoder outputs, `(B, T, units)`. Outside of functional models they carry the target mask as
+        Keras mask.
 
     Raises:
-        ValueError: If an argument is unknown, a mask is float, or with `"states"` the cells'
-            states differ in size.
+        ValueError: If an argument is unknown, a mask is float, or with `"states"` the states of the
+            cells differ in size.
 
     Reference:
         Sutskever et al., Sequence to Sequence Learning with Neural Networks, 2014,
@@ -70,13 +71,13 @@ class SequenceToSequence(CheckedLayer):
                  reduce: str = "last", seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if context not in CONTEXTS:
-            raise ValueError(
-                f"context must be one of {', '.join(CONTEXTS)}. Received: context={context!r}")
+            raise ValueError(f"SequenceToSequence: context must be one of {', '.join(CONTEXTS)}. "
+                             f"Received: context={context!r}")
         reduce_seed, self._kernel_seed = split_seed(seed, 2)
-        encoder, decoder = part(encoder), part(decoder)
+        encoder, decoder = as_layer(encoder), as_layer(decoder)
         if context == "states" and encoder.state_size != decoder.state_size:
             raise ValueError(
-                "context='states' needs cells with states of one size. "
+                "SequenceToSequence: context='states' requires cells with equal state sizes. "
                 f"Received: encoder={encoder.state_size}, decoder={decoder.state_size}")
         self.context = context
         self.reduce = reduce
@@ -110,7 +111,7 @@ class SequenceToSequence(CheckedLayer):
              target_mask: Tensor | None = None, training: bool | None = None) -> Tensor:
         source_mask = as_mask(source_mask, "source_mask")
         target_mask = as_mask(target_mask, "target_mask")
-        encoded, *states = over_steps(self.encoder, source, source_mask, training=training)
+        encoded, *states = run_rnn(self.encoder, source, source_mask, training=training)
         if self.context != "states":
             states = None
             summary = self.summary(encoded, mask=source_mask)
@@ -123,17 +124,17 @@ class SequenceToSequence(CheckedLayer):
             flat = keras.tree.flatten(states)
             flat[0] = ops.tanh(ops.matmul(summary, self.kernel))
             states = keras.tree.pack_sequence_as(states, flat)
-        return over_steps(self.decoder, target, target_mask, initial_state=states,
-                          training=training)[0]
+        return run_rnn(self.decoder, target, target_mask, initial_state=states,
+                       training=training)[0]
 
     def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
-        return None  # that of the source; the decoder has attached that of the target
+        return None  # Keras would attach the source mask; the decoder attached the target mask
 
     def compute_output_shape(self, source_shape: Shape, target_shape: Shape) -> Shape:
         depth = self.decoder.compute_output_shape(target_shape)[0][-1]
         return (*target_shape[:2], depth)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "encoder": part_config(self.encoder.cell, self),
-                "decoder": part_config(self.decoder.cell, self), "context": self.context,
+        return {**super().get_config(), "encoder": layer_config(self.encoder.cell, self),
+                "decoder": layer_config(self.decoder.cell, self), "context": self.context,
                 "reduce": self.reduce, "seed": self.seed}

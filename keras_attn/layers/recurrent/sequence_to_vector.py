@@ -1,4 +1,4 @@
-"""A vector from a sequence."""
+"""Reduction of a sequence to a vector (many-to-one)."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from keras import ops
 
 from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.checked_layer import CheckedLayer
-from keras_attn.layers.in_vain import refuse_in_vain
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.ops.masks import MASKED, row_mask
-from keras_attn.ops.maxima import largest
+from keras_attn.ops.maxima import safe_max
 from keras_attn.types import Nest, Shape, Tensor
 
 REDUCTIONS = "last", "mean", "max", "attention"
@@ -17,30 +17,30 @@ REDUCTIONS = "last", "mean", "max", "attention"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SequenceToVector(CheckedLayer):
-    """Sums up the steps of a sequence that count (many-to-one).
+    """Reduces the unmasked steps of a sequence to a vector (many-to-one).
 
-    - `"last"`: the last of them;
-    - `"mean"`, `"max"`: of each number;
+    - `"last"`: the last unmasked step;
+    - `"mean"`, `"max"`: the element-wise mean or maximum;
     - `"attention"`: `AttentionPooling`.
 
-    A row with no step gives 0. Padding may be on either side.
+    The output of a fully masked row is 0. Padding may be on either side.
 
     Args:
-        reduce: One of these.
+        reduce: `"last"`, `"mean"`, `"max"` or `"attention"`.
         units: Hidden units of `"attention"`; the depth of the inputs if None.
-        seed: Integer for its initial weights.
+        seed: Integer seed of the initial weights of `"attention"`.
 
     Call arguments:
         inputs: `(B, T, D)`.
-        mask: Boolean or integer `(B, T)`, True at steps that count; Keras's own if None.
-        lengths: Integers `(B,)`, the number of steps that count, from the first.
+        mask: Boolean or integer `(B, T)`, True for real steps; defaults to the Keras mask.
+        lengths: Integers `(B,)`: the number of real steps of each row, counted from its first step.
 
     Returns:
         `(B, D)`.
 
     Raises:
-        ValueError: If `reduce` is unknown, units are given in vain, a mask is float or `lengths`
-            are not `(B,)`.
+        ValueError: If `reduce` is unknown, `units` is unused, a mask is float, or `lengths` is not
+            of shape `(B,)`.
 
     Examples:
         >>> import keras, numpy as np
@@ -56,10 +56,10 @@ class SequenceToVector(CheckedLayer):
                  **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if reduce not in REDUCTIONS:
-            raise ValueError(
-                f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
+            raise ValueError(f"SequenceToVector: reduce must be one of {', '.join(REDUCTIONS)}. "
+                             f"Received: reduce={reduce!r}")
         if reduce != "attention":
-            refuse_in_vain('reduce="attention"', units=(units, None))
+            reject_unused('reduce="attention"', units=(units, None))
         self.reduce = reduce
         self.units = units
         self.seed = seed
@@ -77,27 +77,28 @@ class SequenceToVector(CheckedLayer):
     def call(self, inputs: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None,
              inputs_mask: Tensor | None = None) -> Tensor:
         length = ops.shape(inputs)[1]
-        # Keras calls its own mask `mask` where inputs are the one tensor, else `inputs_mask`.
+        # Keras passes its implicit mask as `mask` if the inputs are the only tensor of the call,
+        # else as `inputs_mask`.
         mask = row_mask(inputs_mask if mask is None else mask, lengths, length)
         if self.pooling is not None:
             return self.pooling(inputs, mask=mask)
-        if isinstance(length, int) and not length:  # of nothing there is no last, no largest
+        if isinstance(length, int) and not length:  # an empty axis has no last entry and no maximum
             return ops.sum(inputs, axis=1)
         if mask is None:
             mask = ops.ones((1, length), "bool")
         real = ops.cast(mask, "float32")[..., None]
         if self.reduce == "last":
-            # Steps that count, from each on: 1 at the last of them.
+            # Number of unmasked steps from each step on: 1 at the last one.
             left = ops.flip(ops.cumsum(ops.flip(ops.cast(mask, "int32"), 1), axis=1), 1)
             last = ops.logical_and(mask, left == 1)
-            # One step has weight 1: what the others hold is not read.
+            # A single step is selected, so infinities in the others have no effect.
             return ops.sum(ops.where(last[..., None], inputs, 0), axis=1)
         x = ops.cast(inputs, "float32")
         if self.reduce == "mean":
             found = ops.sum(ops.where(real > 0, x, 0.0), axis=1) / ops.maximum(
                 ops.sum(real, axis=1), 1.0)
         else:
-            found = largest(ops.where(real > 0, x, MASKED), axis=1)
+            found = safe_max(ops.where(real > 0, x, MASKED), axis=1)
             found = ops.where(ops.any(mask, axis=1)[:, None], found, 0.0)
         return ops.cast(found, inputs.dtype)
 

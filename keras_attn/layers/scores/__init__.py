@@ -1,4 +1,4 @@
-"""Score layers: how well a key matches a query."""
+"""Score layers: functions that compare queries with keys."""
 
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.scores.bilinear_score import BilinearScore

@@ -15,20 +15,19 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AdditiveScore(CheckedLayer):
-    """Scores a key by a layer of hidden units that sees it and the query.
+    """Additive score: a feed-forward network with one hidden layer on query and key.
 
-    `score(q, k) = v^T tanh(W q + U k)`; with a bias, `v^T tanh(W q + U k + b)`; normalised, with
-    `g v / |v|` for v.
+    `score(q, k) = v^T tanh(W q + U k)`; with a bias, `v^T tanh(W q + U k + b)`; normalized, with
+    `g v / |v|` in place of v.
 
-    It holds `B T S units` numbers at a time.
+    Memory is `B T S units`.
 
     Args:
         units: Hidden units; the depth of the key if None.
-        use_bias: Whether there is a b. The paper has none.
-        normalize: Whether v has a length g of its own, which starts as
-            `1 / sqrt(units)`.
-        kernel_initializer: Of W, `(query depth, units)`, of U and of v.
-        seed: Integer for them.
+        use_bias: Whether there is a bias b. The paper has none.
+        normalize: Whether to normalize v and learn its length g, initially `1 / sqrt(units)`.
+        kernel_initializer: Initializer of W, `(query depth, units)`, of U and of v.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         query: `(B, T, Q)`.
@@ -89,15 +88,15 @@ class AdditiveScore(CheckedLayer):
         return self.from_projected(self.project_query(query), self.project_key(key))
 
     def project_query(self, query: Tensor) -> Tensor:
-        """`W q (+ b)`, `(B, T, units)`."""
+        """Projects queries: `W q (+ b)`, `(B, T, units)`."""
         return linear(query, self.query_kernel, self.bias)
 
     def project_key(self, key: Tensor) -> Tensor:
-        """`U k`, `(B, S, units)`: once for keys that many queries meet."""
+        """Projects keys: `U k`, `(B, S, units)`; once for keys used by several calls."""
         return linear(key, self.key_kernel)
 
     def from_projected(self, query: Tensor, key: Tensor) -> Tensor:
-        """The scores, from what `project_query` and `project_key` gave."""
+        """Computes the scores of projected queries and keys."""
         # (B, T, 1, U) + (B, 1, S, U) -> (B, T, S, U) -> (B, T, S)
         hidden = ops.tanh(query[:, :, None, :] + key[:, None, :, :])
         vector = self.vector

@@ -15,13 +15,13 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BilinearScore(CheckedLayer):
-    """Scores a key by its product with the query through a matrix ("general").
+    """Bilinear score, a dot product with a learned matrix between query and key ("general").
 
-    `score(q, k) = q^T W k`, the last product in float32: float16 ends at 65,504.
+    `score(q, k) = q^T W k`. The second product is in float32, as float16 ends at 65,504.
 
     Args:
         kernel_initializer: Initializer of W, `(query depth, key depth)`.
-        seed: Integer for it.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         query: `(B, T, Q)`.

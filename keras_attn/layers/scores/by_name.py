@@ -1,10 +1,10 @@
-"""Scores by their names."""
+"""Creation of score layers by name."""
 
 import inspect
 
 import keras
 
-from keras_attn.layers.parts import part
+from keras_attn.layers.nested_layers import as_layer
 from keras_attn.layers.scores.additive_score import AdditiveScore
 from keras_attn.layers.scores.bilinear_score import BilinearScore
 from keras_attn.layers.scores.concat_score import ConcatScore
@@ -26,21 +26,22 @@ WITH_UNITS = "concat", "additive"
 
 
 def make_score(score, units=None, seed=None, dtype=None):
-    """The layer of a name, or the layer that was given.
+    """Creates a score layer from its name or config; returns a layer unchanged.
 
     Args:
-        score: Key of `SCORES`, a layer of (query, key), or its config.
+        score: Key of `SCORES`, a layer called with (query, key), or its config.
         units: Hidden units of "concat" and "additive".
-        seed: Integer for initial weights.
-        dtype: Policy.
+        seed: Integer seed of the initial weights.
+        dtype: Dtype policy.
 
     Raises:
-        ValueError: If there is no such score, or it has no units but they are given.
+        ValueError: If the score is unknown, or does not support the given units.
     """
     if units is not None and score not in WITH_UNITS:
-        raise ValueError(f"units go with the names {' and '.join(WITH_UNITS)}, and with no other "
-                         f"score. Received: units={units}, score={score!r}")
-    score = part(score)
+        raise ValueError(f"units is only supported with score={' or '.join(WITH_UNITS)}. Set the "
+                         f"units of a layer in that layer. Received: units={units}, "
+                         f"score={score!r}")
+    score = as_layer(score)
     if isinstance(score, keras.layers.Layer):
         return score
     if not isinstance(score, str) or score not in SCORES:
@@ -50,7 +51,7 @@ def make_score(score, units=None, seed=None, dtype=None):
 
 
 def build_score(score, query_shape, key_shape):
-    """Builds a score, unless it is; one whose `build` takes not both shapes as Keras does."""
+    """Builds a score layer if needed; by a call unless its `build` accepts both shapes."""
     if score.built:
         return
     if len(inspect.signature(score.build).parameters) == 2:

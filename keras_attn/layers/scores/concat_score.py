@@ -15,17 +15,17 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ConcatScore(CheckedLayer):
-    """Scores a key by a layer of hidden units on query and key, one after the other.
+    """Concat score: a feed-forward network with one hidden layer on the concatenated query and key.
 
     `score(q, k) = v^T tanh(W [q; k])`
 
-    With `W = [W U]` it is `AdditiveScore`. Without the tanh, as some texts have it, the part of
-    the query is the same for all keys and cancels in the softmax.
+    With `W = [W U]` it equals `AdditiveScore`. Without the tanh, as in some texts, the contribution
+    of the query would be the same for all keys and cancel in the softmax.
 
     Args:
         units: Hidden units; the depth of the key if None.
-        kernel_initializer: Of W, `(query depth + key depth, units)`, and of v.
-        seed: Integer for them.
+        kernel_initializer: Initializer of W, `(query depth + key depth, units)`, and of v.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         query: `(B, T, Q)`.
@@ -74,7 +74,7 @@ class ConcatScore(CheckedLayer):
         self.built = True
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
-        # W [q; k] = W_q q + W_k k, without a copy of each query for each key.
+        # W [q; k] = W_q q + W_k k, without copying each query for each key.
         kernel = ops.cast(self.kernel, query.dtype)
         depth = query.shape[-1]
         query = linear(query, kernel[:depth])[:, :, None, :]

@@ -14,16 +14,16 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class CosineScore(CheckedLayer):
-    """Scores a key by the cosine of its angle to the query, times a sharpness.
+    """Cosine similarity of query and key, multiplied by a scale.
 
     `score(q, k) = beta * q.k / (|q| |k|)`, in float32.
 
     Args:
-        beta: Sharpness of the softmax that follows. A cosine lies in [-1, 1],
-            so with `beta=1` no weight can exceed e^2 times another.
-        learn_beta: Whether beta is a weight that starts so; it stays positive,
-            for its logarithm is learned.
-        epsilon: Floor of the squared norms; a zero vector scores 0.
+        beta: Scale of the scores. A cosine lies in [-1, 1], so with `beta=1` no attention weight
+            can exceed e^2 times another.
+        learn_beta: Whether beta is trainable, with this initial value; its logarithm is learned, so
+            it stays positive.
+        epsilon: Lower bound of the squared norms; a zero vector scores 0.
 
     Call arguments:
         query: `(B, T, D)`.
@@ -33,8 +33,7 @@ class CosineScore(CheckedLayer):
         Scores `(B, T, S)` in float32.
 
     Raises:
-        ValueError: If the depths of query and key differ, or `beta` is not
-            positive.
+        ValueError: If the depths of query and key differ, or `beta` is not positive.
 
     Reference:
         Graves et al., Neural Turing Machines, 2014, eq. 5-6.
@@ -78,7 +77,7 @@ class CosineScore(CheckedLayer):
         return beta * cosines
 
     def _unit(self, x):
-        # Squares overflow float16 from 256 on; a square root has no gradient at 0.
+        # Squares overflow float16 from 256 on; the square root has no finite gradient at 0.
         x = ops.cast(x, "float32")
         squared = ops.sum(ops.square(x), axis=-1, keepdims=True)
         return x * ops.rsqrt(ops.maximum(squared, self.epsilon))

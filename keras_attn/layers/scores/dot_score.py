@@ -13,12 +13,12 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class DotScore(CheckedLayer):
-    """Scores a key by its product with the query.
+    """Dot product of query and key, optionally scaled.
 
-    `score(q, k) = scale q^T k`, in float32: float16 ends at 65,504.
+    `score(q, k) = scale q^T k`, in float32, as float16 ends at 65,504.
 
     Args:
-        scale: Factor; `1 / sqrt(D)` if None.
+        scale: Factor; defaults to `1 / sqrt(D)`.
 
     Call arguments:
         query: `(B, T, D)`.

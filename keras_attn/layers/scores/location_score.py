@@ -14,25 +14,25 @@ from keras_attn.types import Initializer, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LocationScore(CheckedLayer):
-    """Scores a place by the query alone; what is there does not matter.
+    """Location-based score: depends on the query and the position of the key, not its content.
 
     `score(q, k_j) = w_j^T q`
 
     Args:
-        max_length: Places that have a w; the most keys.
-        kernel_initializer: Of the w, `(query depth, max_length)`.
-        seed: Integer for them.
+        max_length: Maximum number of keys, each position with its own w.
+        kernel_initializer: Initializer of the w, `(query depth, max_length)`.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         query: `(B, T, Q)`.
-        key: `(B, S, K)`; its length alone is used.
+        key: `(B, S, K)`; only its length is used.
 
     Returns:
         Scores `(B, T, S)`, in the dtype of the query.
 
     Raises:
-        ValueError: If `max_length` is not positive or S larger; where a graph of TensorFlow is
-            for any S, its own error when it runs.
+        ValueError: If `max_length` is not positive or S exceeds it. In a TensorFlow graph with
+            unknown S, TensorFlow raises its own error when the graph runs.
 
     Reference:
         Luong et al., Effective Approaches to Attention-based Neural Machine
@@ -48,7 +48,7 @@ class LocationScore(CheckedLayer):
         [[[3. 3.]]]
     """
 
-    AXES = {"query": "BTQ", "key": "NSK"}  # no product: the batch of the key is not used
+    AXES = {"query": "BTQ", "key": "NSK"}  # the batch size of the key is not used
 
     def __init__(self, max_length: int, kernel_initializer: Initializer = "glorot_uniform",
                  seed: int | None = None, **kwargs: Any) -> None:
@@ -67,16 +67,17 @@ class LocationScore(CheckedLayer):
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
         length = ops.shape(key)[1]
-        # PyTorch traces unknown lengths as some number.
+        # PyTorch replaces unknown lengths by an arbitrary number when tracing.
         known = isinstance(length, int) and not getattr(key, "is_meta", False)
         if known and length > self.max_length:
-            raise ValueError(f"Keys must not be more than max_length={self.max_length}. "
-                             f"Received: key.shape={tuple(key.shape)}")
+            raise ValueError(
+                f"LocationScore: the number of keys exceeds max_length={self.max_length}. Create "
+                f"the layer with a larger max_length. Received: key.shape={tuple(key.shape)}")
         scores = linear(query, self.kernel)
         if known or ops.is_tensor(length):
-            # More keys than places, of a number unknown until now, have no such shape.
+            # The reshape fails if the length turns out to exceed max_length at run time.
             return ops.reshape(scores[..., :length], (*ops.shape(scores)[:-1], length))
-        # While shapes are found alone: a slice would end at max_length, in its shape too.
+        # Only during shape inference, where a slice would have at most max_length entries.
         return ops.take(scores, ops.arange(length, dtype="int32"), axis=-1)
 
     def compute_output_shape(self, query_shape: Shape, key_shape: Shape) -> Shape:

@@ -14,7 +14,7 @@ from keras_attn.models.declared_inputs import DeclaredInputs
 from keras_attn.ops import combine_masks, pack_mask, take_positions
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
-from keras_attn.ops.products import by_rows, linear
+from keras_attn.ops.products import apply_rowwise, linear
 from keras_attn.types import Activation, Shape, Tensor
 
 # Number of layers, hidden size, number of heads: the sizes of google-research/bert.
@@ -262,12 +262,12 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         x = self._embed(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))
-        x = drop(by_rows(self.norm, x), self.dropout, self.seed_generator, training)
+        x = drop(apply_rowwise(self.norm, x), self.dropout, self.seed_generator, training)
         mask = self._attention_mask(inputs.get("padding_mask"), inputs.get("pack_ids"))
         for layer in self.encoder_layers:
             x = call_layer(self, layer, x, attention_mask=mask, training=training)
         if self.norm_first:
-            x = by_rows(self.final_norm, x)
+            x = apply_rowwise(self.final_norm, x)
         outputs = {"sequence_output": x}
         if self.pooler is not None:
             first = ops.sum(x[:, :1], axis=1)  # 0 for texts without tokens

@@ -8,14 +8,14 @@ from keras import ops
 from keras_attn.layers.layer_norm import LayerNorm
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.bert.encoder import BertEncoder
-from keras_attn.models.task import Task, label_weights, mask_weights
+from keras_attn.models.task import TaskModel, label_weights, mask_weights
 from keras_attn.ops import sparse_cross_entropy, take_positions
 from keras_attn.ops.cross_entropy import hits, vocabulary_losses
 from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BertPretrainer(Task, keras.Model):
+class BertPretrainer(TaskModel, keras.Model):
     """BERT with its two pretraining tasks.
 
     Masked language model: a dense layer, activation and norm on the masked positions only, then the
@@ -66,6 +66,8 @@ class BertPretrainer(Task, keras.Model):
 
     OWN_INPUTS = {"mask_positions": "BP"}
     SAME_BATCH = ("mask_positions",)
+    OUTPUT_BIAS = "mlm_bias"  # weight that may start from log frequencies of tokens
+    SEGMENT_HEAD = "nsp_dense"  # layer that predicts next sentences, or their order
 
     def __init__(
         self,
@@ -84,6 +86,12 @@ class BertPretrainer(Task, keras.Model):
             )
         self.next_sentence = next_sentence
         self.tie_embeddings = tie_embeddings
+
+    @classmethod
+    def head_names(cls, **heads: Any) -> list[str]:
+        names = ["mlm_dense", "mlm_norm", cls.OUTPUT_BIAS]
+        names += [] if heads.get("tie_embeddings", True) else ["mlm_embedding"]
+        return names + ([cls.SEGMENT_HEAD, "pooler"] if heads.get("next_sentence", True) else [])
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         backbone = self.build_backbone()

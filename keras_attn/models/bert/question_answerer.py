@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attn.layers.seeds import seeded_initializer, split_seed
 from keras_attn.models.bert.encoder import BertEncoder
-from keras_attn.models.task import Task, label_weights
+from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.ops import sparse_cross_entropy
 from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.masks import MASKED
@@ -15,7 +15,7 @@ from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BertQuestionAnswerer(Task, keras.Model):
+class BertQuestionAnswerer(TaskModel, keras.Model):
     """BERT that predicts the start and end of the answer to a question in a passage.
 
     A row is `[CLS] question [SEP] passage [SEP]`. Position 0 represents "no answer in this

@@ -15,7 +15,7 @@ from keras_attn.models.padding import take_last
 from keras_attn.ops import pack_mask
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
-from keras_attn.ops.products import FEW, by_rows, linear, linear_transposed
+from keras_attn.ops.products import MAX_ROWS, apply_rowwise, linear, linear_transposed
 from keras_attn.types import Activation, Shape, Tensor
 
 # Number of layers, hidden size, number of heads: "tiny" and "mini" of BERT, others of the paper.
@@ -216,7 +216,7 @@ class GPT2(DeclaredInputs, keras.Model):
         for layer in self.decoder_layers:
             x = call_layer(self, layer, x, padding_mask=mask, attention_mask=packs,
                            use_causal_mask=True, training=training)
-        x = by_rows(self.norm, x)
+        x = apply_rowwise(self.norm, x)
         return {"sequence_output": x, "pooled_output": take_last(x, inputs)}
 
     @needs_weights
@@ -250,14 +250,14 @@ class GPT2(DeclaredInputs, keras.Model):
             x, own = layer(x, padding_mask=padding_mask, attention_mask=attention_mask, cache=own,
                            cache_index=index)
             new.append(own)
-        return by_rows(self.norm, x), new
+        return apply_rowwise(self.norm, x), new
 
     @needs_weights
     def logits_kernel(self, rows: int | None = None) -> Tensor | None:
         """Returns the transposed embedding matrix `(D, V)`, or None if it does not pay off for
         `rows` rows.
         """
-        if isinstance(rows, int) and rows <= FEW and self.compute_dtype == "float32":
+        if isinstance(rows, int) and rows <= MAX_ROWS and self.compute_dtype == "float32":
             return None
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
 

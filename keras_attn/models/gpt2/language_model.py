@@ -8,13 +8,13 @@ from keras import ops
 from keras_attn.models.building import needs_weights
 from keras_attn.models.gpt2.decoder import GPT2
 from keras_attn.models.shared_cache import make_writers, take_writers, write_step
-from keras_attn.models.task import Task
+from keras_attn.models.task import TaskModel
 from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.types import Nest, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class GPT2LanguageModel(Task, keras.Model):
+class GPT2LanguageModel(TaskModel, keras.Model):
     """GPT-2 with a causal language model head, which shares the token embeddings.
 
     Args:

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_attn.layers.padded_rnn import bidirectional, over_steps, word_table
-from keras_attn.layers.parts import part
+from keras_attn.layers.nested_layers import as_layer
+from keras_attn.layers.padded_rnn import add_embedding, bidirectional, run_rnn
 from keras_attn.layers.recurrent import BahdanauDecoderCell, RecurrentDecoder
 from keras_attn.layers.seeds import dropout_generator, split_seed
 from keras_attn.models.building import needs_weights
@@ -93,11 +93,11 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
         cell = BahdanauDecoderCell(units, attention_units, readout_units, seed=cell_seed,
                                    dtype=self.dtype_policy, name="cell")
         self.decoder = RecurrentDecoder(
-            cell, self.target_vocabulary_size, self.embedding_dim, part(teacher_forcing_ratio),
+            cell, self.target_vocabulary_size, self.embedding_dim, as_layer(teacher_forcing_ratio),
             level, dropout, seed=decoder_seed, dtype=self.dtype_policy, name="decoder")
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        self.token_embedding = word_table(
+        self.token_embedding = add_embedding(
             self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         self.encoder.build((None, None, self.embedding_dim))
@@ -107,8 +107,8 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
     @needs_weights
     def read(self, inputs: dict[str, Tensor], training: bool | None = None) -> tuple[Tensor, Nest]:
         """Returns the encoder outputs `(B, S, 2 units)`, and the initial state of the decoder."""
-        encoded, _, backward = over_steps(self.encoder, self.embed(inputs, training),
-                                          inputs.get("padding_mask"), training=training)
+        encoded, _, backward = run_rnn(self.encoder, self.embed(inputs, training),
+                                       inputs.get("padding_mask"), training=training)
         return encoded, backward
 
     def get_config(self) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from typing import Any
 import keras
 
 from keras_attn.layers.hard_attention import HardAttention
-from keras_attn.layers.in_vain import refuse_in_vain
 from keras_attn.layers.local_attention import LocalAttention
 from keras_attn.layers.luong_attention import LuongAttention
-from keras_attn.layers.padded_rnn import over_steps, word_table
-from keras_attn.layers.parts import part, part_config
+from keras_attn.layers.nested_layers import as_layer, layer_config
+from keras_attn.layers.padded_rnn import add_embedding, run_rnn
 from keras_attn.layers.recurrent import AttentionCell, RecurrentDecoder
 from keras_attn.layers.seeds import drop, dropout_generator, seeded_initializer, split_seed
+from keras_attn.layers.unused_arguments import reject_unused
 from keras_attn.models.building import needs_weights
 from keras_attn.models.recurrent.seq2seq import (
     Seq2Seq,
@@ -107,10 +107,10 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
                              f"{', '.join(map(repr, ATTENTIONS))}. "
                              f"Received: attention={attention!r}")
         if attention is None:
-            refuse_in_vain("an attention", score=(score, "bilinear"),
-                           attention_units=(attention_units, None))
+            reject_unused("an attention", score=(score, "bilinear"),
+                          attention_units=(attention_units, None))
         if attention not in ("local_monotonic", "local_predictive"):
-            refuse_in_vain("local attention", window=(window, 10))
+            reject_unused("local attention", window=(window, 10))
         if bidirectional and units % 2:
             raise ValueError("LuongSeq2Seq: units must be even for a bidirectional encoder. "
                              f"Received: units={units}, bidirectional={bidirectional}")
@@ -122,7 +122,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         self.cell = cell
         self.bidirectional = bidirectional
         self.attention = attention
-        self.score = part(score)  # a layer, or its name
+        self.score = as_layer(score)  # a layer, or its name
         self.attention_units = attention_units
         self.window = window
         self.input_feeding = input_feeding
@@ -141,7 +141,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             dtype=self.dtype_policy, name="cell")
         self.decoder = RecurrentDecoder(
             attention_cell, self.target_vocabulary_size, self.embedding_dim,
-            part(teacher_forcing_ratio), level, dropout, seed=decoder_seed,
+            as_layer(teacher_forcing_ratio), level, dropout, seed=decoder_seed,
             dtype=self.dtype_policy, name="decoder")
 
     def _cell(self, seeds):
@@ -173,7 +173,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
                               name="luong_attention")
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
-        self.token_embedding = word_table(
+        self.token_embedding = add_embedding(
             self, "token_embedding", self.vocabulary_size, self.embedding_dim, self._table_seed)
         self.dropout_generator = dropout_generator(self.dropout, self._dropout_seed, "dropout")
         depth = self.embedding_dim
@@ -190,7 +190,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         for i, layer in enumerate(self.encoder_layers):
             if i:
                 x = drop(x, self.dropout, self.dropout_generator, training)
-            x, *last = over_steps(layer, x, mask, training=training)
+            x, *last = run_rnn(layer, x, mask, training=training)
             if self.bidirectional:
                 half = len(last) // 2
                 last = [keras.ops.concatenate(pair, axis=-1)
@@ -206,7 +206,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
             "target_vocabulary_size": self.target_vocabulary_size,
             "num_layers": self.num_layers, "cell": self.cell,
             "bidirectional": self.bidirectional, "attention": self.attention,
-            "score": self.score if isinstance(self.score, str) else part_config(self.score, self),
+            "score": self.score if isinstance(self.score, str) else layer_config(self.score, self),
             "attention_units": self.attention_units,
             "window": self.window, "input_feeding": self.input_feeding,
             "dropout": self.dropout, "teacher_forcing_ratio": decoder["teacher_forcing_ratio"],

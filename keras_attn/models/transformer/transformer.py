@@ -20,7 +20,7 @@ from keras_attn.models.token_loss import TokenLoss
 from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.cross_entropy import vocabulary_losses
-from keras_attn.ops.products import by_rows, linear
+from keras_attn.ops.products import apply_rowwise, linear
 from keras_attn.types import Activation, Nest, Shape, Tensor
 
 # Number of encoder (and decoder) layers, hidden size, number of heads, feed-forward size. base and
@@ -270,7 +270,7 @@ class Transformer(TokenLoss, keras.Model):
         x, mask = self._embed(0, inputs["token_ids"], training), inputs.get("padding_mask")
         for layer in self.encoder_layers:
             x = call_layer(self, layer, x, padding_mask=mask, training=training)
-        return by_rows(self.final_norms[0], x) if self.norm_first else x
+        return apply_rowwise(self.final_norms[0], x) if self.norm_first else x
 
     def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
                        ) -> tuple[Nest, Nest]:
@@ -359,7 +359,7 @@ class Transformer(TokenLoss, keras.Model):
         return ops.transpose(ops.cast(self._output_embedding(), self.compute_dtype))
 
     def _decoder_output(self, x):
-        return by_rows(self.final_norms[1], x) if self.norm_first else x
+        return apply_rowwise(self.final_norms[1], x) if self.norm_first else x
 
     def _logits(self, x, kernel=None):
         kernel = self._logits_kernel() if kernel is None else kernel

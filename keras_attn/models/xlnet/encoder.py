@@ -15,7 +15,7 @@ from keras_attn.ops.activations import get_activation, serialize_activation
 from keras_attn.ops.arguments import require_not_negative, require_rates, require_sizes
 from keras_attn.ops.permutations import permutation_mask, stream_masks
 from keras_attn.ops.products import linear
-from keras_attn.ops.relative import vectors_of_pairs
+from keras_attn.ops.relative import relative_position_vectors
 from keras_attn.types import Activation, Nest, Shape, Tensor
 
 # Number of layers, hidden size, number of heads: sizes of BERT; the paper has "base" and "large".
@@ -308,8 +308,8 @@ class XLNet(DeclaredInputs, keras.Model):
             return None
         keys = length if memory is None else ops.shape(memory)[1] + length
         vectors = ops.cast(
-            vectors_of_pairs(length, keys, self.hidden_dim, self.max_distance,
-                             inputs.get("reversed_rows")), self.compute_dtype)
+            relative_position_vectors(length, keys, self.hidden_dim, self.max_distance,
+                                      inputs.get("reversed_rows")), self.compute_dtype)
         if not (training and self.dropout):  # shared by all rows
             return vectors
         vectors = ops.broadcast_to(

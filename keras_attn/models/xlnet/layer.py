@@ -9,7 +9,7 @@ from keras_attn.layers.positionwise_feed_forward import PositionwiseFeedForward
 from keras_attn.layers.seeds import drop, dropout_generator, split_seed
 from keras_attn.layers.two_stream_attention import TwoStreamAttention
 from keras_attn.ops.activations import get_activation, serialize_activation
-from keras_attn.ops.products import by_rows
+from keras_attn.ops.products import apply_rowwise
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -93,9 +93,11 @@ class XLNetLayer(CheckedLayer):
         return (content, query, *weights) if return_attention_scores else (content, query)
 
     def _finish(self, x, attended, generators, training):
-        x = by_rows(self.attention_norm, x + drop(attended, self.dropout, generators[0], training))
+        x = apply_rowwise(self.attention_norm,
+                          x + drop(attended, self.dropout, generators[0], training))
         y = self.feed_forward(x, training=training)
-        return by_rows(self.feed_forward_norm, x + drop(y, self.dropout, generators[1], training))
+        return apply_rowwise(self.feed_forward_norm,
+                             x + drop(y, self.dropout, generators[1], training))
 
     compute_output_spec = traced_output_spec
 

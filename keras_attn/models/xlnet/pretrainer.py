@@ -6,14 +6,14 @@ import keras
 from keras import ops
 
 from keras_attn.models.declared_inputs import require_entries
-from keras_attn.models.task import Task, mask_weights
+from keras_attn.models.task import TaskModel, mask_weights
 from keras_attn.models.xlnet.encoder import XLNet
 from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class XLNetPretrainer(Task, keras.Model):
+class XLNetPretrainer(TaskModel, keras.Model):
     """XLNet with a permutation language model head, which shares the token embeddings.
 
     Unlike in section 2.4 of the paper, training recomputes the memory of each row from the M

@@ -1,4 +1,4 @@
-"""Faster or smaller ways to what `ops` defines, by backend; tested against the plain way."""
+"""Optimized implementations of `ops` per backend, tested against the generic ones."""
 
 import importlib
 
@@ -6,6 +6,6 @@ import keras
 
 
 def of_backend(*names):
-    """The module of the backend in use, or None if it is not among these."""
+    """Returns the module of the active backend, or None if it is not listed."""
     backend = keras.config.backend()
     return importlib.import_module(f"{__name__}.{backend}") if backend in names else None

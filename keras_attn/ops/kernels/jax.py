@@ -1,8 +1,8 @@
-"""Attention in memory that grows with the length, not with its square, and dropout, on JAX.
+"""Memory-efficient attention and cross-entropy, and dropout, on JAX.
 
-Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
-FlashAttention, 2022, algorithm 4: logits are computed again, block by block, from the logarithm of
-their sum of exponentials.
+Attention memory grows with the length, not with its square: Rabe & Staats, Self-attention Does Not
+Need O(n^2) Memory, 2021. The gradient is as in Dao et al., FlashAttention, 2022, algorithm 4:
+logits are recomputed block by block from the logarithm of their sum of exponentials.
 """
 
 import functools
@@ -12,22 +12,23 @@ from jax import lax
 from jax import numpy as jnp
 
 from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
+from keras_attn.ops.kernels.jax_inference import inference_function as inference_function
 from keras_attn.ops.masks import MASKED
 
-# Queries and keys of a block. With 8 heads its logits take 4 MB.
+# Queries and keys per block. With 8 heads the logits of a block take 4 MB.
 QUERIES, KEYS = 256, 512
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
-    """`softmax(query @ key^T) @ value` where no more than one block of weights exists at a time.
+    """`softmax(query @ key^T) @ value`, with at most one block of weights in memory at a time.
 
     Args:
-        query: `(..., T, K)`, scaled already.
+        query: `(..., T, K)`, already scaled.
         key: `(..., S, K)`.
         value: `(..., S, V)`.
         mask: Boolean `(..., T or 1, S or 1)`, True where a query may attend to a key, or None.
-        causal_offset: Query i sees keys up to i + this, an int; None: all.
+        causal_offset: Integer: query i sees keys up to i plus this offset; None: all keys.
 
     Returns:
         `(..., T, V)`; 0 for a query that sees no key.
@@ -35,10 +36,10 @@ def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
     return _forward(query, key, value, mask, causal_offset)[0]
 
 
-# Compiled, for else every call outside of jit would compile the loops anew.
+# Compiled: otherwise every call outside of jit would compile the loops again.
 @functools.partial(jax.jit, static_argnums=4)
 def _forward(query, key, value, mask, offset):
-    """The output, and what the gradient needs."""
+    """The output, and the residuals for the gradient."""
     blocks = _Blocks(query.shape[-2], key.shape[-2], mask, offset)
     output, sums = blocks.forward(query, key, value)
     return output, (query, key, value, mask, output, sums)
@@ -55,7 +56,7 @@ attend_in_blocks.defvjp(_forward, _backward)
 
 
 class _Blocks:
-    """Which queries see which keys, block by block."""
+    """Blockwise attention, and which queries see which keys."""
 
     def __init__(self, queries, keys, mask, offset):
         self.queries, self.keys, self.offset = queries, keys, offset
@@ -80,7 +81,7 @@ class _Blocks:
                 v = _block(value, j, self.columns)
                 logits = self._logits(q, _block(key, j, self.columns), i, j)
                 more = jnp.maximum(most, logits.max(-1, keepdims=True))
-                # A masked logit gives exactly 0, also to a query that has seen no key yet.
+                # A masked logit gives exactly 0, also for a query without visible keys so far.
                 weights = jnp.exp(logits - jnp.where(more > MASKED, more, 0.0))
                 shrink = jnp.exp(most - more)
                 part = _product("...ts,...sv->...tv", weights.astype(v.dtype), v)
@@ -91,7 +92,7 @@ class _Blocks:
             start = none + MASKED, none, jnp.zeros((*q.shape[:-1], v_width), "float32")
             most, total, output = lax.fori_loop(0, self._last(i), add, start)
             some = total > 0
-            # Of no exponentials: so large that every weight of it is 0.
+            # Without visible keys: so large that all weights of the query are 0.
             sums = jnp.where(some, most + jnp.log(jnp.where(some, total, 1.0)), -MASKED)
             output = jnp.where(some, output / jnp.where(some, total, 1.0), 0.0)
             return [_written(x, new, i) for x, new in zip(found, (output, sums), strict=True)]
@@ -103,7 +104,7 @@ class _Blocks:
 
     def backward(self, query, key, value, output, sums, gradient):
         """Gradients of query, key and value."""
-        # Each query's gradient of the logits has this mean taken off.
+        # Subtracted from the gradients of each query's weights, as in the gradient of a softmax.
         means = (output.astype("float32") * gradient.astype("float32")).sum(-1, keepdims=True)
         high, wide = self.high * self.rows, self.wide * self.columns
         query, gradient, sums, means = (
@@ -153,14 +154,14 @@ class _Blocks:
         return jnp.where(seen, logits, MASKED)
 
     def _last(self, i):
-        """Number of the key blocks that a block of queries sees any of."""
+        """Number of key blocks that a block of queries may see."""
         if self.offset is None:
             return self.wide
         seen = (i + 1) * self.rows + self.offset
         return jnp.clip(-(-seen // self.columns), 0, self.wide)
 
     def _first(self, j):
-        """The first block of queries that sees any of a block of keys."""
+        """First block of queries that may see a block of keys."""
         if self.offset is None:
             return 0
         return jnp.clip((j * self.columns - self.offset) // self.rows, 0, self.high)
@@ -191,7 +192,7 @@ def _written(x, block, number):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
 def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
-    """As `linear_cross_entropy` on TensorFlow."""
+    """See `linear_cross_entropy` on TensorFlow."""
     return _losses_forward(labels, hidden, table, bias, label_smoothing, most)[0]
 
 
@@ -231,65 +232,66 @@ linear_cross_entropy.defvjp(_losses_forward, _losses_backward)
 
 
 def _in_blocks(x, count):
-    """(R, ...) -> (count, R / count, ...), filled up with zeros."""
+    """(R, ...) -> (count, R / count, ...), padded with zeros."""
     size = -(-x.shape[0] // count)
     x = jnp.pad(x, [(0, count * size - x.shape[0]), *[(0, 0)] * (x.ndim - 1)])
     return x.reshape(count, size, *x.shape[1:])
 
 
 def dropout(x, rate, key):
-    """As `dropout` on TensorFlow, with the same mask."""
+    """See `dropout` on TensorFlow, with the same mask."""
     number = lax.iota("uint32", x.size).reshape(x.shape)
-    kept = keep(number, words_of(key), rate)
+    kept = keep_mask(number, hash_words(key), rate)
     return jnp.where(kept, x * jnp.asarray(1.0 / (1.0 - rate), x.dtype), jnp.zeros((), x.dtype))
 
 
-def keep(number, words, rate):
-    """Booleans, True for a share of 1 - rate of the numbers: as `_keep` on TensorFlow.
+def keep_mask(number, words, rate):
+    """Random booleans, each True with probability 1 - rate; see `_keep_mask` on TensorFlow.
 
     Args:
-        number: uint32 `(...)`.
-        words: As `words_of` makes them.
-        rate: In [0, 1).
+        number: uint32 `(...)`, the index of each value.
+        words: Result of `hash_words`.
+        rate: Dropout rate, in [0, 1).
     """
-    drawn = _mixed(_mixed(number * jnp.uint32(0x9E3779B9) + words[0]) + words[1])
+    drawn = _mix(_mix(number * jnp.uint32(0x9E3779B9) + words[0]) + words[1])
     return drawn >= jnp.uint32(round(rate * 2**32))
 
 
-def words_of(key):
-    """Two uint32 scalars in which keys that differ by 1 have nothing in common."""
+def hash_words(key):
+    """Two uint32 scalars that are unrelated for keys that differ by 1."""
     key = jnp.asarray(key).astype("uint32")
-    first = _mixed(_mixed(key[0] + jnp.uint32(0x9E3779B9)) ^ key[1])
-    return first, _mixed(first + key[1])
+    first = _mix(_mix(key[0] + jnp.uint32(0x9E3779B9)) ^ key[1])
+    return first, _mix(first + key[1])
 
 
-def _mixed(x):
+def _mix(x):
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = (x ^ (x >> jnp.uint32(shift))) * jnp.uint32(factor)
     return x ^ (x >> jnp.uint32(16))
 
 
-def keep_products(function):
-    """The function, whose gradient keeps results of matrix products and computes the rest again.
+def remat_except_matmuls(function):
+    """Makes the gradient of the function store results of matrix products and recompute the rest.
 
-    Adding a bias and an activation takes less time than reading what they gave from memory.
+    Recomputing a bias addition and an activation takes less time than reading their results from
+    memory.
     """
-    # A new function each time: JAX keeps the trace of a known one, with the weights it had.
+    # A new function each time: JAX caches the trace of a known one, including its weights.
     return jax.checkpoint(lambda x: function(x), policy=jax.checkpoint_policies.dots_saveable)
 
 
 def rematerialize(function, inputs, weights, states, options):
-    """As `rematerialize` on TensorFlow."""
+    """See `rematerialize` on TensorFlow."""
     return jax.checkpoint(lambda inputs, weights: function(inputs, weights, states, options))(
         inputs, weights)
 
 
 def has_short_kernel():
-    """Whether the kernel of `jax_gpu` can run: on one GPU whose multiprocessors hold enough."""
+    """Whether the kernel of `jax_gpu` can run: on a single GPU with enough shared memory."""
     devices = jax.devices()
     capability = str(getattr(devices[0], "compute_capability", "0"))
-    # Over several devices the compiler could not divide a kernel. `keras.device("cpu")` asks for
-    # none; other kinds than those of an A100, H100 and B200 have less memory in a multiprocessor.
+    # The compiler cannot partition a kernel over several devices, and `keras.device("cpu")` selects
+    # no GPU. Multiprocessors of architectures other than A100, H100 and B200 have less memory.
     chosen = jax.config.jax_default_device
     return (jax.default_backend() == "gpu" and len(devices) == 1
             and capability in ("8.0", "9.0", "10.0")
@@ -298,7 +300,7 @@ def has_short_kernel():
 
 @functools.cache
 def _triton():
-    """Whether this version of JAX has what the kernel is written in, which is experimental."""
+    """Whether this version of JAX has the experimental API in which the kernel is written."""
     try:
         from jax.experimental.pallas import triton
     except ImportError:

@@ -1,8 +1,8 @@
-"""Self-attention of short rows on a GPU, on JAX: all of a head in one kernel.
+"""Self-attention of short rows on a GPU, on JAX: one kernel computes a whole head.
 
-A row of 128 tokens fits into a multiprocessor: its logits, weights and dropout never reach memory,
-and the gradient computes them again from queries, keys and values, which lie as the projection
-left them, still without its bias.
+A row of 128 tokens fits into a multiprocessor, so its logits, weights and dropout mask are never
+written to memory. The gradient recomputes them from queries, keys and values, which are read in the
+layout of the projection, before its bias is added.
 """
 
 import functools
@@ -13,10 +13,10 @@ from jax import numpy as jnp
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
-from keras_attn.ops.kernels.jax import keep, words_of
+from keras_attn.ops.kernels.jax import hash_words, keep_mask
 from keras_attn.ops.masks import MASKED
 
-# On an H100, 4 and 16 take up to 20 times as long with dropout.
+# On an H100, 4 and 16 warps are up to 20 times slower with dropout.
 _PARAMS = triton.CompilerParams(num_warps=8, num_stages=1)
 
 
@@ -27,16 +27,16 @@ def attend(projected, bias, mask, scale, rate, key):
         projected: `(B, T, 3, H, K)`: queries, keys, values; in half precision.
         bias: `(3, H, K)`, added to them.
         mask: Boolean `(B or 1, 1, T or 1, T)`, True where a query may attend to a key, or None.
-        scale: Of the logits.
-        rate: Share of weights set to 0, as `dropout` of `(B, H, T, T)` does.
-        key: Two integers of 32 bits, for dropout.
+        scale: Scale of the logits.
+        rate: Dropout rate of the weights, with the mask of `dropout` for `(B, H, T, T)`.
+        key: Two 32-bit integers, the key of dropout.
 
     Returns:
         `(B, T, H, K)`; 0 for a query that sees no key.
     """
     if mask is not None:
         mask = mask[:, 0].astype("int8")
-    words = jnp.stack(words_of(key)) if rate else jnp.zeros(2, "uint32")
+    words = jnp.stack(hash_words(key)) if rate else jnp.zeros(2, "uint32")
     return _attend(projected, bias, mask, words, scale, rate, jax.default_backend() != "gpu")
 
 
@@ -82,7 +82,7 @@ def _given(mask):
 
 
 def _input_specs(shape, mask):
-    """Of the words, the biases, of queries, keys and values, and of the mask."""
+    """Specs of the words, the biases, of queries, keys and values, and of the mask."""
     _, length, _, _, depth = shape
     specs = [pallas.BlockSpec((2,), lambda b, h: (0,)),
              pallas.BlockSpec((3, None, depth), lambda b, h: (0, h, 0))]
@@ -120,7 +120,7 @@ def _backward_kernel(gradient, words, bias, query, key, value, *rest, scale, rat
 
 
 def _weights(words, query, key, mask, scale, rate):
-    """float32 weights `(T, T)`, those after dropout, and which it keeps."""
+    """float32 weights `(T, T)`, the weights after dropout, and the dropout mask."""
     length = query.shape[0]
     logits = triton.dot(query, key, trans_b=True) * scale
     seen = None
@@ -138,5 +138,5 @@ def _weights(words, query, key, mask, scale, rate):
     first = row.astype("uint32") * jnp.uint32(length * length)
     number = (first + lax.broadcasted_iota("uint32", logits.shape, 0) * jnp.uint32(length)
               + lax.broadcasted_iota("uint32", logits.shape, 1))
-    kept = keep(number, (words[0], words[1]), rate)
+    kept = keep_mask(number, (words[0], words[1]), rate)
     return weights, jnp.where(kept, weights / (1.0 - rate), 0.0), kept

@@ -1,9 +1,9 @@
-"""Attention by blocks, dropout and cross-entropy on TensorFlow.
+"""Blockwise attention, dropout and cross-entropy on TensorFlow.
 
-Attention takes memory that grows with the length, not with its square:
-Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021; the gradient as in Dao et al.,
-FlashAttention, 2022, algorithm 4: logits are computed again, block by block, from the logarithm of
-their sum of exponentials. One block at a time: loops that ran ahead would hold many.
+Attention memory grows with the length, not with its square: Rabe & Staats, Self-attention Does Not
+Need O(n^2) Memory, 2021. The gradient is as in Dao et al., FlashAttention, 2022, algorithm 4:
+logits are recomputed block by block from the logarithm of their sum of exponentials. Loops process
+one block at a time, as parallel iterations would hold many blocks in memory.
 """
 
 import tensorflow as tf
@@ -11,24 +11,26 @@ import tensorflow as tf
 from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.ops.kernels import tensorflow_replicas as replicas  # noqa: F401
+from keras_attn.ops.kernels import tensorflow_variables as variables  # noqa: F401
+from keras_attn.ops.kernels.tensorflow_graphs import inference_function as inference_function
 from keras_attn.ops.kernels.tensorflow_rematerialization import rematerialize as rematerialize
 from keras_attn.ops.masks import MASKED
 
-# Queries and keys of a block. With 8 heads its logits take 4 MB.
+# Queries and keys per block. With 8 heads the logits of a block take 4 MB.
 QUERIES, KEYS = 256, 512
-COUNTS = 1 << 16  # what the count of a mask of unknown shape is rounded up to
+COUNTS = 1 << 16  # the size of a mask of unknown shape is rounded up to a multiple of this
 
 
 @graphs.traced_once
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
-    """`softmax(query @ key^T) @ value` where no more than one block of weights exists at a time.
+    """`softmax(query @ key^T) @ value`, with at most one block of weights in memory at a time.
 
     Args:
-        query: `(..., T, K)`, scaled already.
+        query: `(..., T, K)`, already scaled.
         key: `(..., S, K)`.
-        value: `(..., S, V)`. The lengths and K and V are static.
+        value: `(..., S, V)`. Lengths, K and V are static.
         mask: Boolean `(..., T or 1, S or 1)`, True where a query may attend to a key, or None.
-        causal_offset: Query i sees keys up to i + this, an int; None: all.
+        causal_offset: Integer: query i sees keys up to i plus this offset; None: all keys.
 
     Returns:
         `(..., T, V)`; 0 for a query that sees no key.
@@ -44,7 +46,7 @@ def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
 
 
 class _Blocks:
-    """Which queries see which keys, block by block."""
+    """Blockwise attention, and which queries see which keys."""
 
     def __init__(self, queries, keys, mask, offset):
         self.queries, self.keys, self.offset = queries, keys, offset
@@ -68,7 +70,7 @@ class _Blocks:
                 v = _block(value, j, self.columns)
                 logits = self._logits(q, _block(key, j, self.columns), i, j)
                 more = tf.maximum(most, tf.reduce_max(logits, -1, keepdims=True))
-                # A masked logit gives exactly 0, also to a query that has seen no key yet.
+                # A masked logit gives exactly 0, also for a query without visible keys so far.
                 weights = tf.exp(logits - tf.where(more > MASKED, more, 0.0))
                 shrink = tf.exp(most - more)
                 part = tf.cast(tf.matmul(tf.cast(weights, v.dtype), v), tf.float32)
@@ -79,7 +81,7 @@ class _Blocks:
             one = tf.zeros_like(like[..., :1])
             start = one + MASKED, one, one * tf.zeros(value.shape[-1])
             most, total, output = _loop(0, self._last(i), add, start)
-            # Of no exponentials: so large that every weight of it is 0.
+            # Without visible keys: so large that all weights of the query are 0.
             sums = tf.where(total > 0, most + tf.math.log(total), -MASKED)
             return tf.cast(tf.math.divide_no_nan(output, total), value.dtype), sums
 
@@ -88,7 +90,7 @@ class _Blocks:
 
     def backward(self, query, key, value, output, sums, gradient):
         """Gradients of query, key and value."""
-        # Each query's gradient of the logits has this mean taken off.
+        # Subtracted from the gradients of each query's weights, as in the gradient of a softmax.
         means = tf.reduce_sum(tf.cast(output, tf.float32) * tf.cast(gradient, tf.float32), -1,
                               keepdims=True)
         high, wide = self.high * self.rows, self.wide * self.columns
@@ -130,7 +132,7 @@ class _Blocks:
 
     def _logits(self, q, k, i, j):
         """float32 logits of a block."""
-        if q.dtype == tf.float16:  # products may pass 65,504, where it ends
+        if q.dtype == tf.float16:  # products may exceed 65,504
             q, k = tf.cast(q, tf.float32), tf.cast(k, tf.float32)
         logits = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32)
         if self.offset is None and self.mask is None and self.keys % self.columns == 0:
@@ -147,14 +149,14 @@ class _Blocks:
         return tf.where(seen, logits, MASKED)
 
     def _last(self, i):
-        """Number of the key blocks that a block of queries sees any of."""
+        """Number of key blocks that a block of queries may see."""
         if self.offset is None:
             return self.wide
         seen = (i + 1) * self.rows + self.offset
         return tf.clip_by_value(-(-seen // self.columns), 0, self.wide)
 
     def _first(self, j):
-        """The first block of queries that sees any of a block of keys."""
+        """First block of queries that may see a block of keys."""
         if self.offset is None:
             return 0
         return tf.clip_by_value((j * self.columns - self.offset) // self.rows, 0, self.high)
@@ -171,7 +173,7 @@ def _padded(x, length, axis=-2):
 
 def _block(x, number, length, axis=-2):
     axis += len(x.shape)
-    # Not x[a:b], whose length XLA does not know.
+    # Not x[a:b], whose length is unknown to XLA.
     begin, size = [0] * len(x.shape), tf.unstack(tf.shape(x))
     begin[axis], size[axis] = number * length, length
     found = tf.slice(x, begin, size)
@@ -179,13 +181,13 @@ def _block(x, number, length, axis=-2):
 
 
 def _loop(first, last, body, start):
-    """The state after `body(number, *state)` for the numbers from first to last."""
+    """The state after `body(number, *state)` for the numbers from first to last, exclusive."""
     return tf.while_loop(lambda number, *_: number < last, body, (tf.constant(first) if isinstance(
         first, int) else first, *start), parallel_iterations=1)[1:]
 
 
 def _rows(count, row, dtypes):
-    """What `row` gives for 0, 1, …, joined along the last axis but one."""
+    """The results of `row` for 0, 1, …, concatenated along the second-to-last axis."""
     arrays = [tf.TensorArray(dtype, count) for dtype in dtypes]
     arrays = _loop(0, count, lambda i, *arrays: (
         i + 1, *(array.write(i, x) for array, x in zip(arrays, row(i), strict=True))), arrays)
@@ -201,45 +203,45 @@ def _joined(stacked):
 
 
 def dropout(x, rate, key):
-    """`x / (1 - rate)` where a hash of each value's number and of the key says so, else 0.
+    """Dropout whose mask is a hash of the index of each value and the key.
 
     Args:
         x: Floats `(...)`.
-        rate: Share of zeros, in [0, 1).
-        key: Two integers of 32 bits.
+        rate: Dropout rate, in [0, 1).
+        key: Two 32-bit integers.
 
     Returns:
-        `(...)`.
+        `x / (1 - rate)` where the mask is True, else 0: `(...)`.
     """
     key = tf.cast(key, tf.uint32)
-    # A shape that is known is no input, which a GPU would have to send back.
+    # A static shape is not a tensor that would be copied back from a GPU.
     if x.shape.is_fully_defined():
-        keep = _keep(x.shape.num_elements(), rate, key)
+        keep = _keep_mask(x.shape.num_elements(), rate, key)
     else:
-        # Rounded up: each count is compiled, and batches of any length have many.
+        # Rounded up: each size is compiled, and batches of varying length have many sizes.
         count = tf.size(x)
-        keep = _keep((count + COUNTS - 1) // COUNTS * COUNTS, rate, key)[:count]
+        keep = _keep_mask((count + COUNTS - 1) // COUNTS * COUNTS, rate, key)[:count]
     keep = tf.reshape(keep, tf.shape(x))
     return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), tf.zeros((), x.dtype))
 
 
-# Compiled also where the step is not: one pass over memory instead of ten.
+# Compiled even if the step is not: one pass over memory instead of ten.
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
-def _keep(count, rate, key):
-    """Random booleans `(count,)`, True for a share of 1 - rate.
+def _keep_mask(count, rate, key):
+    """Random booleans `(count,)`, each True with probability 1 - rate.
 
-    The multipliers and shifts are those of Chris Wellons's hash lowbias32 (hash-prospector), which
-    changes every bit of the result in half of all cases when a bit of the number changes.
+    The multipliers and shifts come from Chris Wellons's hash lowbias32 (hash-prospector):
+    flipping one bit of the input flips each bit of the result with probability one half.
     """
-    # Keys that differ by 1, as those of consecutive steps, must have nothing in common.
-    first = _mixed(_mixed(key[0] + 0x9E3779B9) ^ key[1])
-    second = _mixed(first + key[1])
+    # Keys that differ by 1, as for consecutive steps, must give unrelated masks.
+    first = _mix(_mix(key[0] + 0x9E3779B9) ^ key[1])
+    second = _mix(first + key[1])
     number = tf.cast(tf.range(count), tf.uint32)
-    drawn = _mixed(_mixed(number * 0x9E3779B9 + first) + second)
+    drawn = _mix(_mix(number * 0x9E3779B9 + first) + second)
     return drawn >= tf.constant(round(rate * 2**32), tf.uint32)
 
 
-def _mixed(x):
+def _mix(x):
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = (x ^ tf.bitwise.right_shift(x, tf.constant(shift, tf.uint32))) * factor
     return x ^ tf.bitwise.right_shift(x, tf.constant(16, tf.uint32))
@@ -247,8 +249,7 @@ def _mixed(x):
 
 @graphs.traced_once
 def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
-    """Statistics of the logits `hidden @ table^T + bias`, of which the first, the losses, have a
-    gradient.
+    """Loss statistics of the logits `hidden @ table^T + bias`; only the losses have a gradient.
 
     Args:
         labels: Integers `(R,)`.
@@ -256,10 +257,10 @@ def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
         table: `(V, D)`.
         bias: float32 `(V,)`, or None.
         label_smoothing: A float.
-        most: Logits of a block.
+        most: Number of logits per block.
 
     Returns:
-        float32 `(5, R)`, as `block_statistics` does.
+        float32 `(5, R)`, see `block_statistics`.
     """
     @tf.custom_gradient
     def function(hidden, table, *bias):
@@ -276,9 +277,9 @@ def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
 
 
 class _LossBlocks:
-    """Rows in blocks of one size. The products of the last are kept for the gradient.
+    """Losses in blocks of equal size; the logits of the last are stored for the gradient.
 
-    Without a known number of rows, the number of blocks and their size are known at run time.
+    If the number of rows is unknown, the number and size of blocks are computed at run time.
     """
 
     def __init__(self, labels, hidden, table, bias, label_smoothing, most):

@@ -1,4 +1,4 @@
-"""What TensorFlow traces once, compiles by itself, and writes in place."""
+"""Functions that TensorFlow traces once or compiles separately, and in-place writes."""
 
 import contextvars
 import functools
@@ -6,21 +6,21 @@ import functools
 import keras
 import tensorflow as tf
 
-WORTH_COMPILING = 1 << 18  # values; a compiled function takes 0.1 ms to begin
+WORTH_COMPILING = 1 << 18  # values; launching a compiled function takes 0.1 ms
 
 
 def traced_once(function):
-    """The function as a graph of its own, traced once for each shape.
+    """Wraps a function in a separate graph, traced once per shape.
 
-    TensorFlow keeps the gradient of each `tf.custom_gradient` that it traces for ever, and with
-    it the graph around it: here that is this function's, and not each step's. Outside of graphs, a
-    `tf.GradientTape` keeps all that the forward pass of a `tf.custom_gradient` computes.
+    TensorFlow never frees the gradient of a `tf.custom_gradient` that it traces, nor the graph
+    around it. With this wrapper that is the graph of the function, not one of each step. Outside of
+    graphs, a `tf.GradientTape` stores all results of the forward pass of a `tf.custom_gradient`.
     """
     in_graphs, outside = (tf.function(function, autograph=False) for _ in range(2))
 
     @functools.wraps(function)
     def called(*args):
-        # Two: one that was differentiated in a graph returns every intermediate result.
+        # Two functions: one differentiated in a graph returns every intermediate result.
         inside = outside if tf.executing_eagerly() else in_graphs
         return inside(*(tf.convert_to_tensor(x) if isinstance(x, keras.Variable) else x
                         for x in args))
@@ -29,39 +29,46 @@ def traced_once(function):
 
 
 def executing_eagerly():
-    """Whether operations run at once, not as part of a graph."""
+    """Whether operations are executed eagerly rather than added to a graph."""
     return tf.executing_eagerly()
 
 
-# Whether the function being traced is compiled as a whole; None: it may be.
-_WHOLE = contextvars.ContextVar("whole", default=None)
+# Whether the function being traced is compiled as a whole by XLA; None: unknown.
+_JIT_COMPILED = contextvars.ContextVar("jit_compiled", default=None)
 
 
 def traced(function, jit, **options):
-    """`tf.function(function, jit_compile=jit)`, whose parts know it: they are not compiled by
-    themselves if it is; if not they may write in place, so that nobody else can compile it.
+    """`tf.function(function, jit_compile=jit)`, with `jit` known to the operations inside.
+
+    If it is compiled, they are not compiled separately. If not, they may write in place, so the
+    function cannot be compiled by a caller.
 
     Args:
-        function: Any.
+        function: Any function.
         jit: Whether XLA compiles it.
-        **options: Of `tf.function`.
+        **options: Further arguments of `tf.function`.
     """
     @functools.wraps(function)
     def called(*args, **kwargs):
-        token = _WHOLE.set(bool(jit))
+        token = _JIT_COMPILED.set(bool(jit))
         try:
             return function(*args, **kwargs)
         finally:
-            _WHOLE.reset(token)
+            _JIT_COMPILED.reset(token)
 
     return tf.function(called, jit_compile=jit, autograph=False, **options)
 
 
-def served(function, specs):
-    """The function as one of a SavedModel.
+def inference_function(function, model, reduce_retracing=False):
+    """As `keras_attn.ops.inference.inference_function`; the function holds the variables."""
+    return traced(function, jit=False, reduce_retracing=reduce_retracing)
+
+
+def serving_function(function, specs):
+    """Wraps a function for a SavedModel signature.
 
     Args:
-        function: Of a dictionary of tensors.
+        function: Function of a dictionary of tensors.
         specs: `{name: keras.InputSpec}`, or lists of them.
     """
     signature = keras.tree.map_structure(
@@ -69,24 +76,24 @@ def served(function, specs):
     return tf.function(function, input_signature=[signature], autograph=False)
 
 
-def writes_in_place():
-    """Whether what is being traced may use `write_in_place`."""
-    return _WHOLE.get() is False and not tf.executing_eagerly()
+def can_write_in_place():
+    """Whether the function being traced may use `write_in_place`."""
+    return _JIT_COMPILED.get() is False and not tf.executing_eagerly()
 
 
 def write_in_place(whole, index, part, axis):
-    """`ops.slice_update` along one axis, without a copy of the whole where nothing else reads it.
+    """`ops.slice_update` along one axis, without a copy if nothing else reads the tensor.
 
-    XLA finds out by itself what need not be copied, and does not know this operation.
+    XLA avoids unnecessary copies itself and does not support this operation.
 
     Args:
         whole: A tensor.
-        index: Integer scalar, the first position, brought into range.
-        part: What to write there, of the same dtype, and shape but for `axis`.
-        axis: Of the positions; not negative.
+        index: Integer scalar, the first position; clipped to the valid range.
+        part: The values to write, with the dtype of `whole` and its shape except along `axis`.
+        axis: The position axis; not negative.
 
     Returns:
-        The whole with the part in it.
+        `whole` with `part` written to it.
     """
     for own in (slice(axis), slice(axis + 1, None)):
         part.shape[own].assert_is_compatible_with(whole.shape[own])
@@ -102,20 +109,20 @@ def write_in_place(whole, index, part, axis):
 
 
 def worth_compiling(x):
-    """Whether a function of `x` in few passes over memory pays for being compiled.
+    """Whether separate compilation of a function that makes few passes over `x` pays off.
 
-    Each shape is compiled, so of those that are unknown there may be too many.
+    Each shape is compiled, so unknown shapes, of which there may be many, are not.
     """
-    return (not _WHOLE.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
+    return (not _JIT_COMPILED.get() and isinstance(x, tf.Tensor) and not tf.executing_eagerly()
             and x.shape.is_fully_defined() and x.shape.num_elements() >= WORTH_COMPILING)
 
 
-def in_few_passes(function, x, *others):
-    """`function(x, *others)`, compiled where that pays; the function may have several results.
+def compile_if_large(function, x, *others):
+    """`function(x, *others)`, compiled if that pays off; the function may return several results.
 
     Args:
-        function: Of tensors; its gradient is not made faster.
-        x: Tensor, the largest.
+        function: Function of tensors; its gradient is not accelerated.
+        x: The largest tensor.
         *others: Tensors.
     """
     if worth_compiling(x):
@@ -124,13 +131,14 @@ def in_few_passes(function, x, *others):
 
 
 def compiled(function, plain=None):
-    """The function of tensors, in few passes over memory where that pays; its gradient likewise.
+    """Compiles a function and its gradient to few passes over memory, where that pays off.
 
-    TensorFlow's single operations each write their result. The gradient computes them again.
+    Without XLA, each TensorFlow operation writes its result to memory. The gradient recomputes the
+    results.
 
     Args:
-        function: Of tensors, to one.
-        plain: What is called where it does not pay; the function if None.
+        function: Function of tensors that returns one tensor.
+        plain: Called where compilation does not pay off; defaults to `function`.
     """
     forward = tf.function(function, jit_compile=True, autograph=False)
 
@@ -150,7 +158,7 @@ def compiled(function, plain=None):
 
 
 def in_float32(function):
-    """The function of one tensor, without the roundings of a smaller type on its way."""
+    """Wraps a function of one tensor to compute intermediate results in float32."""
     def called(x):
         small = x.dtype.size < 4
         return tf.cast(function(tf.cast(x, tf.float32)), x.dtype) if small else function(x)

@@ -6,16 +6,17 @@ from keras_attn.ops.kernels.tensorflow_graphs import traced_once
 
 
 def rematerialize(function, inputs, weights, states, options):
-    """`function(inputs, weights, states, options)`, computed again for the gradient.
+    """Calls `function(inputs, weights, states, options)` and recomputes it for the gradient.
 
     Args:
         function: Returns a tuple of tensors and a list of new states.
-        inputs: Tensors, or None.
-        weights, states: Lists of tensors. Inputs and weights have a gradient.
-        options: Dictionary of other arguments.
+        inputs: Differentiable tensors, or None.
+        weights: List of differentiable tensors.
+        states: List of tensors.
+        options: Dictionary of further arguments.
 
     Returns:
-        What the function returns.
+        The results of the function.
     """
     @traced_once
     def whole(inputs, weights, states, options):
@@ -51,9 +52,9 @@ def rematerialize(function, inputs, weights, states, options):
 
 
 def _after(tensor):
-    """A function that returns its argument, but not before the tensor is known.
+    """Returns an identity function whose result is not available before `tensor`.
 
-    Otherwise the compiler would find the same computation twice and do it once.
+    Otherwise the compiler would merge the recomputation with the original computation.
     """
     never = tf.reduce_any(tf.math.is_nan(tf.reshape(tensor, [-1])[:1]))
     return lambda x: tf.where(never, tf.zeros((), x.dtype), x)

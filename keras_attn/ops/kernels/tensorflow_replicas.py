@@ -4,16 +4,16 @@ import tensorflow as tf
 
 
 def count():
-    """Number of replicas that compute in step with the calling one; 1 outside of a replica."""
+    """Number of replicas in sync with the calling one; 1 outside of a replica."""
     context = tf.distribute.get_replica_context()
     return 1 if context is None else context.num_replicas_in_sync
 
 
 def summed(values):
-    """Within a replica, the sum of each of the values over all replicas.
+    """Inside a replica, sums each value over all replicas.
 
-    With one replica the values themselves: TensorFlow keeps the graph around an `all_reduce` as
-    long as the process.
+    With one replica the values are returned unchanged, as TensorFlow never frees the graph around
+    an `all_reduce`.
 
     Args:
         values: Nested structure of tensors.

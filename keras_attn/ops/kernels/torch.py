@@ -1,30 +1,35 @@
-"""Attention in memory that grows with the length, not with its square, on PyTorch.
+"""Memory-efficient attention and cross-entropy on PyTorch.
 
-Its fused kernel does the work (on CPUs Dao et al., FlashAttention, 2022). It takes a mask or a
-causal one, not both, and copies the mask as floats; so queries that see different keys are given to
-it block by block, and each block is computed again in the backward pass.
+Attention uses PyTorch's fused kernel (on CPUs Dao et al., FlashAttention, 2022), with memory that
+grows with the length, not with its square. It supports either a mask or causal attention, and
+copies the mask as floats. So if queries see different keys, they are passed to it block by block,
+and each block is recomputed in the backward pass.
 """
 
+import functools
+
+import keras
+import numpy as np
 import torch
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from keras_attn.ops.block_losses import block_count, block_gradient, block_statistics
 
-# Queries of a block. The mask of so many and of 16,384 keys takes 50 MB as floats. Of fewer the
-# kernel makes smaller blocks itself, which is slower.
+# Queries per block. Their mask for 16,384 keys takes 50 MB as floats. For fewer queries the kernel
+# uses smaller blocks internally, which is slower.
 QUERIES = 768
 
 
 def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
-    """`softmax(query @ key^T) @ value` where no more than a block of weights exists at a time.
+    """`softmax(query @ key^T) @ value`, with at most one block of weights in memory at a time.
 
     Args:
-        query: `(..., T, K)`, scaled already.
+        query: `(..., T, K)`, already scaled.
         key: `(..., S, K)`.
         value: `(..., S, V)`.
         mask: Boolean `(..., T or 1, S or 1)`, True where a query may attend to a key, or None.
-        causal_offset: Query i sees keys up to i + this, an int; None: all.
+        causal_offset: Integer: query i sees keys up to i plus this offset; None: all keys.
 
     Returns:
         `(..., T, V)`; 0 for a query that sees no key.
@@ -32,7 +37,7 @@ def attend_in_blocks(query, key, value, mask=None, causal_offset=None):
     leading, width = query.shape[:-2], value.shape[-1]
     if mask is not None:
         mask = _mask_of_heads(mask, leading)
-    # Only inputs of one width, whose last axis is dense, take the fused path on CPUs.
+    # On CPUs the fused kernel requires inputs of equal depth whose last axis is contiguous.
     widest = max(query.shape[-1], width)
     query, key, value = (
         functional.pad(_of_heads(x, leading), (0, widest - x.shape[-1])).contiguous()
@@ -61,7 +66,7 @@ def _by_queries(query, key, value, mask, offset):
             part = part[..., first:first + QUERIES, :]
         if mask is not None and mask.shape[-1] != 1:
             part = part[..., :last]
-        # Else the masks of all blocks would be kept for the gradient.
+        # Otherwise the masks of all blocks would be stored for the gradient.
         outputs.append(checkpoint(
             _attend, q, key[..., :last, :], value[..., :last, :], part,
             None if offset is None else first + offset,
@@ -76,7 +81,8 @@ def _attend(query, key, value, mask, offset=None):
         mask = causal[None, None] if mask is None else mask & causal
     if mask is None:
         return functional.scaled_dot_product_attention(query, key, value, scale=1.0)
-    # What a query gives that sees nothing is up to the kernel, so it sees all and gives 0.
+    # The kernel does not define the output of a query without visible keys: let it see all keys,
+    # and set its output to 0.
     attending = mask.any(-1, keepdim=True)
     output = functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask | ~attending, scale=1.0)
@@ -98,13 +104,13 @@ def _mask_of_heads(mask, leading):
 
 
 def rematerialize(function, inputs, weights, states, options):
-    """As `rematerialize` on TensorFlow."""
+    """See `rematerialize` on TensorFlow."""
     return checkpoint(function, inputs, weights, states, options, use_reentrant=False,
                       preserve_rng_state=False)
 
 
 def linear_cross_entropy(labels, hidden, table, bias, label_smoothing, most):
-    """As `linear_cross_entropy` on TensorFlow."""
+    """See `linear_cross_entropy` on TensorFlow."""
     return _LinearCrossEntropy.apply(labels, hidden, table, bias, label_smoothing, most)
 
 
@@ -137,3 +143,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
             of_hidden.append(change @ table)
             of_table += change.T @ rows
         return None, torch.cat(of_hidden), of_table.to(table.dtype), of_bias, None, None
+
+
+def inference_function(function, model, reduce_retracing=False):
+    """As `keras_attn.ops.inference.inference_function`; not compiled, and without gradients."""
+    def tensor(x):
+        return keras.ops.convert_to_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x
+
+    @functools.wraps(function)
+    def called(*args, **kwargs):
+        args, kwargs = keras.tree.map_structure(tensor, (args, kwargs))
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return called

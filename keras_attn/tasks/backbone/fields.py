@@ -7,4 +7,5 @@ FIELDS = TaskFields(
     command=None,  # a checkpoint without heads is converted
     family="bert",
     config=lambda family: pretraining_fields(family, MASKED),
+    convert_heads={"encoder": {}},
 )

@@ -15,5 +15,8 @@ class Backbone(Task):
         require_float32(trained, precision)
         return Embedder(trained)
 
+    def head_layers(self, heads):
+        return {}
+
 
 TASK = Backbone()

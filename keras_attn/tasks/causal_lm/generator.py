@@ -7,8 +7,9 @@ import numbers
 import secrets
 from collections.abc import Iterable
 
+import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_attn.data.sources.table_formats import is_text
 from keras_attn.errors import UserError, check_counts
@@ -16,7 +17,7 @@ from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE
 from keras_attn.generation.sampling import MIN_TEMPERATURE
 from keras_attn.io.finite import check_outputs
-from keras_attn.ops.kernels.tensorflow_graphs import traced
+from keras_attn.ops.inference import inference_function
 
 ADDED = 64  # tokens at most, where nothing is said
 STEP = 16  # prompts worked on together are padded to a multiple of it
@@ -32,7 +33,7 @@ class Generator:
 
     Attributes:
         max_length: Tokens of a prompt and of what follows together.
-        found: `search`, as a graph.
+        found: `search`, compiled.
     """
 
     task = "causal_lm"
@@ -43,7 +44,7 @@ class Generator:
         self.max_length = model.backbone.max_length
         # Of rows of the token table that stand for nothing no text is made.
         self._named = tokenizer.vocabulary_size - tokenizer.num_padding_rows
-        self.found = traced(self.search, jit=False)
+        self.found = inference_function(self.search, model)
 
     def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
                  beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
@@ -151,7 +152,7 @@ class Generator:
             ids[number, width - len(row):] = row
             real[number, width - len(row):] = 1
         found = self.found(ids, real, numbers, seed, max_tokens, **options)
-        found = {name: value.numpy() for name, value in found.items()}
+        found = keras.tree.map_structure(ops.convert_to_numpy, found)
         return [self._told(rows[n], {name: value[n] for name, value in found.items()})
                 for n in range(len(rows))]
 
@@ -191,8 +192,8 @@ class Generator:
         """
         end, (rows, width) = self.tokenizer.end_id, ids.shape
         # The mark stands for padding, and for a prompt without tokens; no text holds it.
-        options["prompt"] = tf.where(ids == end, -1, ids)
-        places = tf.maximum(tf.cumsum(real, axis=1) - 1, 0)
+        options["prompt"] = ops.where(ids == end, -1, ids)
+        places = ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
         last, real = places[:, -1], real[:, :-1]
         each = beams or 1
         kernel = self.model.backbone.logits_kernel(rows * each)
@@ -201,10 +202,10 @@ class Generator:
         def named(logits):
             if not self.tokenizer.num_padding_rows:
                 return logits
-            return tf.where(tf.range(logits.shape[-1]) < self._named, logits, IMPOSSIBLE)
+            return ops.where(ops.arange(logits.shape[-1]) < self._named, logits, IMPOSSIBLE)
 
         cache = self.model.make_cache(rows, before + max_tokens * each)
-        mask = tf.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
+        mask = ops.pad(real, [[0, 0], [0, max_tokens * each]], constant_values=1)
         if before:
             _, cache = self.model.decode(ids[:, :-1], 0, cache, mask, places[:, :-1])
 

@@ -52,4 +52,5 @@ FIELDS = TaskFields(
             "not say.")},
     },
     files=("labels.json",),
+    huggingface_class="ForSequenceClassification",
 )

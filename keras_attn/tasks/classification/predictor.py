@@ -68,7 +68,7 @@ class Predictor(Embedder):
         text_pairs = text_pairs and listed(text_pairs)
         data = self.config["data"]
         rows = self._by_batch(
-            lambda batch: probabilities(self._run(batch)["logits"].numpy(), self.kind),
+            lambda batch: probabilities(self._output(batch, "logits"), self.kind),
             texts, text_pairs, batch_size, self.length, data.get("windows"))
         return np.concatenate([np.zeros((0, len(self.labels) or 1)), *rows])
 

@@ -18,7 +18,7 @@ from keras_attn.data.text_examples import (
     tokenize_texts,
 )
 from keras_attn.errors import UserError
-from keras_attn.tasks.classification import glue
+from keras_attn.tasks.classification import glue, other_libraries
 from keras_attn.tasks.classification.baseline import compute_baselines
 from keras_attn.tasks.classification.data_summary import tell_rows, warn_of_rare_labels
 from keras_attn.tasks.classification.evaluate import evaluate
@@ -68,7 +68,7 @@ class Classification(Task):
         labeled, defaults = _labeled_task(config.data), FinetuningDefaults(run)
         model = family.model_class(self.name)
         defaults.choose_pooling(model.OWN)
-        pooled = config.model.pooling in family.poolers
+        pooled = config.model.pooling == "cls" and family.has_pooler
         architecture = family.choose_architecture(run, use_pooler=pooled)
         new = run.match_heads(["pooler"] if pooled else [])
         check_training(run, architecture.get("num_layers", 0))
@@ -167,6 +167,18 @@ class Classification(Task):
 
     def sections(self, results, best):
         return [runs_to_beat(results), mean_classes(results), surest_errors_of_best(results, best)]
+
+    def head_layers(self, heads):
+        return {"logits_dense": ("classifier", heads["num_classes"])}
+
+    def read_head(self, config, path, dropout=None):
+        return other_libraries.read_classifier(config, path, dropout)
+
+    def write_head(self, trained, dropout=None):
+        return other_libraries.written_classifier(trained, dropout)
+
+    def for_other_libraries(self, trained):
+        return other_libraries.in_units_of_labels(trained)
 
 
 def _report(run, results, defaults, tables, targets, shares, kind):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_attn.field import Field
-from keras_attn.registry import TASKS
+from keras_attn.registry import FAMILIES, TASKS
 from keras_attn.shared_fields import (
     CHECKPOINT,
     EVAL,
@@ -85,8 +85,7 @@ def finetuning_fields(own: Mapping) -> dict:
     summaries = [TASKS.fields(name).summary for name in TASKS]
     task = Field(str, "; ".join([*filter(None, summaries), "without: single_label"]))
     found = {
-        **run_fields(of_libraries(
-            "transformers, google-research/bert, openai/gpt-2, zihangdai/xlnet or KerasHub")),
+        **run_fields(of_libraries(map(FAMILIES.fields, FAMILIES.registered))),
         "data": {"task": task, **_DATA}, "model": _MODEL, "train": _TRAINING, "search": _SEARCH,
         "eval": {**EVAL, "every": dataclasses.replace(EVAL["every"], default=500), **CHOICE},
         "checkpoint": CHECKPOINT,

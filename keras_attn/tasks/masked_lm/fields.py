@@ -7,4 +7,6 @@ FIELDS = TaskFields(
     command="pretrain",
     family="bert",
     config=lambda family: pretraining_fields(family, MASKED),
+    convert_heads={"pretraining": {"next_sentence": True},
+                   "masked_lm": {"next_sentence": False}},
 )

@@ -3,20 +3,18 @@
 import functools
 import math
 
-import numpy as np
-
 from keras_attn.errors import UserError
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.permutation_lm.examples import PermutationExamples
 from keras_attn.tasks.pretraining.splits import (
     PRETRAINING_MINUTES,
+    characters_per_target,
     check_targets,
     hashes_of_splits,
     prepared_folder,
     read_splits,
 )
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
-from keras_attn.text.sentence_pieces import SPACE
 
 
 class PermutationLM(Task):
@@ -50,7 +48,11 @@ class PermutationLM(Task):
 
         train, validation = read_splits(run, examples)
         check_targets(data, train, validation)
-        characters = functools.cache(lambda: _characters_of_a_target(validation, tokenizer))
+
+        @functools.cache
+        def characters():
+            return characters_per_target(validation, [
+                (len(piece), len(tokenizer.surface(piece))) for piece in tokenizer.vocabulary])
 
         def metrics(model, results, rows, stop):
             loss, (every, visible) = results["plm_loss"], characters()
@@ -75,18 +77,6 @@ def _check(data):
     if not 0 < data.predicted_fraction < 1:
         raise UserError("data.predicted_fraction must be in (0, 1). "
                         f"Received: data.predicted_fraction={data.predicted_fraction}")
-
-
-def _characters_of_a_target(batches, tokenizer):
-    """Mean number of characters, and of those without blanks, of the tokens to tell."""
-    lengths = [(len(piece), len(piece.removeprefix(SPACE))) for piece in tokenizer.vocabulary]
-    tokens, characters = 0, np.zeros(2)
-    for number in range(batches.num_batches):
-        batch = batches.batch(number, 0, batches.batch_size)
-        told = batch["mask_weights"] * batch["sample_weight"][:, None] > 0
-        tokens += told.sum()
-        characters += np.sum([lengths[token] for token in batch["mask_ids"][told]], axis=0)
-    return np.maximum(characters, 1) / tokens
 
 
 TASK = PermutationLM()

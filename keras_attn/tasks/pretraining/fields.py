@@ -34,9 +34,9 @@ def pretraining_fields(family, data):
     """Fields of a config of pretraining.
 
     Args:
-        family: Module `fields` of a family.
+        family: `FamilyFields` of the family.
         data: Fields of `config.data`.
     """
-    return {**run_fields(of_libraries(family.LIBRARIES)), "data": data,
-            "model": {**family_field(family), **family.MODEL}, "train": TRAINING,
+    return {**run_fields(of_libraries([family])), "data": data,
+            "model": {**family_field(family), **family.model}, "train": TRAINING,
             "eval": {**EVAL, **LIMIT}, "checkpoint": CHECKPOINT}

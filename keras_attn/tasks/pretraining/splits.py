@@ -1,9 +1,14 @@
 """Text without labels, as pretraining takes it: its shards, made where they are not."""
 
+import re
+
+import numpy as np
+
 from keras_attn.counts import counted
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.shards.prepare import prepare
 from keras_attn.data.shards.shard_files import is_prepared, read_index
+from keras_attn.data.sources.files import file_sha256, find_files
 from keras_attn.errors import UserError
 
 PRETRAINING_MINUTES = 5.0  # if none of train.steps, train.epochs and train.minutes is given
@@ -65,7 +70,33 @@ def check_targets(data, train, validation):
                             f"{field}={source}, none in {counted(batches.num_examples, 'row')}")
 
 
-def hashes_of_shards(run, split, source):
+def characters_per_target(batches, lengths):
+    """Returns the mean number of characters of the tokens to predict.
+
+    Args:
+        batches: `StreamBatches` of rows with `mask_ids` and `mask_weights`.
+        lengths: Characters of each token of the vocabulary, `(V,)`, or counted in several ways,
+            `(V, K)`.
+
+    Returns:
+        A float, or an array `(K,)`.
+    """
+    lengths, characters, targets = np.array(lengths), 0.0, 0.0
+    for number in range(batches.num_batches):
+        batch = batches.batch(number, 0, batches.batch_size)
+        weights = batch["mask_weights"] * batch["sample_weight"][:, None]
+        # (B, P) x (B, P, K) -> (K,)
+        characters += np.tensordot(weights, lengths[batch["mask_ids"]], axes=2)
+        targets += np.sum(weights, dtype=np.float64)
+    return np.maximum(characters, 1) / targets
+
+
+def is_tfrecord(data, source):
+    """Returns whether a source is TFRecords, by `config.data` or by its name."""
+    return data.format == "tfrecord" or bool(re.search(r"\.tf_?records?(\.gz)?(\W|$)", source))
+
+
+def _hashes_of_shards(run, split, source):
     """SHA-256 of a split's files and of the shards made from them, by name."""
     index = read_index(_folder(run, split, source))
     files = index["source"]["source"].get("files", ())
@@ -74,12 +105,13 @@ def hashes_of_shards(run, split, source):
 
 
 def hashes_of_splits(run):
-    """SHA-256 of each split's files and shards."""
-    hashes = {}
-    for split, source in (("train", run.config.data.train),
-                          ("validation", validation_of(run.config.data))):
-        if source:
-            hashes.update(hashes_of_shards(run, split, source))
+    """SHA-256 of each split's TFRecords, or of its text and its shards, by name."""
+    hashes, data = {}, run.config.data
+    for split, source in (("train", data.train), ("validation", validation_of(data))):
+        if source and is_tfrecord(data, source):
+            hashes.update({name: file_sha256(name) for name in find_files(source)})
+        elif source:
+            hashes.update(_hashes_of_shards(run, split, source))
     return hashes
 
 

@@ -76,7 +76,7 @@ class Answerer(Embedder):
         batches = TableBatches(window_examples(
             windows, self.tokenizer, length=self.length, batch_size=batch_size, shuffle=False))
         logits = [row for number in range(batches.num_batches)
-                  for row in self._run(batches.batch(number, 0, batch_size))["span_logits"].numpy()]
+                  for row in self._output(batches.batch(number, 0, batch_size), "span_logits")]
         for row in logits:
             check_outputs(row, f"the model in {self.path}")
         return find_answers(windows, logits[:len(windows)], questions.texts, data["max_answer"],

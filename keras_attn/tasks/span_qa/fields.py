@@ -28,4 +28,5 @@ FIELDS = TaskFields(
     joint={"data": _DATA},
     metrics=METRICS,
     files=("reading.json",),
+    huggingface_class="ForQuestionAnswering",
 )

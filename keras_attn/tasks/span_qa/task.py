@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from reprlib import repr as shorten
 
 from keras_attn.counts import counted
 from keras_attn.data.batches import TableBatches
@@ -140,6 +141,21 @@ class SpanQA(Task):
     def evaluate(self, model, data, batch_size, reading, options):
         check_no_table({**reading, "on_bad_text": None})
         return evaluate_answers(model, data, batch_size, reading["on_bad_text"])
+
+    def head_layers(self, heads):
+        return {"span_dense": ("qa_outputs", 2)}
+
+    def read_head(self, config, path, dropout=None):
+        # A field of our own, which other libraries ignore.
+        threshold = config.get("no_answer_threshold")
+        if threshold is not None and (isinstance(threshold, bool)
+                                      or not isinstance(threshold, (int, float))):
+            raise UserError("no_answer_threshold must be a number. "
+                            f"Received: {shorten(threshold)} in {path}")
+        return {}, {"threshold": threshold}
+
+    def write_head(self, trained, dropout=None):
+        return {} if trained.threshold is None else {"no_answer_threshold": trained.threshold}
 
 
 def read_threshold(workdir):

@@ -77,7 +77,7 @@ _DECODING = {
 def _config(family):
     return {
         **run_fields("the workdir of a translator"),
-        "data": DATA, "model": {**family_field(family), **family.MODEL}, "train": _TRANSLATING,
+        "data": DATA, "model": {**family_field(family), **family.model}, "train": _TRANSLATING,
         "eval": _DECODING,
         "checkpoint": {**CHECKPOINT, "average": Field(
             1, "newest checkpoints at multiples of checkpoint.every whose mean is the model; as "

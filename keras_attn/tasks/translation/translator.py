@@ -2,15 +2,15 @@
 
 import collections
 
+import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_attn.data.sources.table_formats import is_text
 from keras_attn.errors import UserError, check_counts
 from keras_attn.generation import beam_search
 from keras_attn.io.finite import check_outputs
-from keras_attn.ops.kernels.tensorflow_graphs import traced
+from keras_attn.ops.inference import inference_function
 from keras_attn.tasks.translation.batches import pad_pairs
 from keras_attn.tasks.translation.parallel_text import read_parallel
 from keras_attn.text.subwords import BEGIN_ID, END_ID
@@ -62,7 +62,7 @@ class Translator:
         self.config, self.path = config, path
         self.cut = collections.Counter()  # longer sources are errors
         self.beam, self.length_penalty = beam, length_penalty
-        self._search = traced(self.search, jit=False, reduce_retracing=True)
+        self._search = inference_function(self.search, model, reduce_retracing=True)
 
     def translate(self, texts, beam=None, nbest=None, length_penalty=None, batch_size=32,
                   alignments=False, stop=None):
@@ -158,7 +158,7 @@ class Translator:
         limits = np.asarray(most_tokens(lengths, self.model), "int32")
         longest = search_length(int(lengths.max()), self.model)
         found = self._search(inputs, limits, beam, longest, float(length_penalty), alignments)
-        found = {name: value.numpy() for name, value in found.items()}
+        found = keras.tree.map_structure(ops.convert_to_numpy, found)
         return [self._hypotheses(rows[n], {name: value[n] for name, value in found.items()})
                 for n in range(len(rows))]
 
@@ -190,8 +190,8 @@ class Translator:
                 token_ids[:, None], index, cache, memory, mask, return_attention_scores=alignments)
             return logits[:, 0], cache, *(one[:, 0] for one in scores)
 
-        rows, width = ops.shape(mask)  # numbers where they are known
-        begin = tf.fill([rows], BEGIN_ID)
+        width = ops.shape(mask)[1]  # a number where it is known
+        begin = ops.full_like(mask[:, 0], BEGIN_ID)
         return beam_search(
             step, cache, begin, beam, longest, END_ID, length_penalty=length_penalty,
             return_attention=alignments, max_lengths=limits, reorder=model.reorder_cache,

@@ -1,24 +1,57 @@
-"""Engines run training steps on devices; one is registered by a line in `keras_attn.registry`."""
+"""Engines run training steps on devices; one is registered by a line in `keras_attn.registry`.
 
-import importlib
-from typing import Any
+Commands read the light modules of engines below this package, so it does not import Keras.
+"""
 
-from keras_attn.errors import check_choice
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from keras_attn.errors import UserError, check_choice, nearest
 from keras_attn.registry import ENGINES
-from keras_attn.training.engines.contract import Engine, Evaluator, Step
 
-__all__ = ["ENGINES", "Engine", "Evaluator", "Step", "make_engine"]
+if TYPE_CHECKING:
+    from keras_attn.training.engines.contract import Engine
+
+__all__ = ["check_several_runs", "make_engine"]
 
 
-def make_engine(name: str = "tensorflow", **options: Any) -> Engine:
+def make_engine(name: str = "tensorflow", **options: Any) -> "Engine":
     """Makes an engine.
 
     Args:
         name: One of `ENGINES`.
-        **options: Of the engine: which devices it uses.
+        **options: Options of the engine, as its module `fields` declares them.
 
     Raises:
-        UserError: If the name is unknown, or the devices do not exist.
+        UserError: If the name or an option is unknown, Keras runs on another backend than the
+            engine, or the devices do not exist.
     """
+    _checked_fields(name, options)
+    return ENGINES[name](**options)
+
+
+def check_several_runs(name: str = "tensorflow", **options: Any) -> None:
+    """Raises a `UserError` if a process cannot make several engines, one after the other.
+
+    Args:
+        name, **options: Arguments of `make_engine`.
+    """
+    _checked_fields(name, options).check_several_runs(**options)
+
+
+def _checked_fields(name: str, options: dict[str, Any]) -> ModuleType:
+    import keras
+
     check_choice("engine", name, tuple(ENGINES))
-    return importlib.import_module(ENGINES[name]).make_engine(**options)
+    fields = ENGINES.fields(name)
+    for option, value in options.items():
+        if option not in fields.options:
+            raise UserError(f"The engine {name} has no option {option!r}. It has "
+                            f"{', '.join(fields.options) or 'none'}"
+                            f"{nearest(option, fields.options)}")
+        fields.options[option].check(option, value)
+    if keras.backend.backend() != fields.backend:
+        raise UserError(f"The engine {name} requires Keras on {fields.backend}. Set "
+                        f"KERAS_BACKEND={fields.backend} before Keras is imported. "
+                        f"Received: KERAS_BACKEND={keras.backend.backend()}")
+    return fields

@@ -1,4 +1,7 @@
-"""The interface between the trainer and the engines that run its steps."""
+"""The interface between the trainer and the engines that run its steps.
+
+See docs/adding_an_engine.md.
+"""
 
 import abc
 import contextlib
@@ -7,6 +10,9 @@ from typing import Any
 
 import keras
 import numpy as np
+
+from keras_attn.training import memory
+from keras_attn.training.optimizers import make_optimizer
 
 
 class Step(abc.ABC):
@@ -18,7 +24,8 @@ class Step(abc.ABC):
     Attributes:
         engine: The `Engine` that made it.
         model: A built task model with `loss_weights`, `loss_errors` and `metric_sums`.
-        optimizer: The optimizer; its learning rate is set in every step.
+        optimizer: Result of `Engine.make_optimizer`; its learning rate is set in every step. Its
+            `variables` are counted as memory.
         accumulate: Micro-batches into which the rows of a replica are split.
         max_steps: Most steps of one call of `run`.
     """
@@ -52,9 +59,11 @@ class Step(abc.ABC):
             learning_rates: At most `max_steps`.
 
         Returns:
-            A record for each step taken: `loss`, `gradient_norm`, `tokens`, `<name>_loss` for each
-            loss, and every metric. The list is shorter than `learning_rates` if a loss or gradient
-            was not finite: the last record is of that step, which was not applied.
+            A record for each step taken: `loss`, `gradient_norm`, `tokens` (those of
+            `padding_mask`), `<name>_loss` for each loss, and every metric, as floats; numbers of
+            the engine's own are written to metrics.jsonl, too. The list is shorter than
+            `learning_rates` if a loss or gradient was not finite: the last record is of that
+            step, which was not applied.
         """
 
     @abc.abstractmethod
@@ -67,7 +76,7 @@ class Step(abc.ABC):
 
 
 class Evaluator(abc.ABC):
-    """Evaluates a task model without training it."""
+    """Evaluates a task model without training it, with the values that its variables have now."""
 
     @abc.abstractmethod
     def run(self, batches: Any, stop: Callable[[], bool] = lambda: False
@@ -82,12 +91,16 @@ class Evaluator(abc.ABC):
             None if `stop` ended it, else `(results, rows)`. `results` has `loss`, `<name>_loss`
             and every metric, each a weighted mean over all examples. `rows` is the gathered
             output, in the order of the batches, padded with 0 where they differ in length; None
-            if no output was asked for.
+            if no output was asked for. `keras_attn.training.evaluation` computes both from sums
+            of each batch.
         """
 
 
 class Engine(abc.ABC):
     """The devices and workers of a run.
+
+    The constructor takes the options that the module `fields` of the engine declares. It raises a
+    `UserError` if the devices do not exist.
 
     Attributes:
         num_replicas: Replicas among which the rows of a global batch are divided.
@@ -103,18 +116,21 @@ class Engine(abc.ABC):
     def describe(self) -> str:
         """Returns a description of the devices, such as `2 x GPU`."""
 
-    @abc.abstractmethod
     def free_memory(self) -> int | None:
-        """Returns the bytes that each device can still take; None if unknown."""
+        """Returns the bytes that each device can still take; None if unknown.
 
-    @abc.abstractmethod
+        By default the devices are CPUs, which share the memory of the machine.
+        """
+        free = memory.free_memory()
+        return free and free // self.num_replicas
+
     def peak_memory(self) -> int | None:
         """Returns the most bytes that a device, or this process, has held; None if unknown."""
+        return memory.peak_memory()
 
-    @abc.abstractmethod
     def make_optimizer(self, name: str, model: keras.Model, *, weight_decay: float = 0.01,
                        beta_2: float = 0.999, layer_decay: float = 1.0) -> Any:
-        """Makes and builds an optimizer.
+        """Makes and builds an optimizer; by default one of `keras_attn.training.optimizers`.
 
         Args:
             name: "adamw" or "lamb".
@@ -124,6 +140,8 @@ class Engine(abc.ABC):
             layer_decay: Factor of the learning rate from each layer of the backbone to the one
                 below; heads have the whole rate.
         """
+        return make_optimizer(name, model, weight_decay=weight_decay, beta_2=beta_2,
+                              layer_decay=layer_decay)
 
     @abc.abstractmethod
     def make_step(self, model: keras.Model, optimizer: Any, *, accumulate: int = 1,

@@ -68,12 +68,6 @@ class ToyFamily(Family):
     tokenizers = KINDS["word_pieces"]
     sizes = {}
 
-    def choose_architecture(self, run, use_pooler=False):
-        start = run.saved["architecture"] if run.resumed else (
-            run.pretrained.architecture if run.pretrained else
-            {"hidden_dim": run.config.model.get("hidden_dim", 16)})
-        return {"hidden_dim": start["hidden_dim"]}
-
     def least_size(self, architecture):
         return architecture["hidden_dim"] * architecture["vocabulary_size"]
 

@@ -1,14 +1,16 @@
 """The toy family: config fields, and the formats of its checkpoints."""
 
+from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
 
-NAME = "toy"
-LIBRARIES = "the tests"
-FORMATS = ("workdir", "arrays")
-CONFIG_FILES = {"toy.json": "arrays"}
-HUGGINGFACE_TYPE = None
-KERASHUB_BACKBONE = None
-
-MODEL = {
+_MODEL = {
     "hidden_dim": Field(16, "hidden size", above=0),
 }
+
+FIELDS = FamilyFields(
+    name="toy",
+    libraries=("the tests",),
+    formats=("workdir", "arrays"),
+    config_files={"toy.json": "arrays"},
+    model=_MODEL,
+)

@@ -14,4 +14,5 @@ FIELDS = TaskFields(
     options={"evaluate": {"rounded": Option(bool, "Whether to round the counts.")},
              "predict": {"decimals": Option(int, "Digits after the point.", low=0)}},
     files=("word.json",),
+    huggingface_class="ForCounting",
 )

@@ -11,8 +11,7 @@ from keras import ops
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.sources.files import file_sha256
 from keras_attn.data.text_examples import TextExamples
-from keras_attn.models.task import Task as TaskModel
-from keras_attn.models.task import label_weights
+from keras_attn.models.task import TaskModel, label_weights
 from keras_attn.tasks.contract import Plan, Task
 from keras_attn.tasks.tokenizer_choice import choose_tokenizer
 
@@ -127,6 +126,15 @@ class Counting(Task):
 
     def describe(self, results):
         yield f"word: {results['word']}"
+
+    def head_layers(self, heads):
+        return {"count_dense": ("counter", 1)}
+
+    def read_head(self, config, path, dropout=None):
+        return {"scale": config["count_scale"]}, {}
+
+    def write_head(self, trained, dropout=None):
+        return {"count_scale": trained.heads["scale"]}
 
 
 class Counted:

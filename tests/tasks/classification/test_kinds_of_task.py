@@ -10,13 +10,13 @@ import pytest
 import sklearn.metrics
 
 from keras_attn import finetune, load
-from keras_attn.checkpoints.classifier_fields import in_units_of_labels
 from keras_attn.convert import read
 from keras_attn.defaults import finetuning_defaults
 from keras_attn.errors import UserError
 from keras_attn.export.saved_model import export
 from keras_attn.inference.evaluate import evaluate
 from keras_attn.inference.predict_files import predict_file
+from keras_attn.tasks.classification.other_libraries import in_units_of_labels
 from keras_attn.tasks.finetuning.seed_statistics import metrics_among
 
 pytestmark = pytest.mark.runs

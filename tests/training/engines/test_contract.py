@@ -1,15 +1,25 @@
 """An engine needs no more than its contract: the trainer runs on one of NumPy."""
 
+import dataclasses
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 
+from keras_attn import pretrain
 from keras_attn.data.batches import StreamBatches
+from keras_attn.defaults import finetuning_defaults, pretraining_defaults
 from keras_attn.errors import UserError
-from keras_attn.training.engines import ENGINES, make_engine
+from keras_attn.registry import ENGINES
+from keras_attn.runs.run_task import finetune
+from keras_attn.training.engines import make_engine
 from keras_attn.training.trainer import Stopped, Trainer
 from tests.support.fake_step import checkpoints_of, records_of
-from tests.support.numpy_engine import NumPyEngine
+from tests.support.numpy_engine import fields as numpy_fields
+from tests.support.numpy_engine.engine import NumPyEngine
 from tests.support.regression import ROWS, SGD, Examples, Regression
 
 
@@ -59,8 +69,70 @@ def test_a_resumed_run_of_any_engine_ends_with_the_same_weights(tmp_path):
     assert _train(NumPyEngine(), tmp_path / "halves", 12).digest() == whole
 
 
-def test_an_engine_is_registered_by_one_line(monkeypatch):
+@pytest.fixture
+def numpy_engine(monkeypatch):
+    monkeypatch.setitem(ENGINES._packages, "numpy", "tests.support.numpy_engine")
+    return numpy_fields
+
+
+def test_an_engine_is_registered_by_one_line(numpy_engine):
     with pytest.raises(UserError, match="engine must be one of tensorflow.*Did you mean tensorf"):
         make_engine("tensorflw")
-    monkeypatch.setitem(ENGINES, "numpy", "tests.support.numpy_engine")
-    assert make_engine("numpy").describe() == "1 x NumPy"
+    engine = make_engine("numpy", floats="float32")
+    assert engine.describe() == "1 x NumPy" and engine.floats == "float32"
+
+
+@pytest.mark.parametrize(("engine", "options", "message"), [
+    ("numpy", {"strategy": "mirrored"}, "The engine numpy has no option 'strategy'. It has floats"),
+    ("tensorflow", {"strateg": "auto"}, "no option 'strateg'.*Did you mean strategy"),
+    ("numpy", {"floats": "float8"}, "floats must be one of float32, float64"),
+    ("tensorflow", {"virtual_devices": -1}, "virtual_devices must be at least 0"),
+])
+def test_options_are_those_of_the_engine(numpy_engine, engine, options, message, tmp_path):
+    config = finetuning_defaults()
+    config.train.seeds = 2
+    for run, one in ((pretrain, pretraining_defaults()), (finetune, config)):
+        with pytest.raises(UserError, match=message):
+            run(one, tmp_path / "run", engine=engine, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_engine_of_another_backend_is_one_clear_error(numpy_engine, monkeypatch):
+    monkeypatch.setattr(numpy_engine, "FIELDS",
+                        dataclasses.replace(numpy_engine.FIELDS, backend="jax"))
+    with pytest.raises(UserError, match="numpy requires Keras on jax.*KERAS_BACKEND=tensorflow"):
+        make_engine("numpy")
+
+
+def _pretrain(*arguments):
+    """The command with the engine of NumPy, on another backend, that prints what it would run."""
+    program = ("import os, pretrain.__main__ as command\n"
+               "from keras_attn.cli import command_line\n"
+               "from keras_attn.registry import ENGINES\n"
+               "ENGINES.register('numpy', 'tests.support.numpy_engine')\n"
+               "from tests.support.numpy_engine import fields\n"
+               "import dataclasses\n"
+               "fields.FIELDS = dataclasses.replace(fields.FIELDS, backend='jax')\n"
+               "command_line.import_quietly = lambda: None\n"
+               "command.main = lambda: print(os.environ['KERAS_BACKEND'], "
+               "sorted(command.run_options().items())[2:])\n"
+               "command.command()\n")
+    return subprocess.run([sys.executable, "-c", program, *arguments], text=True,
+                          capture_output=True, env={**os.environ, "KERAS_BACKEND": "torch"})
+
+
+def test_a_command_has_the_flags_and_the_backend_of_its_engine():
+    for arguments in (["--engine=numpy", "--floats=float32"], ["-engine", "numpy", "--floats",
+                                                               "float32"]):
+        assert _pretrain(*arguments).stdout == (
+            "jax [('engine', 'numpy'), ('floats', 'float32'), ('pretrained', None), "
+            "('workdir', None)]\n")
+    assert _pretrain().stdout == (
+        "tensorflow [('engine', 'tensorflow'), ('pretrained', None), ('strategy', 'auto'), "
+        "('tpu', None), ('virtual_devices', 0), ('workdir', None)]\n")
+    said = _pretrain("--engine=numpy", "--help").stdout
+    assert "--floats  <float32|float64>: Floats to compute in." in said and "--strategy" not in said
+    for arguments, message in ((["--engine=numpy", "--strategy=mirrored"], "flag --strategy"),
+                               (["--engine=nunpy"], "Did you mean numpy")):
+        done = _pretrain(*arguments)
+        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1

@@ -9,26 +9,22 @@ from keras_attn.training import memory
 from keras_attn.training.engines.contract import Engine
 from keras_attn.training.engines.tensorflow.evaluation import TensorFlowEvaluator
 from keras_attn.training.engines.tensorflow.gpu_memory import free_gpu_memory
-from keras_attn.training.engines.tensorflow.optimizers import make_optimizer
 from keras_attn.training.engines.tensorflow.step import TensorFlowStep
 from keras_attn.training.engines.tensorflow.strategies import make_strategy
-
-
-def make_engine(strategy: str = "auto", virtual_devices: int = 0, tpu: str | None = None
-                ) -> "TensorFlowEngine":
-    """Makes the engine of a strategy; see `make_strategy`."""
-    return TensorFlowEngine(make_strategy(strategy, virtual_devices, tpu))
 
 
 class TensorFlowEngine(Engine):
     """Runs steps under a `tf.distribute` strategy.
 
     Args:
+        strategy, virtual_devices, tpu: See `make_strategy`.
+
+    Attributes:
         strategy: The strategy.
     """
 
-    def __init__(self, strategy):
-        self.strategy = strategy
+    def __init__(self, strategy="auto", virtual_devices=0, tpu=None):
+        self.strategy = strategy = make_strategy(strategy, virtual_devices, tpu)
         self.num_replicas = strategy.num_replicas_in_sync
         self.is_chief = is_chief(strategy)
         self.fixed_shapes = isinstance(strategy, tf.distribute.TPUStrategy)
@@ -43,18 +39,15 @@ class TensorFlowEngine(Engine):
         if tf.DeviceSpec.from_string(names[0]).device_type == "GPU":
             return free_gpu_memory(names)
         free = memory.free_memory()
-        return free and free // len(names)  # which share it
+        return free and free // len(names)  # of this worker
 
     def peak_memory(self):
         if tf.config.list_logical_devices("GPU"):
             return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-        return memory.peak_memory()
+        return super().peak_memory()
 
     def scope(self):
         return self.strategy.scope()
-
-    def make_optimizer(self, name, model, **options):
-        return make_optimizer(name, model, **options)
 
     def make_step(self, model, optimizer, **options):
         return TensorFlowStep(self, model, optimizer, **options)
@@ -90,6 +83,9 @@ class TensorFlowEngine(Engine):
                 "SUM", self.strategy.run(first_replica_only, args=(local,)), axis=None)
 
         return tf.function(total, autograph=False, reduce_retracing=True)
+
+
+ENGINE = TensorFlowEngine
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

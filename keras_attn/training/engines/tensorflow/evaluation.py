@@ -1,12 +1,12 @@
 """Evaluation that counts every example once, on any number of replicas."""
 
-import numpy as np
 import tensorflow as tf
 
 from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.training.engines.contract import Evaluator
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
+from keras_attn.training.evaluation import Totals, evaluation_sums
 
 
 class TensorFlowEvaluator(Evaluator):
@@ -21,21 +21,13 @@ class TensorFlowEvaluator(Evaluator):
 
     def run(self, batches, stop=lambda: False):
         feed = distributed_batches(batches, self.strategy, start=0, stop=batches.num_batches)
-        totals, rows = {}, []
+        totals = Totals()
         with feed.taking():
             for number, batch in enumerate(feed):
                 if number and stop():
                     return None
-                sums, output = self._batch(batch)
-                for name, (value, weight) in sums.items():
-                    total = totals.setdefault(name, np.zeros(2))
-                    total += [float(value), float(weight)]
-                if self.rows:
-                    rows.append(output.numpy())
-        results = {name: float(value / weight) if weight else 0.0
-                   for name, (value, weight) in totals.items()}
-        results["loss"] = sum(v for name, v in results.items() if name.endswith("_loss"))
-        return results, _joined(rows) if rows else None
+                totals.add(*self._batch(batch))
+        return totals.results()
 
     def _on_replicas(self, batch):
         sums, output = self.strategy.run(self._replica, args=(batch,))
@@ -52,17 +44,4 @@ class TensorFlowEvaluator(Evaluator):
         return replicas.summed(sums), output
 
     def _stateless(self, trainable, others, batch):
-        outputs, _ = self.model.stateless_call(trainable, others, batch, training=False)
-        weights = self.model.loss_weights(batch)
-        errors = self.model.loss_errors(outputs, batch)
-        sums = {f"{name}_loss": (errors[name], weights[name]) for name in weights}
-        sums.update(self.model.metric_sums(outputs, batch))
-        return sums, tf.cast(outputs[self.rows], tf.float32) if self.rows else ()
-
-
-def _joined(batches):
-    """Rows of all batches as one array; what is longer in others is filled up with 0."""
-    shape = np.max([batch.shape[1:] for batch in batches], axis=0)
-    return np.concatenate([
-        np.pad(batch, [(0, 0), *((0, int(more)) for more in shape - batch.shape[1:])])
-        for batch in batches])
+        return evaluation_sums(self.model, trainable, others, batch, self.rows)

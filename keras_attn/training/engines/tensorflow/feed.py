@@ -9,15 +9,17 @@ import tensorflow as tf
 class Feed:
     """Iterable of distributed batches that raises its own errors.
 
-    Batches are made in threads of TensorFlow, which makes one of its own kinds of any error there.
+    TensorFlow makes batches in threads of its own, and one of its own kinds of any error there.
 
     Args:
-        dataset: `tf.data.Dataset`, or a distributed one; may be set later.
+        dataset: `tf.data.Dataset`, or a distributed one.
+        errors: List to which the function that makes the batches appends an error before it
+            raises it.
     """
 
-    def __init__(self, dataset=None):
+    def __init__(self, dataset, errors=()):
         self.dataset = dataset
-        self._error = None
+        self._errors = errors
 
     def __iter__(self):
         return iter(self.dataset)
@@ -28,23 +30,14 @@ class Feed:
         return iter(self.dataset)
 
     @contextlib.contextmanager
-    def making(self):
-        """Records an error that is raised while a batch is made."""
-        try:
-            yield
-        except Exception as error:
-            self._error = error
-            raise
-
-    @contextlib.contextmanager
     def taking(self):
-        """Raises the recorded error in place of TensorFlow's while batches are taken."""
+        """Raises the error of the batches in place of TensorFlow's while they are taken."""
         try:
             yield
         except tf.errors.OpError as error:
-            if self._error is None:
+            if not self._errors:
                 raise
-            raise self._error from error
+            raise self._errors[0] from error
 
 
 def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None, prefetch=2):
@@ -62,7 +55,7 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
     Returns:
         A `Feed` of dicts.
     """
-    feed = Feed()
+    errors = []
 
     def dataset(context):
         local = context.num_replicas_in_sync // context.num_input_pipelines
@@ -73,8 +66,11 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
             while stop is None or index < stop:
                 for replica in range(local):
                     first = (context.input_pipeline_id * local + replica) * share
-                    with feed.making():
+                    try:
                         rows = batches.batch(index, first, first + share)
+                    except Exception as error:
+                        errors.append(error)
+                        raise
                     yield rows if accumulate is None else {
                         name: array.reshape(accumulate, -1, *array.shape[1:])
                         for name, array in rows.items()
@@ -94,10 +90,8 @@ def distributed_batches(batches, strategy, *, start, stop=None, accumulate=None,
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):
         # Not through the strategy, whose own iterators have such a tuner.
-        feed.dataset = dataset(tf.distribute.InputContext())
-    else:
-        feed.dataset = strategy.distribute_datasets_from_function(dataset)
-    return feed
+        return Feed(dataset(tf.distribute.InputContext()), errors)
+    return Feed(strategy.distribute_datasets_from_function(dataset), errors)
 
 
 def _static(array, leading, accumulate, share, batches):

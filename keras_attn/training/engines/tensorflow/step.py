@@ -15,7 +15,7 @@ from keras_attn.ops.kernels import tensorflow_replicas as replicas
 from keras_attn.ops.kernels.tensorflow_graphs import traced
 from keras_attn.training.engines.contract import Step
 from keras_attn.training.engines.tensorflow.feed import distributed_batches
-from keras_attn.training.engines.tensorflow.loss_scale import LossScale
+from keras_attn.training.loss_scale import LossScale
 from keras_attn.training.variables import is_seed, variables_by_path
 
 

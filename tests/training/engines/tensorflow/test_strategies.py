@@ -49,7 +49,7 @@ def test_what_cannot_be_made_is_an_error_for_the_user(monkeypatch, name, config,
     if config is not None:
         monkeypatch.setenv("TF_CONFIG", config)
     with pytest.raises(UserError, match=message):
-        make_strategy(name)
+        make_engine(strategy=name)
 
 
 @pytest.mark.parametrize("with_chief", [False, True])

@@ -1,18 +1,19 @@
 """AdamW and LAMB with the exclusions that BERT makes."""
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from keras_attn.errors import UserError
+from keras_attn.ops import kernels
 
 NAMES = ("adamw", "lamb")
+_KERNELS = kernels.of_backend("tensorflow")
 
 
 class _Adam(keras.optimizers.Optimizer):
-    """What AdamW and LAMB share: Adam's two moments, and updates compiled by XLA.
+    """What AdamW and LAMB share: Adam's two moments, and the update of a variable.
 
-    Compiled with the variables inside, an update changes them where they lie; as single operations
-    it takes 15 passes over memory, and more than twice the time on a CPU.
+    On JAX use `stateless_apply`, and multiply the gradients by any factor before.
     """
 
     def __init__(self, learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-6, decay=0.01,
@@ -28,7 +29,8 @@ class _Adam(keras.optimizers.Optimizer):
         self._undecayed = set()
         self._rate_factors = {}
         self._factor = 1.0
-        self._compiled = tf.function(self._update, jit_compile=True, autograph=False)
+        self._assign_updated = (
+            _KERNELS.variables.in_place(self._updated) if _KERNELS else self._assign_plainly)
 
     def exclude(self, variables):
         """Names the variables that are not decayed."""
@@ -55,30 +57,34 @@ class _Adam(keras.optimizers.Optimizer):
         finally:
             self._factor = 1.0
 
-    def _all_reduce_sum_gradients(self, grads_and_vars):
+    def _all_reduce_sum_gradients(self, grads_and_vars):  # Keras calls it on TensorFlow alone
         # Keras's own, where there are several: see `tensorflow_replicas.summed`.
-        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        if _KERNELS.replicas.count() == 1:
             return grads_and_vars
         return super()._all_reduce_sum_gradients(grads_and_vars)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
-        moments = self._momentums[index], self._velocities[index]
-        self._compiled(
-            variable, *(_on_the_device_of(variable, moment) for moment in moments),
-            tf.cast(tf.convert_to_tensor(gradient), variable.dtype),  # those of embeddings too
-            tf.cast(self._factor, variable.dtype),
-            tf.cast(learning_rate * self._factors[index], variable.dtype),
-            tf.cast(self.iterations + 1, variable.dtype),
-            self._decayed[index],
-        )
+        slots = [self._momentums[index], self._velocities[index]]
+        numbers = self._factor, learning_rate * self._factors[index], self.iterations + 1
+        self._assign_updated(variable, slots, gradient,
+                             *(ops.cast(number, slots[0].dtype) for number in numbers),
+                             self._decayed[index])
 
-    def _update(self, w, m, v, gradient, factor, rate, count, decayed):
-        gradient *= factor
-        m.assign_add((gradient - m) * (1 - self.beta_1))
-        v.assign_add((gradient * gradient - v) * (1 - self.beta_2))
+    def _assign_plainly(self, variable, slots, gradient, *others):
+        variables = [variable, *slots]
+        values = self._updated(
+            *map(ops.convert_to_tensor, variables), ops.cast(gradient, variable.dtype), *others)
+        for one, value in zip(variables, values, strict=True):
+            self.assign(one, value)
+
+    def _updated(self, w, m, v, gradient, factor, rate, count, decayed):
+        """The new values of a weight and its moments."""
+        gradient = gradient * factor  # not in place: on PyTorch that would change the caller's
+        m = m + (gradient - m) * (1 - self.beta_1)
+        v = v + (gradient * gradient - v) * (1 - self.beta_2)
         corrections = 1 - self.beta_1**count, 1 - self.beta_2**count
-        w.assign_sub(rate * self._direction(w, m, v, *corrections, decayed))
+        return w - rate * self._direction(w, m, v, *corrections, decayed), m, v
 
     def get_config(self):
         return {
@@ -143,19 +149,12 @@ class LAMB(_Adam):
         if not decayed:
             return direction
         direction += self.decay * w
-        norms = tf.norm(w), tf.norm(direction)
-        ratio = tf.math.divide_no_nan(*norms)
-        return tf.where(ratio > 0, ratio, 1.0) * direction
-
-
-def _on_the_device_of(variable, state):
-    """The `tf.Variable` of a Keras variable that lies where a replica's variable does."""
-    parts = tf.distribute.get_strategy().experimental_local_results(state.value)
-    return next((x for x in parts if x.device == variable.device), parts[0])
+        ratio = ops.divide_no_nan(ops.norm(w), ops.norm(direction))
+        return ops.where(ratio > 0, ratio, 1.0) * direction
 
 
 def _adam(m, v, c1, c2, epsilon):
-    return m / c1 / (tf.sqrt(v / c2) + epsilon)
+    return m / c1 / (ops.sqrt(v / c2) + epsilon)
 
 
 def make_optimizer(name, model, *, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6,

@@ -1,4 +1,7 @@
-"""The tokenizer's files in a folder with an XLNet: spiece.model, or tokenizer.json, or both."""
+"""SentencePiece tokenizers in folders of other libraries, as those of XLNet.
+
+A folder has spiece.model, or tokenizer.json, or both.
+"""
 
 import base64
 import os

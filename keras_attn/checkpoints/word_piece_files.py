@@ -1,11 +1,12 @@
-"""The tokenizer's files in a folder of `transformers`."""
+"""WordPiece tokenizers in folders of `transformers`, as those of BERT."""
 
 import os
 from reprlib import repr as shorten
 
+from keras_attn.checkpoints.huggingface_config import read_optional
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.io.json_files import read_object, write_json
+from keras_attn.io.json_files import write_json
 from keras_attn.text.vocabulary import (
     SPECIAL_TOKENS,
     check_vocabulary,
@@ -35,7 +36,7 @@ def read_tokenizer(folder, rows):
     Raises:
         UserError: For a tokenizer that is not BERT's, or files that contradict each other.
     """
-    config, tokenizer = (_read(folder, name) for name in (CONFIG, TOKENIZER))
+    config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     settings = _settings(config, tokenizer, folder)
     lowercase = settings.get("lowercase")
     for name, needed in (("lowercase", (None, True, False)), ("strip_accents", (None, lowercase)),
@@ -47,7 +48,7 @@ def read_tokenizer(folder, rows):
             raise UserError("A tokenizer must treat text as BERT's does. Received: "
                             f"{name}={shorten(settings[name])} with "
                             f"lowercase={shorten(lowercase)} in {folder}")
-    for file, said in ((CONFIG, config), (_SPECIAL, _read(folder, _SPECIAL))):
+    for file, said in ((CONFIG, config), (_SPECIAL, read_optional(folder, _SPECIAL))):
         for name, token in _NAMES.items():
             found = said.get(f"{name}_token", token)
             found = found.get("content") if isinstance(found, dict) else found
@@ -87,13 +88,14 @@ def fitted(vocabulary, lowercase, rows, folder):
     return WordPieceTokenizer([*vocabulary, *names], bool(lowercase))
 
 
-def write_tokenizer(folder, vocabulary, lowercase, length):
+def write_tokenizer(folder, vocabulary, lowercase, length, name="BertTokenizer"):
     """Writes vocab.txt, tokenizer.json and tokenizer_config.json.
 
     Args:
         folder: Where to.
         vocabulary, lowercase: Of the model.
         length: Longest input of the model.
+        name: Class of the tokenizer in `transformers`.
     """
     from tokenizers import BertWordPieceTokenizer
 
@@ -103,15 +105,10 @@ def write_tokenizer(folder, vocabulary, lowercase, length):
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.save(os.path.join(folder, TOKENIZER))
     write_json(os.path.join(folder, CONFIG), {
-        "tokenizer_class": "BertTokenizer", "do_lower_case": lowercase, "strip_accents": None,
+        "tokenizer_class": name, "do_lower_case": lowercase, "strip_accents": None,
         "tokenize_chinese_chars": True, "model_max_length": length,
         **{f"{name}_token": token for name, token in _NAMES.items()},
     })
-
-
-def _read(folder, name):
-    path = os.path.join(folder, name)
-    return read_object(path) if os.path.isfile(path) else {}
 
 
 def _settings(config, tokenizer, folder):
@@ -139,7 +136,7 @@ def _check_added(folder, config, tokenizer, vocabulary):
     said = tokenizer.get("added_tokens")
     found = [(token.get("content"), token.get("id")) if isinstance(token, dict) else (token, None)
              for token in (said if isinstance(said, list) else [])]
-    found += _read(folder, _ADDED).items()
+    found += read_optional(folder, _ADDED).items()
     said = config.get("added_tokens_decoder")
     found += [(token.get("content") if isinstance(token, dict) else token, number)
               for number, token in (said.items() if isinstance(said, dict) else ())]

@@ -1,7 +1,7 @@
 """Dynamic loss scaling: keeps the gradients of float16 within its narrow range."""
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 FIRST, MOST = 2.0**15, 2.0**24
 RISES_AFTER = 2000
@@ -19,7 +19,7 @@ class LossScale:
 
     def __init__(self):
         self.value = self._variable(FIRST, "loss_scale", "float32")
-        self.good_steps = self._variable(0, "loss_scale_good_steps", "int64")
+        self.good_steps = self._variable(0, "loss_scale_good_steps", "int")
         self.variables = [self.value, self.good_steps]
 
     @staticmethod
@@ -27,15 +27,14 @@ class LossScale:
         return keras.Variable(value, trainable=False, dtype=dtype, name=name)
 
     def read(self):
-        """The factor, a float32 scalar."""
-        return tf.convert_to_tensor(self.value.value)
+        """Returns the factor, a float32 scalar."""
+        return ops.copy(self.value)  # as it is now: convert_to_tensor returns the variable itself
 
     def update(self, finite):
-        """Goes on to the next step; `finite` tells whether the gradients were."""
-        good = tf.convert_to_tensor(self.good_steps.value)
-        good = tf.where(finite, good + 1, tf.zeros_like(good))
+        """Updates the factor after a step; `finite` is whether all its gradients were."""
+        good = ops.copy(self.good_steps)
+        good = ops.where(finite, good + 1, ops.zeros_like(good))
         rises = good >= RISES_AFTER
-        factor = tf.where(finite, tf.where(rises, 2.0, 1.0), 0.5)
-        self.value.assign(tf.clip_by_value(self.read() * factor, 1.0, MOST))
-        self.good_steps.assign(tf.where(rises, tf.zeros_like(good), good))
-
+        factor = ops.where(finite, ops.where(rises, 2.0, 1.0), 0.5)
+        self.value.assign(ops.clip(self.read() * factor, 1.0, MOST))
+        self.good_steps.assign(ops.where(rises, ops.zeros_like(good), good))

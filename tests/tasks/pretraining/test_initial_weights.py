@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_attn.tasks.masked_lm.task import _log_frequencies
+from keras_attn.tasks.pretraining.initial_weights import log_frequencies
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
 
@@ -14,4 +14,4 @@ def test_log_frequencies_count_all_but_special_tokens_and_none_is_impossible():
 
     tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"])
     shares = np.array([1, 1, 1, 1, 1, 2, 4, 1]) / 12
-    np.testing.assert_allclose(_log_frequencies(Examples(), tokenizer), np.log(shares))
+    np.testing.assert_allclose(log_frequencies(Examples(), tokenizer), np.log(shares))

@@ -1,13 +1,14 @@
-"""The tokenizer's files in a folder of `transformers`, of GPT-2."""
+"""Byte-level BPE tokenizers in folders of `transformers`, as those of GPT-2."""
 
 import os
 from reprlib import repr as shorten
 
 import tensorflow as tf
 
+from keras_attn.checkpoints.huggingface_config import read_optional
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
-from keras_attn.io.json_files import read_object, write_json
+from keras_attn.io.json_files import write_json
 from keras_attn.text.byte_pairs import (
     END_OF_TEXT,
     FILES,
@@ -35,7 +36,7 @@ def read_tokenizer(folder, rows, end_mark=True):
     Raises:
         UserError: For another tokenizer than GPT-2's, and one that does not fit the table.
     """
-    config, tokenizer = (_read(folder, name) for name in (CONFIG, TOKENIZER))
+    config, tokenizer = (read_optional(folder, name) for name in (CONFIG, TOKENIZER))
     for name in ("add_prefix_space", "add_bos_token"):
         if config.get(name) not in (None, False):
             raise UserError("A tokenizer must treat text as GPT-2's does. Received: "
@@ -92,11 +93,6 @@ def write_tokenizer(folder, tokenizer, length):
             "bos", "eos", "unk", *(() if tokenizer.end_mark else ("pad",)))}})
 
 
-def _read(folder, name):
-    path = os.path.join(folder, name)
-    return read_object(path) if os.path.isfile(path) else {}
-
-
 def _model_of(tokenizer, path):
     """(pieces, merges) of a tokenizer.json."""
     for name, value, right in _settings(tokenizer):
@@ -134,19 +130,19 @@ def _settings(tokenizer):
 
 def _adds_tokens(processor):
     """Whether a post_processor, or one of a sequence, changes the ids of a text."""
-    kind = processor.get("type") if isinstance(processor, dict) else None
-    if kind == "Sequence" and isinstance(processor.get("processors"), list):
+    type_name = processor.get("type") if isinstance(processor, dict) else None
+    if type_name == "Sequence" and isinstance(processor.get("processors"), list):
         return any(map(_adds_tokens, processor["processors"]))
-    if kind == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
+    if type_name == "TemplateProcessing":  # of a text: [{"Sequence": …}] is the text alone
         single = processor.get("single")
         return not isinstance(single, list) or [
             isinstance(piece, dict) and "Sequence" in piece for piece in single] != [True]
-    return kind != "ByteLevel"  # which moves offsets alone
+    return type_name != "ByteLevel"  # which moves offsets alone
 
 
 def _added(folder, tokenizer, pieces):
     """The tokens that were added behind the vocabulary."""
-    found = dict(_read(folder, _ADDED))
+    found = dict(read_optional(folder, _ADDED))
     said = tokenizer.get("added_tokens")
     for token in said if isinstance(said, list) else []:
         if isinstance(token, dict):

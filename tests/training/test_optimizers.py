@@ -8,7 +8,7 @@ import pytest
 
 from keras_attn.errors import UserError
 from keras_attn.models import BertClassifier, BertEncoder, BertPretrainer
-from keras_attn.training.engines.tensorflow.optimizers import LAMB, AdamW, make_optimizer
+from keras_attn.training.optimizers import LAMB, AdamW, make_optimizer
 
 B1, B2, EPSILON, DECAY = 0.9, 0.999, 1e-6, 0.1
 
@@ -29,8 +29,18 @@ def _trained(name, gradients, rates):
     optimizer = make_optimizer(name, model, weight_decay=DECAY)
     for step, rate in zip(gradients, rates, strict=True):
         optimizer.learning_rate.assign(rate)
-        optimizer.apply([keras.ops.array(g) for g in step], model.trainable_variables)
+        _apply(optimizer, [keras.ops.array(g) for g in step], model.trainable_variables)
     return first, [v.numpy() for v in model.trainable_variables]
+
+
+def _apply(optimizer, gradients, variables):
+    if keras.backend.backend() != "jax":
+        optimizer.apply(gradients, variables)
+        return
+    state = [[v.value for v in group] for group in (optimizer.variables, variables)]
+    weights, slots = optimizer.stateless_apply(state[0], gradients, state[1])
+    for variable, value in zip([*variables, *optimizer.variables], [*weights, *slots], strict=True):
+        variable.assign(value)
 
 
 def _gradients(steps=4):

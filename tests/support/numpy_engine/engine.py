@@ -3,15 +3,14 @@
 import keras
 import numpy as np
 
-from keras_attn.training.engines import Engine, Evaluator, Step
+from keras_attn.training.engines.contract import Engine, Evaluator, Step
 from keras_attn.training.variables import variables_by_path
 
 
-def make_engine(**options):
-    return NumPyEngine()
-
-
 class NumPyEngine(Engine):
+    def __init__(self, floats="float64"):
+        self.floats = floats
+
     def describe(self):
         return "1 x NumPy"
 
@@ -31,6 +30,9 @@ class NumPyEngine(Engine):
         return NumPyEvaluator(model, **options)
 
 
+ENGINE = NumPyEngine
+
+
 class NumPyStep(Step):
     def __init__(self, engine, model, optimizer, *, accumulate=1, clip_norm=1.0, jit=False,
                  seed=0):
@@ -46,9 +48,11 @@ class NumPyStep(Step):
     def run(self, feed, first_step, learning_rates):
         records = []
         for number, rate in enumerate(learning_rates, first_step):
-            batch, slope = feed.batch(number, 0, feed.batch_size), weights_of(self.model)
+            batch = feed.batch(number, 0, feed.batch_size)
+            slope = weights_of(self.model).astype(self.engine.floats)
             errors, weight, hits = sums_of(slope, batch)
-            gradient = 2 * batch["x"].T.astype(np.float64) @ (batch["weight"] * errors) / weight
+            inputs = batch["x"].T.astype(self.engine.floats)
+            gradient = 2 * inputs @ (batch["weight"] * errors) / weight
             norm = float(np.linalg.norm(gradient))
             loss = float(batch["weight"] @ errors**2 / weight)
             records.append({"loss": loss, "gradient_norm": norm,

@@ -1,0 +1,75 @@
+"""A trained model with other heads."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_attn.convert import head_choices
+from keras_attn.errors import UserError
+from keras_attn.registry import TASKS
+from keras_attn.training.variables import variables_by_path
+
+
+def with_heads(trained, task, new_heads):
+    """Returns a trained model with the heads of a task alone.
+
+    Args:
+        trained: `TrainedModel`.
+        task: One of `head_choices()`; None: the heads stay.
+        new_heads: Whether heads that the model lacks may be randomly initialized.
+
+    Returns:
+        (the `TrainedModel`, names of the newly initialized heads).
+
+    Raises:
+        UserError: If the family has no such choice, or heads are missing that may not be
+            initialized.
+    """
+    family = trained.family
+    choices = {value: choice for value, choice in head_choices().items()
+               if _is_supported(family, *choice)}
+    if not choices and (task is not None or new_heads):
+        raise UserError("task and new_heads are for a BERT alone. "
+                        f"Received: task={task}, new_heads={new_heads}, {trained.path} is "
+                        f"{family.name}")
+    if task is None:
+        return trained, []
+    if task not in choices:
+        raise UserError(f"task must be one of {', '.join(choices)}. Received: task={task}")
+    name, heads = choices[task]
+    same = trained.task == name
+    heads = TASKS[name].complete_heads({**(trained.heads if same else {}), **heads},
+                                       trained.config, {})
+    architecture, model = dict(trained.architecture), family.model_class(name)
+    if model and family.has_pooler:
+        architecture["use_pooler"] = "pooler" in model.head_names(**heads)
+    wanted = family.shapes(name, architecture, heads) or _initial_weights(
+        family, name, architecture, heads)
+    missing = wanted.keys() - trained.weights.keys()
+    added = sorted({trained.head_of(path) for path in missing})
+    if missing and not new_heads:
+        raise UserError(f"{trained.path} has no weights for {', '.join(added)}. Use new_heads=True "
+                        "(--new_heads) to initialize them randomly")
+    weights = {path: trained.weights[path] for path in wanted if path not in missing}
+    if missing:
+        initial = _initial_weights(family, name, architecture, heads)
+        weights |= {path: initial[path] for path in missing}
+    return dataclasses.replace(
+        trained, task=name, architecture=architecture, heads=heads, weights=weights, labels=None,
+        pairs=None, threshold=None, config=trained.config if same else None), added
+
+
+def _is_supported(family, task, heads):
+    """Whether a family has a model for a task, and the pooler that its head needs."""
+    if not family.supports(task):
+        return False
+    model = family.model_class(task)
+    return not model or family.has_pooler or "pooler" not in model.head_names(**heads)
+
+
+def _initial_weights(family, task, architecture, heads):
+    """Weights of a randomly initialized model by path below the task model."""
+    model, prefix = family.build(task, architecture, heads, seed=0), family.prefix(task)
+    model.build()
+    return {path.removeprefix(prefix): np.asarray(variable.value)
+            for path, variable in variables_by_path(model).items()}

@@ -1,0 +1,50 @@
+"""Classifiers in checkpoints of other libraries: their labels, dropout rate and output units."""
+
+import dataclasses
+from reprlib import repr as shorten
+
+import numpy as np
+
+from keras_attn.checkpoints.huggingface_config import id2label, read_labels
+from keras_attn.errors import UserError
+
+
+def read_classifier(config, path, dropout):
+    """Returns the arguments of the head, and the labels; see `Task.read_head`.
+
+    Raises:
+        UserError: If labels or dropout rate are invalid.
+    """
+    labels, problem = read_labels(config, path), config.get("problem_type")
+    multilabel = problem == "multi_label_classification"
+    if not multilabel and (len(labels) == 1 or problem == "regression"):
+        labels = []
+    rate = config[dropout] if dropout else 0.0
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+        raise UserError(f"{dropout} must be in [0, 1). Received: {shorten(rate)} in {path}")
+    heads = {"num_classes": len(labels) or 1, "dropout": rate, "multilabel": multilabel}
+    return heads, {"labels": labels}
+
+
+def written_classifier(trained, dropout):
+    """Returns the fields of config.json that `read_classifier` reads."""
+    labels = trained.labels or ["LABEL_0"]
+    return {
+        **({dropout: trained.heads["dropout"]} if dropout else {}), "id2label": id2label(labels),
+        "label2id": {label: number for number, label in enumerate(labels)},
+        "problem_type": "multi_label_classification" if trained.heads.get("multilabel") else
+        "single_label_classification" if trained.labels else "regression"}
+
+
+def in_units_of_labels(trained):
+    """The trained model whose regression head predicts in the units of the labels, as in other
+    libraries."""
+    heads = dict(trained.heads)
+    mean, deviation = heads.pop("label_mean", 0.0), heads.pop("label_deviation", 1.0)
+    if (mean, deviation) == (0.0, 1.0):
+        return trained
+    kernel, bias = (np.asarray(trained.weights[f"logits_dense/{name}"]) for name in (
+        "kernel", "bias"))
+    return dataclasses.replace(trained, heads=heads, weights={
+        **trained.weights, "logits_dense/kernel": kernel * np.float32(deviation),
+        "logits_dense/bias": bias * np.float32(deviation) + np.float32(mean)})

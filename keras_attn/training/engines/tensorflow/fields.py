@@ -1,0 +1,48 @@
+"""The engine of TensorFlow, as commands see it before TensorFlow is imported."""
+
+import os
+
+from keras_attn.declarations import EngineFields
+from keras_attn.errors import UserError
+from keras_attn.field import Field
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+_OPTIONS = {
+    "strategy": Field("auto", "Where to train; auto takes all GPUs, or the cluster in TF_CONFIG.",
+                      STRATEGIES),
+    "virtual_devices": Field(0, "Split the CPU in so many devices: tries mirrored.", low=0),
+    "tpu": Field(str, "Address of the TPU; empty on a TPU machine."),
+}
+# Errors that a worker raises when it loses another.
+_LOST = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
+         "InternalError", "FailedPreconditionError")
+_WORDS = ("unhealthy", "/task:", "onnection", "aborted", "recvmsg", "ocket", "eartbeat")
+
+
+def check_several_runs(strategy="auto", **options):
+    """Raises a `UserError` if a process cannot train several models, one after the other."""
+    if in_cluster() or strategy in ("multi_worker", "tpu"):
+        raise UserError("train.seeds and search need one machine without TPU. "
+                        f"Received: strategy={strategy}, TF_CONFIG={os.environ.get('TF_CONFIG')}")
+
+
+def in_cluster():
+    """Returns whether this process is one of several workers."""
+    return bool(os.environ.get("TF_CONFIG"))
+
+
+def lost_worker(error):
+    """Returns the line of an error that says that another worker was lost; None without one."""
+    if not in_cluster() or type(error).__name__ not in _LOST:
+        return None
+    return next((line for line in str(error).splitlines()
+                 if any(word in line for word in _WORDS)), None)
+
+
+FIELDS = EngineFields(
+    backend="tensorflow",
+    options=_OPTIONS,
+    check_several_runs=check_several_runs,
+    in_cluster=in_cluster,
+    lost_worker=lost_worker,
+)
