@@ -40,7 +40,7 @@ def main():
         size = len(tables[0])
         epochs = max(FLAGS.epochs * min(1.0, 10_000 / size), 2.0)
         print(f"\n{name}: {size:,} training examples, {epochs:.1f} epochs; {len(tables[1]):,} test "
-              f"examples, of which {shared_rows(*tables)} are also in the training set\n")
+              f"examples, of which {count_shared_rows(*tables)} are also in the training set\n")
         head("accuracy")
         for pooling in POOLINGS:
             results(f"{name}, {pooling}", {}, accuracy, partial(
