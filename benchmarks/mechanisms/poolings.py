@@ -28,7 +28,6 @@ flags.DEFINE_float("epochs", 8.0, "Epochs for up to 10,000 training examples; la
 
 
 def main():
-    from keras_attn.data.splits import shared_rows
 
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
