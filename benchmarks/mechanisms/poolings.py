@@ -28,6 +28,7 @@ flags.DEFINE_float("epochs", 8.0, "Epochs for up to 10,000 training examples; la
 
 
 def main():
+    from keras_attn.data.splits import count_shared_rows
 
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
