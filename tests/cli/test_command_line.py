@@ -47,8 +47,8 @@ def _run(module, *arguments):
         (["--strategy=mirored"], ["strategy", "mirored", "Did you mean mirrored?"]),
         (["--virtual_devices=-1"], ["virtual_devices", "-1"]),
         (["--virtual_devices=two"], ["virtual_devices", "two"]),
-        (["train.steps=3"], ["Only flags are taken", "train.steps=3. Did you mean "
-                             "--config.train.steps?"]),
+        (["train.steps=3"], ["Positional arguments are not supported",
+                             "train.steps=3. Did you mean --config.train.steps?"]),
         (["--learning_rate=3e-5"], ["Unknown flag --learning_rate. Did you mean "
                                     "--config.train.learning_rate?"]),
         (["--lr", "3e-5"], ["Unknown flag --lr. Did you mean --config.train.learning_rate?"]),
