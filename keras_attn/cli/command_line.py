@@ -259,7 +259,7 @@ def _parse(usage, default_config):
     rest = flags.FLAGS(arguments)[1:]
     if rest:
         name, has_value, _ = rest[0].partition("=")
-        raise UserError("Positional arguments are not supported; write --flag=value. "
+        raise UserError("Positional arguments are not supported; write options as flags. "
                         f"Received: {' '.join(rest)}" + (_nearest_flag(name) if has_value else ""))
     for path in unset:
         _unset(flags.FLAGS.config, path)

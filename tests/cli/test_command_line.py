@@ -211,7 +211,7 @@ def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negate
     ("content", "message"),
     [
         ("def get_config(:", "SyntaxError"),
-        ("x = 3", "without it"),
+        ("x = 3", "does not define it"),
         ("x = 3\nraise ValueError('so\\nlong')", "mine.py, line 2: ValueError: so"),
         ("def get_config(): return {}['a']", "mine.py, line 1: KeyError: 'a'"),
         ("import sys; sys.exit('no')", "mine.py, line 1: SystemExit: no"),
