@@ -1,4 +1,4 @@
-# Everything is done with the Python of $(VENV), made on first use and again when needed.
+# All targets use the Python of $(VENV), which is created on first use and updated when needed.
 VENV = .venv
 PYTHON = $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
 	$$python -c $(FITS) >/dev/null 2>&1 && echo $$python && break; done)
@@ -6,12 +6,12 @@ PYTHON = $(shell for python in python3 python3.13 python3.12 python3.11 python; 
 FITS = 'import ensurepip, sys, venv; assert (3, 11) <= sys.version_info < (3, 14)'
 MISSING = 'Python 3.11, 3.12 or 3.13 with venv is needed (Debian, Ubuntu: apt install \
 	python3-venv). Received: PYTHON=$(PYTHON)'
-# setuptools warns at length that an editable installation is editable.
+# Suppresses a long warning of setuptools about editable installations.
 PIP = PYTHONWARNINGS=ignore $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-# The libraries that benchmarks/ compares with, each in an environment of its own.
+# The baselines of benchmarks/, each in its own environment.
 BENCH = .bench-env
 transformers = torch==2.13.0 transformers==5.23.0 datasets==5.2.0 ctranslate2==4.8.5 numpy
 keras-hub = keras-hub==0.32.0 keras==3.15.1 tensorflow==2.21.0
@@ -20,19 +20,19 @@ model-garden = tf-models-official==2.20.0 tf_keras==2.20.1
 .PHONY: help install demo test test-runs test-browser test-slow test-backends test-oldest lint docs dist bench-env clean
 
 help:
-	@echo 'make install       make $(VENV) with the package'
-	@echo 'make demo          pretrain and finetune a small BERT on this machine, in minutes'
-	@echo 'make test          the tests but for those below, 14 minutes on 2 cores'
-	@echo 'make test-runs     those that train for seconds, 20 minutes'
-	@echo 'make test-browser  the report and the attention page in headless Chromium, which it installs as root if there is none'
-	@echo 'make test-slow     the long tests: kills, workers, examples; two hours'
-	@echo 'make test-backends the library on PyTorch and JAX; half an hour'
-	@echo 'make test-oldest   the tests on the oldest TensorFlow and Keras; half an hour'
+	@echo 'make install       create $(VENV) with the package'
+	@echo 'make demo          pretrain and finetune a small BERT in minutes'
+	@echo 'make test          unit tests; 14 minutes on 2 cores'
+	@echo 'make test-runs     integration tests, which train for seconds; 20 minutes'
+	@echo 'make test-browser  tests of the report and the attention page in headless Chromium; installs it as root if missing'
+	@echo 'make test-slow     long tests: interrupted runs, several workers, examples; two hours'
+	@echo 'make test-backends tests of the library on PyTorch and JAX; half an hour'
+	@echo 'make test-oldest   unit tests on the oldest supported TensorFlow and Keras; half an hour'
 	@echo 'make lint          ruff, import-linter and mypy'
-	@echo 'make docs          the documentation in site/'
-	@echo 'make dist          sdist and wheel in dist/, checked in an empty environment'
-	@echo 'make bench-env     the libraries to compare with, for benchmarks/; 7 GB in $(BENCH)'
-	@echo 'make clean         remove $(VENV) and what was built; $(BENCH) and runs/ stay'
+	@echo 'make docs          build the documentation in site/'
+	@echo 'make dist          build sdist and wheel in dist/ and check them in a clean environment'
+	@echo 'make bench-env     install the baselines of benchmarks/ in $(BENCH); 7 GB'
+	@echo 'make clean         remove $(VENV) and build outputs, but not $(BENCH) and runs/'
 
 install: $(VENV)/installed-report
 
@@ -66,7 +66,7 @@ lint: $(VENV)/installed-test
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m pytest tests/test_annotations.py
 
-# NO_MKDOCS_2_WARNING: about a version that the bound of the extra excludes.
+# NO_MKDOCS_2_WARNING: mkdocs 2 is excluded by the bounds of the extra.
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 $(VENV)/bin/python -m mkdocs build --strict
 
@@ -98,7 +98,7 @@ $(VENV)/made:
 	@$(PIP) install --upgrade pip
 	@touch $@
 
-# Editable, so that changed configs and code count at once, in the commands too.
+# Editable, so that changes of code and configs take effect at once, also in the commands.
 $(VENV)/installed: $(VENV)/made setup.py pyproject.toml
 	@echo 'installing; TensorFlow and the rest take 2.6 GB and some minutes'
 	@$(PIP) install --editable .

@@ -1,4 +1,4 @@
-"""Examples per second from prepared shards to batches, and what the batches are like.
+"""Throughput from prepared shards to pretraining batches, and statistics of the batches.
 
 python -m benchmarks.examples --folder=runs/novels --vocabulary=vocab.txt
 """
@@ -10,16 +10,16 @@ from absl import app, flags
 from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
 from keras_attn.text.wordpiece import WordPieceTokenizer
 
-_FOLDER = flags.DEFINE_string("folder", None, "Folder of shards.", required=True)
-_VOCABULARY = flags.DEFINE_string("vocabulary", None, "Its vocabulary file.", required=True)
+_FOLDER = flags.DEFINE_string("folder", None, "Folder with prepared shards.", required=True)
+_VOCABULARY = flags.DEFINE_string("vocabulary", None, "Vocabulary of the shards.", required=True)
 _LOWERCASE = flags.DEFINE_bool("lowercase", True, "Whether the vocabulary is uncased.")
-_LENGTHS = flags.DEFINE_multi_integer("length", [128, 512], "Columns of a row.")
-_BATCHES = flags.DEFINE_multi_integer("batch", [32, 256], "Rows of a batch.")
-_SECONDS = flags.DEFINE_float("seconds", 5.0, "Time for each line of the table.")
+_LENGTHS = flags.DEFINE_multi_integer("length", [128, 512], "Sequence length.")
+_BATCHES = flags.DEFINE_multi_integer("batch", [32, 256], "Batch size.")
+_SECONDS = flags.DEFINE_float("seconds", 5.0, "Seconds per row of the table.")
 
 
 def measure(examples, batch):
-    """Reads rows in order for a while. Returns what they were like, by column of the table."""
+    """Reads examples in order for --seconds and returns statistics by column of the table."""
     rows = longest = random = tokens = masked = 0
     start = now = time.perf_counter()
     while now - start < _SECONDS.value:
@@ -43,7 +43,7 @@ def measure(examples, batch):
 
 def main(_):
     tokenizer = WordPieceTokenizer.from_file(_VOCABULARY.value, _LOWERCASE.value)
-    title = None
+    header = None
     for length in _LENGTHS.value:
         for whole_words in (False, True):
             start = time.perf_counter()
@@ -64,10 +64,10 @@ def main(_):
                     "opened in": f"{ready:.2f} s",
                     **measure(examples, batch),
                 }
-                if title is None:
-                    title = list(columns)
-                    print("| " + " | ".join(title) + " |")
-                    print("|" + " --- |" * len(title))
+                if header is None:
+                    header = list(columns)
+                    print("| " + " | ".join(header) + " |")
+                    print("|" + " --- |" * len(header))
                 print("| " + " | ".join(str(value) for value in columns.values()) + " |")
 
 

@@ -1,14 +1,15 @@
-"""Accuracy after finetuning: pretrained, from random weights, and a bag of bigrams.
+r"""Accuracy after finetuning: pretrained and random weights, and a bag-of-bigrams baseline.
 
-Of BERT, and with --kinds=pretrained of GPT-2 and XLNet, where --pooling=cls is the last token.
+Measures BERT or, with --kinds=pretrained, GPT-2 and XLNet, whose --pooling=cls is the last token.
 
     python -m benchmarks.finetuned_accuracy --pretrained=runs/mini --output=runs/accuracy \
         --sets='SST-2=glue/SST-2/train.tsv,glue/SST-2/dev.tsv;TREC=TREC.train.all,TREC.test.all;MR=rt-polarity.all'
 
-A set of one file has a tenth held out as its test, for each seed another, so that the interval
-holds the chance of the test as well. Each seed draws other rows, and all kinds learn from the same
-ones: how far the first is ahead is told by seeds, too. Settings are the same for all sets and were
-chosen by rows of the training files, not by the test. What is in --output already is not run again.
+If a data set is a single file, a tenth of it is held out as its test set, a different one for each
+seed, so that the confidence interval includes the variance of the test set. Each seed draws other
+training examples, which all kinds of model share, so that differences are paired by seed. The
+hyperparameters are the same for all sets and were selected on the training files, not on the test
+sets. Results in --output are reused.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from functools import partial
 
 from absl import flags
 
-from benchmarks.kept import kept, told
+from benchmarks.cached import cached, format_scores
 from benchmarks.labelled_sets import read
 from keras_attn.cli.command_line import run_command
 from keras_attn.errors import UserError
@@ -28,27 +29,28 @@ from keras_attn.errors import UserError
 KINDS = ["pretrained", "random weights", "bag of bigrams"]
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("pretrained", None, "Workdir to start from.", required=True)
-flags.DEFINE_string("output", None, "Folder of all runs.", required=True)
-flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…; .tsv with a header, else a label "
-                    "and a text a line.", required=True)
-flags.DEFINE_list("rows", ["1000", "5000", "all"], "Training rows.")
-flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Of these.")
-flags.DEFINE_integer("seeds", 5, "Runs of each kind.", lower_bound=2)
-flags.DEFINE_string("encoding", "latin-1", "Of the files without header.")
+flags.DEFINE_string("pretrained", None, "Workdir with the pretrained weights.", required=True)
+flags.DEFINE_string("output", None, "Folder of the runs and their results.", required=True)
+flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…: .tsv files with a header, or "
+                    "files with a label and a text per line.", required=True)
+flags.DEFINE_list("rows", ["1000", "5000", "all"], "Numbers of training examples.")
+flags.DEFINE_multi_enum("kinds", KINDS, KINDS, "Kinds of model.")
+flags.DEFINE_integer("seeds", 5, "Runs per kind.", lower_bound=2)
+flags.DEFINE_string("encoding", "latin-1", "Encoding of the files without a header.")
 flags.DEFINE_enum("pooling", "mean", ["mean", "cls"], "See model.pooling.")
-flags.DEFINE_float("learning_rate", 1e-3, "Peak, of all.")
-flags.DEFINE_integer("seen", 10_000, "Texts to learn from, again and again; at least two epochs.")
+flags.DEFINE_float("learning_rate", 1e-3, "Peak learning rate of all runs.")
+flags.DEFINE_integer("seen", 10_000, "Training examples seen in a run, repeats included; "
+                     "at least two epochs.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"],
-                  "The latter where the processor has it.")
+                  "mixed_bfloat16 is for processors that support it.")
 
 
 def main():
     if "random weights" in FLAGS.kinds and not pretrained_is_bert():
-        raise UserError("Only of BERT are there random weights: --kinds=pretrained. "
-                        f"Received: {FLAGS.pretrained}")
-    heads = [*FLAGS.kinds, *(f"ahead of {kind}" for kind in FLAGS.kinds[1:])]
-    print(f"| | rows | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
+        raise UserError("Random weights are supported for BERT only. Set --kinds=pretrained. "
+                        f"Received: --pretrained={FLAGS.pretrained}")
+    heads = [*FLAGS.kinds, *(f"difference to {kind}" for kind in FLAGS.kinds[1:])]
+    print(f"| | examples | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
         splits = [read(files.split(","), FLAGS.encoding, seed) for seed in range(FLAGS.seeds)]
@@ -58,13 +60,13 @@ def main():
             if count > most:
                 continue
             first, *others = (scores(name, splits, count, kind) for kind in FLAGS.kinds)
-            ahead = [[a - b for a, b in zip(first, other, strict=True)] for other in others]
-            cells = " | ".join(map(told, [first, *others, *ahead]))
+            differences = [[a - b for a, b in zip(first, other, strict=True)] for other in others]
+            cells = " | ".join(map(format_scores, [first, *others, *differences]))
             print(f"| {name} | {count:,} | {cells} |", flush=True)
 
 
 def scores(name, splits, count, kind):
-    """Of each seed, which is the number of its split, in percent."""
+    """Returns the accuracy of each seed, which is also the index of its split, in percent."""
     folder = os.path.join(FLAGS.output, f"{name}-{count}", kind.replace(" ", "-"))
     run = bag_of_bigrams if kind == "bag of bigrams" else classifier
     found = []
@@ -73,7 +75,7 @@ def scores(name, splits, count, kind):
                     "pooling": FLAGS.pooling, "pretrained": weights_of_pretrained(),
                     "rows": sha256_of(tables)}
         path = f"{folder}/seed-{seed}"
-        found.append(100 * kept(f"{path}/accuracy.json", settings, partial(
+        found.append(100 * cached(f"{path}/accuracy.json", settings, partial(
             run, path, tables, count, kind, seed)))
     return found
 
@@ -85,7 +87,7 @@ def pretrained_is_bert():
 
 
 def weights_of_pretrained():
-    """SHA-256 of the weights that the pretrained ones start from."""
+    """Returns the SHA-256 of the pretrained weights."""
     with open(os.path.join(FLAGS.pretrained, "results.json")) as file:
         return json.load(file)["weights_sha256"]
 
@@ -107,7 +109,7 @@ def classifier(folder, tables, count, kind, seed):
     from keras_attn import finetune
     from keras_attn.defaults import finetuning_defaults
 
-    train, test = written(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
+    train, test = write_tables(tables, os.path.join(FLAGS.output, "rows", sha256_of(tables)[:16]))
     config = finetuning_defaults()
     config.data.update(train=train, validation=test, text="text", label="label", limit=count,
                        seed=seed, length=64, by_length=False)
@@ -115,19 +117,19 @@ def classifier(folder, tables, count, kind, seed):
         config.data.update(pack=8, vocab=f"{FLAGS.pretrained}/vocab.txt")
         config.model.update(
             architecture_of(FLAGS.pretrained, config.model) if kind != "pretrained" else {})
-    config.model.update(pooling=FLAGS.pooling, new_heads=True)  # BERTs may have no pooler
+    config.model.update(pooling=FLAGS.pooling, new_heads=True)  # some BERTs lack a pooler
     config.eval.report = False
     config.train.update(epochs=max(FLAGS.seen / count, 2.0), batch_size=32,
                         learning_rate=FLAGS.learning_rate, seed=seed, precision=FLAGS.precision,
                         jit=FLAGS.precision == "float32")
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         results = finetune(config, folder, FLAGS.pretrained if kind == "pretrained" else None)
     return results["accuracy"]
 
 
-def written(tables, folder):
-    """Files of both tables, the same for every run."""
+def write_tables(tables, folder):
+    """Writes both tables to files, unless they exist, and returns the paths."""
     os.makedirs(folder, exist_ok=True)
     paths = [os.path.join(folder, f"{split}.jsonl") for split in ("train", "test")]
     for path, table in zip(paths, tables, strict=True):
@@ -140,7 +142,7 @@ def written(tables, folder):
 
 
 def architecture_of(folder, known):
-    """Those of the known fields that make a classifier of the same architecture."""
+    """Returns the fields, among the known ones, that reproduce the architecture."""
     with open(os.path.join(folder, "config.json")) as file:
         fields = json.load(file)["config"]["model"]
     return {name: value for name, value in fields.items()

@@ -1,14 +1,14 @@
-"""How far finetuning without any flag is from the best of a sweep.
+r"""Compares finetuning without any flag with the best run of a hyperparameter sweep.
 
     python -m benchmarks.finetuning_defaults --data=DATA --output=runs/defaults \
         --models='mini, 10 minutes=runs/mini10;random mini=size:mini'
 
 DATA is a folder with `glue/SST-2`, `glue/CoLA`, `glue/RTE` and `sentences` (TREC, SUBJ, MR). Each
-cell is a set, a number of training rows and a model. The default run sets nothing but the data,
+cell is a data set, a number of training examples and a model. The default run sets only the data,
 the model and the seed; the sweep multiplies the default learning rate by each of --rates and the
-default number of epochs by each of --epochs. The best of the sweep is chosen by the mean over seeds
-of the same validation rows that it is measured on, which favors the sweep. Results in --output are
-not computed again.
+default number of epochs by each of --epochs. The best run of the sweep is selected by its mean over
+seeds on the same validation set that it is measured on; this selection bias favors the sweep.
+Results in --output are reused.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import shutil
 
 from absl import flags
 
-from benchmarks.kept import kept
+from benchmarks.cached import cached
 from keras_attn.cli.command_line import run_command
 
 SETS = {
@@ -33,20 +33,20 @@ SETS = {
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("data", None, "Folder with glue/ and sentences/.", required=True)
-flags.DEFINE_string("output", None, "Folder of all runs.", required=True)
-flags.DEFINE_string("models", None, "NAME=WORKDIR;NAME=size:SIZE;…: pretrained, or random weights.",
+flags.DEFINE_string("output", None, "Folder of the results.", required=True)
+flags.DEFINE_string("models", None, "NAME=WORKDIR;NAME=size:SIZE;…: pretrained or random weights.",
                     required=True)
-flags.DEFINE_list("sets", list(SETS), "Of these.")
-flags.DEFINE_list("rows", ["200", "1000", "5000", "all"], "Training rows.")
-flags.DEFINE_integer("seeds", 2, "Runs of each setting.", lower_bound=1)
+flags.DEFINE_list("sets", list(SETS), "Data sets.")
+flags.DEFINE_list("rows", ["200", "1000", "5000", "all"], "Numbers of training examples.")
+flags.DEFINE_integer("seeds", 2, "Runs per setting.", lower_bound=1)
 flags.DEFINE_list("rates", ["0.3", "1", "3"], "Factors of the default learning rate.")
 flags.DEFINE_list("epochs", ["1", "3"], "Factors of the default number of epochs.")
-flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Of all runs.")
+flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Precision of all runs.")
 
 
 def main():
-    print("accuracy in %: default, best of the sweep, its factors of rate and epochs\n")
-    print("| model | set | rows | bag of bigrams | default | best of the sweep | rate | epochs | "
+    print("accuracy in %: default, best of the sweep, and the factors of rate and epochs there\n")
+    print("| model | set | examples | bag of bigrams | default | best of sweep | rate | epochs | "
           "default − best |\n|---|---|---|---|---|---|---|---|---|")
     models = [pair.split("=", 1) for pair in FLAGS.models.split(";")]
     for (model, source), name, rows in itertools.product(models, FLAGS.sets, FLAGS.rows):
@@ -54,7 +54,7 @@ def main():
 
 
 def cell(model, source, name, rows):
-    """Prints the row of a cell, if the set has as many training rows."""
+    """Prints the row of a cell, if the data set has that many training examples."""
     def mean(rate, epochs):
         runs = [run(model, source, name, rows, seed, rate, epochs) for seed in range(FLAGS.seeds)]
         return sum(found["accuracy"] for found in runs) / len(runs), runs[0]
@@ -71,15 +71,15 @@ def cell(model, source, name, rows):
 
 
 def run(model, source, name, rows, seed, rate, epochs):
-    """Results of one run; `count` is None where the set has fewer rows."""
+    """Returns the results of one run; `count` is None if the data set has fewer examples."""
     folder = os.path.join(FLAGS.output, model, name, rows, f"rate-{rate:g}-epochs-{epochs:g}")
     settings = {"source": source, "precision": FLAGS.precision}
-    return kept(os.path.join(folder, f"seed-{seed}", "result.json"), settings,
-                lambda: finetuned(f"{folder}/seed-{seed}/run", source, name, rows, seed, rate,
+    return cached(os.path.join(folder, f"seed-{seed}", "result.json"), settings,
+                lambda: finetune_once(f"{folder}/seed-{seed}/run", source, name, rows, seed, rate,
                                   epochs))
 
 
-def finetuned(workdir, source, name, rows, seed, rate, epochs):
+def finetune_once(workdir, source, name, rows, seed, rate, epochs):
     from keras_attn import finetune
     from keras_attn.io.json_files import read_json
 
@@ -89,8 +89,8 @@ def finetuned(workdir, source, name, rows, seed, rate, epochs):
     pretrained = None if source.startswith("size:") else source
     config.train.precision = FLAGS.precision
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        if (rate, epochs) != (1.0, 1.0):  # factors of what the default run has chosen
-            chosen = finetune_default(name, rows, seed, source)
+        if (rate, epochs) != (1.0, 1.0):  # factors of the values that the default run chose
+            chosen = default_result(name, rows, seed, source)
             config.train.learning_rate = rate * chosen["learning_rate"]
             config.train.epochs = epochs * chosen["epochs"]
         results = finetune(config, workdir, pretrained)
@@ -101,14 +101,14 @@ def finetuned(workdir, source, name, rows, seed, rate, epochs):
             "learning_rate": train["learning_rate"], "epochs": train["epochs"]}
 
 
-def finetune_default(name, rows, seed, source):
+def default_result(name, rows, seed, source):
     model = next(pair.split("=", 1)[0] for pair in FLAGS.models.split(";")
                  if pair.split("=", 1)[1] == source)
     return run(model, source, name, rows, seed, 1.0, 1.0)
 
 
 def config_of(name, rows, seed, source):
-    """Config with the data, the model and the seed alone; number of training rows or None."""
+    """Returns a config of data, model and seed, and the number of training examples or None."""
     from keras_attn.defaults import finetuning_defaults
 
     config = finetuning_defaults()

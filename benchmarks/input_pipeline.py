@@ -1,14 +1,15 @@
-"""Masked examples a second from text, and from prepared ids, beside other libraries.
+"""Throughput of masked examples, from text and from prepared ids, compared with other libraries.
 
     make bench-env
     python -m benchmarks.input_pipeline --input='novels/train/*.txt.gz' --vocabulary=vocab.txt
 
-An example is a row of 128 tokens, 20 masked at most; a batch has 256. All read one plain file, a
-sentence a line as our splitter cuts them; peers that are slow read only its beginning. Text to
-batches is the whole way, into a fresh folder and once through it; `create_pretraining_data`, a
-single process, ends when its TFRecords are written. Of Hugging Face rows are text cut every 128
-tokens, without pairs; its loader is tried with workers, and with whole batches instead of rows.
-Rows of TFRecords are masked once, when they are written; the others anew in each epoch.
+An example has 128 tokens, at most 20 of them masked; a batch has 256 examples. All libraries read
+one plain text file with one sentence per line, as our sentence splitter produces it; slow baselines
+read only its beginning. "Text to batches" is the whole pipeline, into an empty folder and once
+through the data; `create_pretraining_data`, a single process, ends when its TFRecords are written.
+Hugging Face's examples are text split every 128 tokens, without sentence pairs; its loader is tried
+with workers, and with whole batches instead of single examples. TFRecords are masked once, when
+they are written; the other libraries mask again in each epoch.
 """
 
 import os
@@ -24,10 +25,10 @@ from benchmarks.turns import (
     counts_of,
     fastest_mode,
     left_out,
+    median_range,
     python_of,
     reports_in_turn,
     running,
-    spread,
 )
 from keras_attn.data.processes import available_cores
 from keras_attn.data.sources.text_sources import plan_source, read_task
@@ -40,24 +41,24 @@ LIBRARIES = {
     GARDEN: ("model-garden", "model_garden", ("",)),
 }
 TITLES = {"ids": "prepared to batches", "text": "text to batches"}
-TARGETS = {"ids": 50, "text": 15}  # --check: times create_pretraining_data
+TARGETS = {"ids": 50, "text": 15}  # --check: speedup over create_pretraining_data
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("input", "docstrings", "Text, as for pretrain.prepare.")
-flags.DEFINE_string("vocabulary", None, "Vocabulary file, uncased.", required=True)
-flags.DEFINE_integer("files", None, "Read that many files of the input.")
-flags.DEFINE_float("megabytes", 64.0, "Of text, where it is not a peer's to tokenize in each turn.")
-flags.DEFINE_float("peer_megabytes", 3.0, "Of its beginning, for peers from text.")
-flags.DEFINE_integer("length", 128, "Tokens of a row.")
-flags.DEFINE_integer("predictions", 20, "Masked tokens of a row at most.")
-flags.DEFINE_integer("rows", 256, "Of a batch.")
-flags.DEFINE_list("libraries", list(LIBRARIES), "Which to time.")
-flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
-flags.DEFINE_integer("turns", 7, "How often each is timed.")
-flags.DEFINE_float("seconds", 3.0, "Of one timing, at least about.")
-flags.DEFINE_bool("check", False, f"Exit with 1 if keras-attn makes fewer examples than "
-                  f"{TARGETS['ids']} times create_pretraining_data from ids, or "
-                  f"{TARGETS['text']} times from text, or a library is left out.")
+flags.DEFINE_string("vocabulary", None, "Uncased vocabulary file.", required=True)
+flags.DEFINE_integer("files", None, "Number of input files to read; default: all.")
+flags.DEFINE_float("megabytes", 64.0, "Size of the text.")
+flags.DEFINE_float("peer_megabytes", 3.0, "Size of the beginning that slow baselines read.")
+flags.DEFINE_integer("length", 128, "Sequence length.")
+flags.DEFINE_integer("predictions", 20, "Maximum number of masked tokens per sequence.")
+flags.DEFINE_integer("rows", 256, "Batch size.")
+flags.DEFINE_list("libraries", list(LIBRARIES), "Libraries to measure.")
+flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
+flags.DEFINE_integer("turns", 7, "Number of measurements of each contender.")
+flags.DEFINE_float("seconds", 3.0, "Approximate seconds per measurement.")
+flags.DEFINE_bool("check", False, f"Exit with 1 if keras-attn makes fewer than {TARGETS['ids']} "
+                  f"times the examples/s of create_pretraining_data from ids or {TARGETS['text']} "
+                  "times from text, or a library is left out.")
 
 
 def main(_):
@@ -73,12 +74,12 @@ def main(_):
             found = reports_in_turn(contenders, FLAGS.turns, counts)
     missed = report(found, modes) + (left_out(FLAGS, libraries=LIBRARIES) if FLAGS.check else [])
     if missed:
-        print("below the target:", "; ".join(missed))
+        print("missed targets:", "; ".join(missed))
     sys.exit(bool(missed and FLAGS.check))
 
 
 def write_text(path, beginning):
-    """Writes the text, a sentence a line and blank lines between documents, and its beginning."""
+    """Writes the text and its beginning: a sentence per line, blank lines between documents."""
     source = FLAGS.input
     if FLAGS.files:
         from keras_attn.data.sources.files import find_files
@@ -95,12 +96,12 @@ def write_text(path, beginning):
                 first.write(text if size < FLAGS.peer_megabytes * 1e6 else "")
                 size += len(text.encode())
                 documents += 1
-    print(f"{documents:,} documents, {size / 1e6:.1f} MB; of these for slow peers "
+    print(f"{documents:,} documents, {size / 1e6:.1f} MB; for slow baselines "
           f"{os.path.getsize(beginning) / 1e6:.1f} MB; {available_cores()} cores", flush=True)
 
 
 def best_mode(name, texts, folder):
-    """The fastest mode of a library, or None if it is not installed or none works."""
+    """Returns the fastest mode of a library; None if it is not installed or no mode works."""
     directory, _, modes = LIBRARIES[name]
     if not python_of(name, FLAGS.environments, directory):
         return None
@@ -124,18 +125,19 @@ def start(name, mode, what, texts, folder):
 
 
 def report(found, modes):
-    """Prints a table; returns which targets were missed, in words."""
+    """Prints a table and returns descriptions of the missed targets."""
     speeds = {name: [r["rows"] / r["seconds"] for r in reports] for name, reports in found.items()}
     base = speeds.get(f"text {GARDEN}")
-    print(f"\n{'':52}{'examples/s':>26}   times create_pretraining_data")
-    missed = [] if base else [f"{GARDEN}, to compare with, is not there"]
+    print(f"\n{'':52}{'examples/s':>26}   ratio to create_pretraining_data")
+    missed = [] if base else [f"{GARDEN} was not measured"]
     for name, values in speeds.items():
         what, library = name.split(" ", 1)
-        said = f"{TITLES[what]}, {library} {modes[library]}"
+        title = f"{TITLES[what]}, {library} {modes[library]}"
         ratio = [own / theirs for own, theirs in zip(values, base or values, strict=True)]
-        print(f"{said:52}{spread(values, 0):>26}" + (f"   {spread(ratio)}" if base else ""))
+        print(f"{title:52}{median_range(values, 0):>26}"
+              + (f"   {median_range(ratio)}" if base else ""))
         if base and library == OURS and statistics.median(ratio) < TARGETS[what]:
-            missed.append(f"{said}: {statistics.median(ratio):.1f} times create_pretraining_data")
+            missed.append(f"{title}: {statistics.median(ratio):.1f} times create_pretraining_data")
     return missed
 
 

@@ -1,14 +1,14 @@
-"""Labelled sets as benchmarks read them."""
+"""Reading of the labelled data sets of benchmarks."""
 
 
 def read(paths, encoding="latin-1", seed=0):
-    """Tables of training and test rows.
+    """Returns the tables of the training and test examples.
 
     Args:
-        paths: Of both, or of one file, of which a tenth is held out; .tsv with a header, else a
-            label and a text a line.
-        encoding: Of the files without header.
-        seed: Of the rows that are held out.
+        paths: Training and test file, or one file of which a tenth is held out. A .tsv file has a
+            header; others have a label and a text per line.
+        encoding: Encoding of the files without a header.
+        seed: Seed of the held-out examples.
     """
     from keras_attn.data.sources.tables import read_table
     from keras_attn.data.splits import hold_out

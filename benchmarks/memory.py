@@ -1,13 +1,13 @@
-"""Peak memory and time of a training step, with and without what lowers memory (Linux).
+"""Peak memory and time of a training step, with and without memory-saving options (Linux).
 
     make bench-env
     python -m benchmarks.memory
     python -m benchmarks.memory --calibrate
 
-The first command compares GPT-2 small, 8 rows of 1,024, and BERT-base, 32 rows of 512, beside
-transformers with and without gradient checkpointing. The second compares peaks of small and medium
-models with the estimate by which runs choose `train.accumulate`. Peaks are those of the process
-(VmHWM) beyond what it held before the model was made; one process runs at a time.
+The first command compares GPT-2 small (8 sequences of 1,024 tokens) and BERT-base (32 of 512) with
+transformers, with and without gradient checkpointing. The second compares the peaks of small and
+medium models with the estimate by which runs choose `train.accumulate`. Peaks are those of the
+process (VmHWM) minus what it held before the model was created; one process runs at a time.
 """
 
 import statistics
@@ -20,12 +20,12 @@ from benchmarks.turns import Contender, python_of, running
 BASE = {"xla": False, "bf16": False, "remat": False, "blocks": True, "dropout": 0.0,
         "accumulate": 1, "masked": 0}
 MODELS = {
-    "gpt2_small": {"family": "gpt2", "layers": 12, "width": 768, "heads": 12, "rows": 8,
+    "gpt2_small": {"family": "gpt2", "layers": 12, "hidden_dim": 768, "heads": 12, "rows": 8,
                    "length": 1024, "vocabulary": 50257},
-    "bert_base": {"family": "bert", "layers": 12, "width": 768, "heads": 12, "rows": 32,
+    "bert_base": {"family": "bert", "layers": 12, "hidden_dim": 768, "heads": 12, "rows": 32,
                   "length": 512, "vocabulary": 30522, "masked": 77},
 }
-WAYS = {  # name: library, options
+VARIANTS = {  # name: library, options
     "all logits": ("keras-attn", {"blocks": False}),
     "logits in blocks": ("keras-attn", {}),
     "logits in blocks, remat": ("keras-attn", {"remat": True}),
@@ -35,8 +35,8 @@ WAYS = {  # name: library, options
 MODULES = {"keras-attn": (None, "benchmarks.contenders.memory.ours"),
            "transformers": ("transformers", "benchmarks.contenders.memory.hugging_face")}
 
-MEDIUM = {"layers": 4, "width": 256, "heads": 4, "vocabulary": 8000}
-WIDE = {"layers": 8, "width": 512, "heads": 8, "vocabulary": 32000, "length": 128}
+MEDIUM = {"layers": 4, "hidden_dim": 256, "heads": 4, "vocabulary": 8000}
+WIDE = {"layers": 8, "hidden_dim": 512, "heads": 8, "vocabulary": 32000, "length": 128}
 CALIBRATION = [
     {"family": family, **MEDIUM, "rows": rows, "length": length, **more}
     for family, rows, length, more in (
@@ -67,13 +67,13 @@ CALIBRATION = [
 KINDS = {"bert": "pretraining", "gpt2": "language_modeling", "xlnet": "permutation_modeling",
          "transformer": "translation"}
 
-flags.DEFINE_list("models", list(MODELS), "Of gpt2_small, bert_base.")
-flags.DEFINE_list("ways", list(WAYS), "Rows of the table.")
-flags.DEFINE_bool("xla", False, "Whether XLA compiles ours.")
-flags.DEFINE_bool("bf16", False, "Mixed precision.")
+flags.DEFINE_list("models", list(MODELS), "Models: gpt2_small, bert_base.")
+flags.DEFINE_list("ways", list(VARIANTS), "Variants, the rows of the table.")
+flags.DEFINE_bool("xla", False, "Compile keras-attn with XLA.")
+flags.DEFINE_bool("bf16", False, "Use mixed precision.")
 flags.DEFINE_bool("calibrate", False, "Compare peaks with estimates.")
-flags.DEFINE_string("environments", ".bench-env", "Folder that `make bench-env` made.")
-flags.DEFINE_integer("turns", 3, "How often a step is timed.")
+flags.DEFINE_string("environments", ".bench-env", "Folder of the environments of `make bench-env`.")
+flags.DEFINE_integer("turns", 3, "Number of measured steps.")
 
 
 def main(_):
@@ -82,17 +82,17 @@ def main(_):
         return
     for model in flags.FLAGS.models:
         options = {**BASE, **MODELS[model], "xla": flags.FLAGS.xla, "bf16": flags.FLAGS.bf16}
-        print(f"\n{model}: {options['rows']} rows of {options['length']}")
-        for way in flags.FLAGS.ways:
-            library, more = WAYS[way]
+        print(f"\n{model}: {options['rows']} sequences of {options['length']} tokens")
+        for variant in flags.FLAGS.ways:
+            library, more = VARIANTS[variant]
             report = measure(library, {**options, **more}, flags.FLAGS.turns)
             if report:
                 peak, seconds = report
-                print(f"{way:32}{peak / 1e9:8.2f} GB{seconds:8.2f} s a step", flush=True)
+                print(f"{variant:32}{peak / 1e9:8.2f} GB{seconds:8.2f} s/step", flush=True)
 
 
 def measure(library, options, turns):
-    """(peak in bytes, median seconds of a step), or None if the library is not installed."""
+    """Returns (peak bytes, median seconds per step); None if the library is not installed."""
     folder, module = MODULES[library]
     python = python_of(library, flags.FLAGS.environments, folder)
     if not python:
@@ -104,18 +104,18 @@ def measure(library, options, turns):
 
 
 def calibrate():
-    """Prints peaks, estimates and their ratio."""
+    """Prints the peaks, the estimates and their ratio."""
     for own in CALIBRATION:
         options = {**BASE, **own}
         peak, _ = measure("keras-attn", options, 1)
-        guess = estimate(options)
-        said = ", ".join(f"{name} {value}" for name, value in own.items() if name != "family")
-        print(f"| {own['family']} | {said} | {peak / 1e6:,.0f} | {guess / 1e6:,.0f} | "
-              f"{guess / peak:.2f} |", flush=True)
+        estimated = estimate(options)
+        settings = ", ".join(f"{name} {value}" for name, value in own.items() if name != "family")
+        print(f"| {own['family']} | {settings} | {peak / 1e6:,.0f} | {estimated / 1e6:,.0f} | "
+              f"{estimated / peak:.2f} |", flush=True)
 
 
 def estimate(options):
-    """The estimate of the memory of a step, in bytes, of options of a contender."""
+    """Returns the estimated bytes of a training step with the options of a contender."""
     from keras_attn.defaults import default_config
     from keras_attn.registry import FAMILIES, TASKS, family_and_task
     from keras_attn.runs.step_memory import step_size
@@ -132,7 +132,7 @@ def estimate(options):
     attention = 0.0 if kind == "translation" else options["dropout"]
     size = step_size(TASKS[task], FAMILIES[family], {
         "vocabulary_size": options["vocabulary"], "num_layers": options["layers"],
-        "hidden_dim": options["width"], "num_heads": options["heads"],
+        "hidden_dim": options["hidden_dim"], "num_heads": options["heads"],
         "dropout": options["dropout"], "attention_dropout": attention, **longest}, config)
     accumulate = options["accumulate"]
     return size.bytes(options["rows"] // accumulate, accumulate=accumulate,

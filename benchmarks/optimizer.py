@@ -1,6 +1,6 @@
-"""Times the update of all weights of a BERT by our AdamW and by Keras's, in turn.
+"""Time of an AdamW update of all weights of a BERT, in keras-attn and in Keras.
 
-    python benchmarks/optimizer.py LAYERS WIDTH HEADS
+    python benchmarks/optimizer.py LAYERS HIDDEN_SIZE HEADS
 
 Prints the median milliseconds of 5 runs of 8 updates.
 """
@@ -23,12 +23,12 @@ UPDATES = 8
 
 
 def timer(optimizer, gradients, variables):
-    """Returns a function that gives the milliseconds of one update."""
+    """Returns a function that measures the milliseconds of one update."""
 
     @tf.function(autograph=False)
     def updates(count):
         def update(i):
-            # Not constants, of which TensorFlow would compute a part ahead.
+            # Multiplied so that they are no constants, on which TensorFlow could precompute.
             optimizer.apply([gradient * 1.0 for gradient in gradients], variables)
             return i + 1
 
@@ -45,8 +45,8 @@ def timer(optimizer, gradients, variables):
 
 
 def main():
-    layers, width, heads = map(int, sys.argv[1:4])
-    model = BertPretrainer(BertEncoder(30522, layers, width, heads))
+    layers, hidden_dim, heads = map(int, sys.argv[1:4])
+    model = BertPretrainer(BertEncoder(30522, layers, hidden_dim, heads))
     model.build()
     variables = model.trainable_variables
     ours = make_optimizer("adamw", model)

@@ -1,4 +1,4 @@
-"""Megabytes of text a second through the tokenizer, beside Hugging Face `tokenizers`.
+"""Throughput of the tokenizer, compared with Hugging Face `tokenizers`.
 
 python -m benchmarks.tokenizing --input='novels/train/*.txt.gz' --vocabulary=vocab.txt
 """
@@ -16,8 +16,8 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 _INPUT = flags.DEFINE_string("input", None, "Text, as for pretrain.prepare.", required=True)
 _VOCABULARY = flags.DEFINE_string("vocabulary", None, "Vocabulary file.", required=True)
 _LOWERCASE = flags.DEFINE_bool("lowercase", True, "Whether the vocabulary is uncased.")
-_MEGABYTES = flags.DEFINE_float("megabytes", 20.0, "How much of the text to take.")
-_REPEATS = flags.DEFINE_integer("repeats", 7, "Times each is measured, in turn.")
+_MEGABYTES = flags.DEFINE_float("megabytes", 20.0, "Amount of text.")
+_REPEATS = flags.DEFINE_integer("repeats", 7, "Number of measurements of each.")
 
 
 def main(_):
@@ -30,16 +30,16 @@ def main(_):
     cores = available_cores()
     ours = WordPieceTokenizer.from_file(_VOCABULARY.value, _LOWERCASE.value)
     peer = BertWordPieceTokenizer(_VOCABULARY.value, lowercase=_LOWERCASE.value)
-    ways = {
+    runs = {
         f"keras-attn, {cores} threads": lambda: ours.encode(texts, cores),
         "keras-attn, 1 thread": lambda: ours.encode(texts),
         "tokenizers, its own threads": lambda: peer.encode_batch(texts, add_special_tokens=False),
     }
-    speeds = {name: [] for name in ways}
+    speeds = {name: [] for name in runs}
     for repeat in range(_REPEATS.value + 1):
-        for name, way in ways.items():
+        for name, run in runs.items():
             start = time.perf_counter()
-            way()
+            run()
             if repeat:  # the first warms up
                 speeds[name].append(megabytes / (time.perf_counter() - start))
     print(f"{len(texts):,} sentences, {megabytes:.1f} MB, {cores} cores")

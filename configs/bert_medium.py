@@ -1,4 +1,4 @@
-r"""BERT-medium: 8 layers of width 512.
+r"""BERT-medium: 8 layers, hidden size 512.
 
     python -m pretrain --config=configs/bert_medium.py --workdir=runs/medium \
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'

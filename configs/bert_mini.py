@@ -1,4 +1,4 @@
-r"""BERT-mini: 4 layers of width 256.
+r"""BERT-mini: 4 layers, hidden size 256.
 
     python -m pretrain --config=configs/bert_mini.py --workdir=runs/mini \
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'

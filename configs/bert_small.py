@@ -1,4 +1,4 @@
-r"""BERT-small: 4 layers of width 512.
+r"""BERT-small: 4 layers, hidden size 512.
 
     python -m pretrain --config=configs/bert_small.py --workdir=runs/small \
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'

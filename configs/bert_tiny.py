@@ -1,4 +1,4 @@
-r"""BERT-tiny: 2 layers of width 128.
+r"""BERT-tiny: 2 layers, hidden size 128.
 
     python -m pretrain --config=configs/bert_tiny.py --workdir=runs/tiny \
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'

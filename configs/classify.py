@@ -1,12 +1,12 @@
-r"""Any labelled TSV, CSV, JSONL or Parquet file.
+r"""Classification of the rows of a TSV, CSV, JSONL or Parquet file.
 
     python -m finetune --config=configs/classify.py --pretrained=runs/mini --workdir=runs/mine \
         --config.data.train=train.csv --config.data.validation=valid.csv \
         --config.data.text=review --config.data.label=stars
 
-Sentence pairs also take `--config.data.text_pair=COLUMN`, any number of labels a row
-`--config.data.task=multilabel`, numbers to predict `--config.data.task=regression`. Files of
-`label text` lines need `--config.data.format=label_text`.
+For sentence pairs, add `--config.data.text_pair=COLUMN`; for several labels per row, set
+`--config.data.task=multilabel`; for numeric targets, `--config.data.task=regression`. Files whose
+lines are `label text` require `--config.data.format=label_text`.
 """
 
 from keras_attn.defaults import finetuning_defaults

@@ -1,4 +1,4 @@
-r"""Which package does a docstring come from? The labelled set every installation has.
+r"""Predicts which package a docstring comes from: labelled data that every installation has.
 
     python -m finetune --config=configs/docstrings.py --pretrained=runs/demo --workdir=runs/package
 """

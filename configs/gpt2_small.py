@@ -1,10 +1,10 @@
-r"""GPT-2 small: 12 layers of width 768, which tell the next token.
+r"""GPT-2 small (Radford et al., 2019), a causal language model: 12 layers, hidden size 768.
 
     python -m pretrain --config=configs/gpt2_small.py --workdir=runs/gpt2 \
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
 
-On few cores: `--config.model.size=tiny`. The paper's vocabulary of 50,257 pieces:
-`--config.data.vocab=FOLDER`, with its encoder.json and vocab.bpe.
+On few cores, use `--config.model.size=tiny`. For the paper's vocabulary of 50,257 tokens, set
+`--config.data.vocab` to a folder with its encoder.json and vocab.bpe.
 """
 
 from keras_attn.defaults import language_modeling_defaults

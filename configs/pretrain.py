@@ -1,4 +1,4 @@
-r"""BERT-tiny on the embedded corpus, or more training for a model that `pretrained` names.
+r"""Pretrains BERT-tiny on the docstrings installed with Python, or continues from `pretrained`.
 
     python -m pretrain --workdir=runs/demo
     python -m pretrain --pretrained=runs/mini --workdir=runs/mini512 --config.data.length=512 \

@@ -1,9 +1,9 @@
-r"""SQuAD 1.1 or 2.0: which part of a passage answers a question?
+r"""Extractive question answering on SQuAD 1.1 or 2.0.
 
     python -m finetune --config=configs/squad.py --pretrained=runs/mini --workdir=runs/squad \
         --config.data.train=train-v2.0.json --config.data.validation=dev-v2.0.json
 
-Rows are shorter where the position table of the model is: `--config.data.length=128`.
+If the model has fewer than 384 positions, lower `--config.data.length`, for example to 128.
 """
 
 from keras_attn.defaults import finetuning_defaults

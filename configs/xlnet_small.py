@@ -1,10 +1,10 @@
-r"""XLNet small: 4 layers of width 512, which tell tokens in any order.
+r"""A small XLNet, a permutation language model: 4 layers, hidden size 512.
 
     python -m pretrain --config=configs/xlnet_small.py --workdir=runs/xlnet \
         --config.data.train='books/train/*.txt.gz' --config.data.validation='books/valid/*.txt.gz'
 
-On few cores: `--config.model.size=tiny`. Rows of half as many tokens that see the tokens before
-them: `--config.data.length=128 --config.model.memory_length=128`.
+On few cores, use `--config.model.size=tiny`. For sequences of half the length that also attend to
+the previous 128 tokens, set `--config.data.length=128 --config.model.memory_length=128`.
 """
 
 from keras_attn.defaults import permutation_modeling_defaults

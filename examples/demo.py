@@ -1,11 +1,10 @@
-"""Pretrains a small BERT on the docstrings installed with Python, and shows what that gave.
+"""Pretrains a small BERT on the docstrings installed with Python, and evaluates it.
 
     make demo          or: python examples/demo.py [--minutes=4] [--labels=200] [--seeds=5]
 
-A classifier that tells which package a docstring comes from is finetuned from the pretrained
-weights and from random ones, several times with other seeds and other labelled rows. What a run
-has done it does not do again, until other packages are installed or a field of the config has
-another default: then it begins anew.
+Classifiers that predict which package a docstring comes from are finetuned from the pretrained and
+from random weights, with several seeds and training subsets. Finished runs are reused, until other
+packages are installed or the default of a config field changes.
 """
 
 import contextlib
@@ -21,10 +20,11 @@ from absl import flags
 from keras_attn.cli.command_line import find_config, load_config, run_command
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("workdir", None, "Folder for all results; one in runs/ for what is installed.")
+flags.DEFINE_string("workdir", None, "Folder of all results; default: a folder in runs/, named "
+                    "after a hash of the data and the config.")
 flags.DEFINE_float("minutes", 4.0, "Minutes of pretraining.")
-flags.DEFINE_integer("labels", 200, "Labelled rows to finetune on.")
-flags.DEFINE_integer("seeds", 5, "Classifiers of each kind.", lower_bound=2)
+flags.DEFINE_integer("labels", 200, "Number of labelled examples for finetuning.")
+flags.DEFINE_integer("seeds", 5, "Number of classifiers of each kind.", lower_bound=2)
 
 
 def main():
@@ -32,18 +32,19 @@ def main():
     from keras_attn.defaults import fields
 
     begin = time.monotonic()
-    made_of = f"{fingerprint()} {list(fields(load_config(find_config('bert_tiny'))))}"
-    name = hashlib.sha256(made_of.encode()).hexdigest()[:6]
+    inputs = f"{fingerprint()} {list(fields(load_config(*find_config('bert_tiny'))))}"
+    name = hashlib.sha256(inputs.encode()).hexdigest()[:6]
     FLAGS.workdir = FLAGS.workdir or f"runs/docstrings-{name}"
     print(f"1. pretraining bert_tiny for {FLAGS.minutes:g} minutes\n")
     pretrained = pretrain()
-    print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind on {FLAGS.labels} labels\n")
+    print(f"\n2. finetuning {FLAGS.seeds} classifiers of each kind "
+          f"on {FLAGS.labels} labelled examples\n")
     scores = {
         "BERT, pretrained": classify("pretrained", pretrained_folder()),
         "BERT, from scratch": classify("scratch", None),
         "bag of bigrams, logistic regression": bag_of_bigrams(),
     }
-    report(pretrained, guessing(), scores, time.monotonic() - begin)
+    report(pretrained, unigram_baseline(), scores, time.monotonic() - begin)
 
 
 def pretrained_folder():
@@ -58,14 +59,14 @@ def classifier_folder(kind, seed):
 def pretrain():
     from keras_attn import pretrain
 
-    config = load_config(find_config("bert_tiny"))
+    config = load_config(*find_config("bert_tiny"))
     config.train.minutes = FLAGS.minutes
     config.train.jit = True
     return pretrain(config, workdir=pretrained_folder())
 
 
-def guessing():
-    """MLM accuracy and perplexity on held-out text of knowing only how frequent each token is."""
+def unigram_baseline():
+    """Returns the masked-LM accuracy and perplexity of predicting by token frequency alone."""
     from keras_attn.convert import read_ready
     from keras_attn.data.shards.shard_files import read_index, read_shard
     from keras_attn.tasks.pretraining.masked_examples import PretrainingExamples
@@ -78,18 +79,18 @@ def guessing():
         counts += np.bincount(ids, minlength=len(counts))
     held_out = PretrainingExamples(f"{folder}/validation", saved.tokenizer, exact=True)
     rows = held_out.rows(0, held_out.num_examples)
-    hidden = rows["mask_ids"][rows["mask_weights"] > 0]
-    shares = counts / counts.sum()
-    return np.mean(hidden == np.argmax(counts)), np.exp(-np.mean(np.log(shares[hidden])))
+    targets = rows["mask_ids"][rows["mask_weights"] > 0]
+    frequencies = counts / counts.sum()
+    return np.mean(targets == np.argmax(counts)), np.exp(-np.mean(np.log(frequencies[targets])))
 
 
 def classify(kind, pretrained):
-    """Accuracies of classifiers with different seeds and labelled rows."""
+    """Returns the accuracies of classifiers with different seeds and training subsets."""
     from keras_attn import finetune
 
     accuracies = []
     for seed in range(FLAGS.seeds):
-        config = load_config(find_config("docstrings"))
+        config = load_config(*find_config("docstrings"))
         config.data.limit = FLAGS.labels
         config.data.vocab = f"{pretrained_folder()}/vocab.txt"
         config.train.epochs = 20.0
@@ -112,22 +113,22 @@ def bag_of_bigrams():
                                     *labelled_docstrings("validation")) for rows in draws]
 
 
-def report(pretrained, guess, scores, seconds):
+def report(pretrained, baseline, scores, seconds):
     from keras_attn.tasks.finetuning.seed_statistics import mean_interval
 
-    print(f"\nOn held-out docstrings, after {seconds / 60:.0f} minutes in all:\n")
-    print(f"{'masked words':38}{'accuracy':>10}{'perplexity':>12}")
-    print(f"{'guessing by token frequency':38}{guess[0]:10.3f}{guess[1]:12.1f}")
+    print(f"\nResults on held-out docstrings, after {seconds / 60:.0f} minutes in total:\n")
+    print(f"{'masked tokens':38}{'accuracy':>10}{'perplexity':>12}")
+    print(f"{'token frequency':38}{baseline[0]:10.3f}{baseline[1]:12.1f}")
     perplexity = np.exp(pretrained["mlm_loss"])
     print(f"{'BERT':38}{pretrained['mlm_accuracy']:10.3f}{perplexity:12.1f}")
     print(f"\n{'next sentence':38}{'accuracy':>10}")
     print(f"{'BERT':38}{pretrained['nsp_accuracy']:10.3f}")
-    print(f"\n{f'which package? ({FLAGS.labels} labels)':38}{'accuracy':>10}{'95 % interval':>16}")
+    print(f"\n{f'package ({FLAGS.labels} labels)':38}{'accuracy':>10}{'95 % interval':>16}")
     for name, values in scores.items():
         mean, half = mean_interval(values)
         print(f"{name:38}{mean:10.3f}{f'± {half:.3f}':>16}")
     print(f"""
-Next:
+Next steps:
     {python()} -m finetune.predict --text='Returns the tensor.' \\
         --workdir={classifier_folder("pretrained", 0)}
     {python()} -m pretrain --workdir=runs/mine --config.data.train='books/*.txt'

@@ -1,9 +1,10 @@
-"""Trains a translator on two aligned files for a few minutes and translates with it.
+r"""Trains a translator on two aligned files for a few minutes and translates with it.
 
     python examples/translate.py --source=train.en --target=train.de --minutes=10 \
         --text='A man in a red shirt is standing on a ladder.'
 
-Of the sentences the last 500, or a tenth if they are fewer than 5,000, are for validation.
+The last 500 sentence pairs, or the last tenth if there are fewer than 5,000, are used for
+validation.
 """
 
 import os
@@ -14,24 +15,24 @@ from keras_attn.cli.command_line import find_config, load_config, run_command
 from keras_attn.errors import UserError
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("source", None, "Sentences, one a line.", required=True)
-flags.DEFINE_string("target", None, "Their translations, line by line.", required=True)
-flags.DEFINE_string("workdir", "runs/translate", "Folder for all results.")
+flags.DEFINE_string("source", None, "Source sentences, one per line.", required=True)
+flags.DEFINE_string("target", None, "Their translations, one per line.", required=True)
+flags.DEFINE_string("workdir", "runs/translate", "Folder of all results.")
 flags.DEFINE_float("minutes", 10.0, "Minutes of training.")
-flags.DEFINE_integer("vocab_size", 4000, "Subwords; fewer for a few thousand sentences.")
+flags.DEFINE_integer("vocab_size", 4000, "Vocabulary size; lower it for a few thousand sentences.")
 flags.DEFINE_multi_string("text", ["A man in a red shirt is standing on a ladder."],
-                          "What to translate.")
+                          "Text to translate; may be repeated.")
 
 
 def main():
     from keras_attn import finetune, load
 
-    config = load_config(find_config("multi30k"))
+    config = load_config(*find_config("multi30k"))
     for split, paths in split_pairs().items():
         config.data[split].update(paths)
     config.train.update(minutes=FLAGS.minutes, epochs=None)
     config.data.vocab_size = FLAGS.vocab_size
-    config.checkpoint.every = 20  # the end is a mean of some: of a short run near ones
+    config.checkpoint.every = 20  # the last ones are averaged: keep them close in a short run
     finetune(config, workdir=f"{FLAGS.workdir}/run")
     translator = load(f"{FLAGS.workdir}/run")
     for text, translation in zip(FLAGS.text, translator.translate(FLAGS.text), strict=True):
@@ -39,12 +40,12 @@ def main():
 
 
 def split_pairs():
-    """Writes the pairs to files, the last of them for validation: `{split: {side: path}}`."""
+    """Writes training and validation files and returns their paths, `{split: {side: path}}`."""
     from keras_attn.tasks.translation.parallel_text import read_parallel
 
     texts = read_parallel(FLAGS.source, FLAGS.target)
     if len(texts) < 10:
-        raise UserError("At least 10 lines are needed. "
+        raise UserError("At least 10 sentence pairs are required. "
                         f"Received: {len(texts)} in {FLAGS.source}")
     first = len(texts) - min(500, len(texts) // 10)
     os.makedirs(FLAGS.workdir, exist_ok=True)
@@ -57,13 +58,13 @@ def split_pairs():
 
 
 def write_once(path, text):
-    """Writes a file, or finds that it holds this already: a run resumes with the same data."""
+    """Writes a file; an existing one must have the same content, so that the run can resume."""
     if os.path.exists(path):
         with open(path, encoding="utf-8", newline="\n") as file:
             if file.read() == text:
                 return
-        raise UserError("Other sentences need another --workdir. "
-                        f"Received: {FLAGS.workdir}, with {path}")
+        raise UserError(f"{path} holds other sentences. Choose another --workdir. "
+                        f"Received: --workdir={FLAGS.workdir}")
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)
 

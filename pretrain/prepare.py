@@ -55,7 +55,7 @@ def define_flags():
 
 
 def main():
-    from keras_attn.data.shards.preparing import prepare_folder
+    from keras_attn.data.shards.prepare_folder import prepare_folder
 
     values = flags.FLAGS
     prepare_folder(

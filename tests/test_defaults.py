@@ -78,16 +78,18 @@ def test_the_config_of_translation_is_that_of_its_kind():
     assert "python -m finetune --config=configs/multi30k.py" in module["__doc__"]
 
 
-@pytest.mark.parametrize("name", ["classify", "squad", *glue.TASKS])
-def test_each_config_is_loaded_by_path_and_shows_its_command(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "task"), [
+    ("classify", None), ("squad", "reading_comprehension"),
+    *(("glue", task) for task in glue.TASKS)])
+def test_each_config_is_loaded_by_path_and_shows_its_command(name, task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
-    config = module["get_config"]()
+    config = module["get_config"](*[task] * (name == "glue"))
     assert isinstance(config, ml_collections.ConfigDict)
-    named = {"classify": None, "squad": "reading_comprehension"}
-    assert config.data.task == named.get(name, name)
+    assert config.data.task == task
     assert f"python -m finetune --config=configs/{name}.py" in module["__doc__"]
     assert set(config.to_dict()) == set(finetuning_defaults().to_dict())
+    assert config.data.on_bad_text == ("skip" if task == "qqp" else "error")
 
 
 @pytest.mark.parametrize(("name", "shape", "own"), [
@@ -103,6 +105,7 @@ def test_each_size_is_the_papers_and_the_large_ones_start_as_bert(name, shape, o
     module = runpy.run_path(str(CONFIGS / f"{name}.py"))
     config = module["get_config"]()
     check_fields(_ended(config), "masked_lm", "bert")
+    assert config.train.steps == (None if own else 1_000_000)
     assert "python -m pretrain " in module["__doc__"]
     run = types.SimpleNamespace(config=config, resumed=False, pretrained=None,
                                 task=TASKS["masked_lm"])

@@ -1,4 +1,4 @@
-"""Every example in examples/attention runs, compares and fits on a page."""
+"""Every example in examples/attention is short, names its command and compares models."""
 
 import re
 import runpy
@@ -27,7 +27,7 @@ def test_an_example_compares_models(name, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_an_example_is_short_and_tells_how_it_is_run(name):
+def test_an_example_is_short_and_names_its_command(name):
     text = EXAMPLES[name].read_text()
     assert len(text.splitlines()) <= 80
     assert f"    python examples/attention/{name}.py" in text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from absl.testing import flagsaver
 
-from benchmarks.kept import kept
+from benchmarks.cached import cached
 from benchmarks.mechanisms.runs import (
     BEGIN,
     END,
@@ -19,7 +19,7 @@ from benchmarks.mechanisms.runs import (
 from benchmarks.mechanisms.summaries import Rows, f1
 
 
-def test_a_vocabulary_has_the_words_that_texts_have_twice():
+def test_a_vocabulary_has_words_that_occur_at_least_twice():
     vocabulary = Vocabulary([words_of("The cat, the dog."), words_of("A cat. And?")])
     assert sorted(vocabulary.words) == sorted(["the", "cat", "."])
     assert len(vocabulary) == 3 + END + 1
@@ -27,11 +27,11 @@ def test_a_vocabulary_has_the_words_that_texts_have_twice():
     assert known[1] == UNKNOWN and {known[0], known[2]} <= {4, 5, 6} and known[0] != known[2]
 
 
-def test_rows_are_cut_or_filled():
+def test_rows_are_truncated_or_padded():
     np.testing.assert_array_equal(padded([[1, 2, 3], [4], []], 2), [[1, 2], [4, 0], [0, 0]])
 
 
-def test_words_outside_the_vocabulary_are_numbered_where_the_source_has_them():
+def test_out_of_vocabulary_words_get_ids_if_the_source_has_them():
     vocabulary = Vocabulary([["a", "a", "b", "b"]])
     a, b = vocabulary.ids(["a", "b"])
     first, second = len(vocabulary), len(vocabulary) + 1
@@ -41,10 +41,10 @@ def test_words_outside_the_vocabulary_are_numbered_where_the_source_has_them():
     assert list(rows.arrays["label"][0, :5]) == [second, first, b, UNKNOWN, END]
     assert list(rows.arrays["target_ids"][0, :5]) == [BEGIN, second, first, b, UNKNOWN]
     assert list(rows.without_copies()["label"][0, :5]) == [UNKNOWN, UNKNOWN, b, UNKNOWN, END]
-    assert rows.outside == pytest.approx(3 / 5) and rows.nowhere == pytest.approx(1 / 5)
+    assert rows.outside == pytest.approx(3 / 5) and rows.impossible == pytest.approx(1 / 5)
 
 
-def test_what_is_decoded_becomes_the_words_of_its_row():
+def test_decoded_ids_become_the_words_of_their_example():
     vocabulary = Vocabulary([["a", "a"]])
     name = len(vocabulary)
 
@@ -56,12 +56,12 @@ def test_what_is_decoded_becomes_the_words_of_its_row():
     assert texts == [["a", "x"], ["<unk>", "<unk>"]]
 
 
-def test_words_count_as_often_as_both_have_them():
+def test_f1_counts_words_with_their_multiplicity():
     assert f1(["a", "a", "b"], ["a", "c", "."]) == pytest.approx(2 / 5)
     assert f1([], ["."]) == 1.0
 
 
-def test_batches_by_length_have_each_row_as_often_and_no_more_columns_than_they_need():
+def test_batches_by_length_have_every_example_and_little_padding():
     random = np.random.default_rng(0)
     ids = padded([range(1, length + 1) for length in random.integers(1, 30, 120)], 30)
     ids[:12] = 0  # enough for a batch of nothing
@@ -79,17 +79,17 @@ def test_batches_by_length_have_each_row_as_often_and_no_more_columns_than_they_
     assert held < 1.3 * 2 * np.count_nonzero(ids) < 2 * ids.size
 
 
-def test_a_result_is_made_once_and_only_for_its_settings(tmp_path):
+def test_a_result_is_cached_for_its_settings_only(tmp_path):
     path, made = str(tmp_path / "a" / "found.json"), []
-    assert kept(path, {"rate": 1}, lambda: made.append(1) or [5.0]) == [5.0]
-    assert kept(path, {"rate": 1}, lambda: made.append(2)) == [5.0]
+    assert cached(path, {"rate": 1}, lambda: made.append(1) or [5.0]) == [5.0]
+    assert cached(path, {"rate": 1}, lambda: made.append(2)) == [5.0]
     assert made == [1]
     with pytest.raises(Exception, match="rate"):
-        kept(path, {"rate": 2}, lambda: made.append(3))
+        cached(path, {"rate": 2}, lambda: made.append(3))
     assert made == [1]
 
 
-def test_a_line_has_the_mean_of_the_seeds_and_the_weights_but_of_words(tmp_path, capsys):
+def test_a_row_has_the_mean_over_seeds_and_the_weights_without_vocabulary(tmp_path, capsys):
     import keras
 
     class Squared(keras.Model):

@@ -1,6 +1,6 @@
 from absl import flags
 
-from benchmarks.turns import left_out, reports_in_turn, spread
+from benchmarks.turns import left_out, median_range, reports_in_turn
 
 
 class Counted:
@@ -12,7 +12,7 @@ class Counted:
         return {"seconds": count}
 
 
-def test_every_contender_is_measured_each_turn_and_begins_in_its_turn():
+def test_every_contender_is_measured_each_turn_in_a_rotating_order():
     order = []
     found = reports_in_turn([Counted(name, order) for name in "abc"], 4, {"a": 1, "b": 2, "c": 3})
     assert [order[i:i + 3] for i in range(0, 12, 3)] == [
@@ -21,11 +21,11 @@ def test_every_contender_is_measured_each_turn_and_begins_in_its_turn():
         "a": [1] * 4, "b": [2] * 4, "c": [3] * 4}
 
 
-def test_no_contender_has_no_turn():
+def test_without_contenders_there_are_no_reports():
     assert reports_in_turn([], 4, {}) == {}
 
 
-def test_a_check_tells_what_the_flags_leave_out():
+def test_a_check_lists_what_the_flags_leave_out():
     values = flags.FlagValues()
     flags.DEFINE_list("sizes", ["tiny", "base"], "", flag_values=values)
     flags.DEFINE_list("lengths", ["128"], "", flag_values=values)
@@ -35,5 +35,5 @@ def test_a_check_tells_what_the_flags_leave_out():
     assert left_out(values, sizes=["tiny", "base"], lengths=["128"]) == []
 
 
-def test_a_spread_is_the_median_and_the_range():
-    assert spread([3.0, 1.0, 10.0]) == "3.0 (1.0 to 10.0)"
+def test_a_median_range_is_the_median_with_the_range():
+    assert median_range([3.0, 1.0, 10.0]) == "3.0 (1.0 to 10.0)"

@@ -1,13 +1,14 @@
-r"""Who wrote forty sentences of a novel? Words and sentences with attention, and one long line.
+r"""Authorship of 40 sentences of a novel: hierarchical attention, and a flat BiLSTM.
 
     python -m benchmarks.mechanisms.documents --output=runs/documents \
         --novels='novels/train/*.txt.gz'
 
-Files are named AUTHOR_TITLE_YEAR; of each author with several books the last by name is the test,
-so that no book is on both sides, though sequels may be. Words that are written with a capital only
-are left out, since names would tell. Documents are 40 sentences of up to 30 words; the flat BiLSTM
-reads the same words as one line. The hierarchical model has GRUs, as its paper, the flat one an
-LSTM. Rate and batches, of similar length, are the same for all, and were not tuned.
+Files are named AUTHOR_TITLE_YEAR. Of each author with several books, the last one by name is the
+test set, so that no book is in both splits, though a sequel may be. Words that only occur
+capitalized are removed, since names would give the author away. Documents have 40 sentences of up
+to 30 words; the flat BiLSTM reads the same words as one sequence. The hierarchical model has GRUs,
+as in its paper, the flat one an LSTM. The learning rate and batches, of similar length, are the
+same for all models and not tuned.
 """
 
 import glob
@@ -24,8 +25,8 @@ from keras_attn.errors import UserError
 SENTENCES, WORDS = 40, 30
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("novels", None, "Pattern of gzipped files.", required=True)
-flags.DEFINE_integer("steps", 600, "Batches of 32.")
+flags.DEFINE_string("novels", None, "Glob of gzipped files.", required=True)
+flags.DEFINE_integer("steps", 600, "Training steps, of 32 examples.")
 
 
 def main():
@@ -33,13 +34,13 @@ def main():
     texts = [[documents(path) for path in paths] for paths in books]
     train = [document for own in texts for book in own[:-1] for document in book]
     vocabulary = Vocabulary([words for document in train for words in document], 10_000)
-    sides = [rows_of([[d for book in own[side] for d in book] for own in texts], vocabulary)
-             for side in (slice(-1), slice(-1, None))]
-    most = max((sides[1]["label"] == i).mean() for i in range(len(books)))
-    print(f"{len(books)} authors; {len(sides[0]['label']):,} documents to train on, "
-          f"{len(sides[1]['label']):,} to test, {100 * most:.1f} % of one author\n")
+    splits = [rows_of([[d for book in own[split] for d in book] for own in texts], vocabulary)
+             for split in (slice(-1), slice(-1, None))]
+    most = max((splits[1]["label"] == i).mean() for i in range(len(books)))
+    print(f"{len(books)} authors; {len(splits[0]['label']):,} training and "
+          f"{len(splits[1]['label']):,} test documents; most frequent author: {100 * most:.1f} %\n")
     head("accuracy")
-    for kind, rows in (("flat", list(map(flat, sides))), ("hierarchical", sides)):
+    for kind, rows in (("flat", list(map(flat, splits))), ("hierarchical", splits)):
         for reduce in ("mean", "attention"):
             results(f"{kind}, {reduce}", {}, partial(accuracy, by_length=True), partial(
                 model_of, kind, reduce, len(vocabulary), len(books)), {
@@ -48,26 +49,26 @@ def main():
 
 
 def books_by_author(paths):
-    """Lists of files, of authors with two at least."""
+    """Returns a list of files for each author with at least two."""
     grouped = [list(own) for _, own in groupby(
         paths, lambda path: os.path.basename(path).partition("_")[0])]
     several = [own for own in grouped if len(own) > 1]
     if len(several) < 2:
-        raise UserError("--novels must find two authors with two books at least. Received: "
-                        f"{FLAGS.novels}, {len(paths)} files")
+        raise UserError("--novels must match at least two authors with at least two books each. "
+                        f"Received: --novels={FLAGS.novels}, {len(paths)} files")
     return several
 
 
 def documents(path):
-    """Of a book: lists of `SENTENCES` lists of words."""
+    """Returns the documents of a book: lists of `SENTENCES` lists of words."""
     import gzip
 
     from keras_attn.text.sentences import split_sentences
 
     with gzip.open(path, "rt", encoding="utf-8-sig") as file:
         text = file.read()
-    small = set(words_of(text, lowercase=False))
-    sentences = [[word for word in words_of(sentence) if word in small][:WORDS]
+    lowercase = set(words_of(text, lowercase=False))
+    sentences = [[word for word in words_of(sentence) if word in lowercase][:WORDS]
                  for line in text.splitlines() for sentence in split_sentences(line)]
     sentences = [sentence for sentence in sentences if sentence]
     return [sentences[i:i + SENTENCES]
@@ -75,7 +76,7 @@ def documents(path):
 
 
 def rows_of(by_author, vocabulary):
-    """Rows of the documents of each author."""
+    """Returns the documents of all authors as arrays."""
     import numpy as np
 
     ids = [np.stack([padded(list(map(vocabulary.ids, document)), WORDS) for document in own])
@@ -85,7 +86,7 @@ def rows_of(by_author, vocabulary):
 
 
 def flat(rows):
-    """The same words as one line, without what fills up sentences."""
+    """Returns the same words as one sequence, without the padding of sentences."""
     lines = [line[line > 0] for line in rows["token_ids"].reshape(len(rows["label"]), -1)]
     return {**rows, "token_ids": padded(lines, max(map(len, lines)))}
 
@@ -93,17 +94,17 @@ def flat(rows):
 def model_of(kind, reduce, words, authors, seed):
     from keras_attn.models import AttentiveLSTMClassifier, HierarchicalAttentionNetwork
 
-    if kind == "flat":  # units for about as many weights
+    if kind == "flat":  # as many units as give about as many weights
         return AttentiveLSTMClassifier(words, authors, embedding_dim=100, units=66, reduce=reduce,
                                        seed=seed)
     model = HierarchicalAttentionNetwork(words, authors, embedding_dim=100, seed=seed)
     if reduce == "mean":
-        attend_alike(model)
+        freeze_uniform_attention(model)
     return model
 
 
-def attend_alike(model):
-    """Lets words and sentences count alike for good."""
+def freeze_uniform_attention(model):
+    """Freezes the attention to words and sentences at uniform weights."""
     import numpy as np
 
     model({"token_ids": np.ones((1, SENTENCES, WORDS), "int32")})

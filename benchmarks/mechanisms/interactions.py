@@ -1,10 +1,10 @@
-"""Error of factorization machines, with and without attention, on a set that is made up.
+"""Error of factorization machines with and without attention, on synthetic data.
 
     python -m benchmarks.mechanisms.interactions --output=runs/interactions
 
-The set and the models are those of examples/attention/interaction.py. The error is the mean square
-times 100: guessing the mean has 101, the noise alone 1. Rate and batches are the same for all, and
-were not tuned.
+The data and the models are those of examples/attention/interaction.py. The error is the mean
+squared error times 100: predicting the mean has 101, the noise alone 1. The learning rate and batch
+size are the same for all models and not tuned.
 """
 
 import sys
@@ -16,7 +16,7 @@ from benchmarks.mechanisms.runs import accuracy, head, results
 from keras_attn.cli.command_line import run_command
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("steps", 3000, "Batches of 64.")
+flags.DEFINE_integer("steps", 3000, "Training steps, of 64 examples.")
 
 
 def main():

@@ -1,11 +1,11 @@
-r"""ABCNN beside BCNN, which is the like without attention, on RTE: does one text follow?
+r"""ABCNN and BCNN, the same model without attention, on RTE: does one text entail the other?
 
     python -m benchmarks.mechanisms.pairs --output=runs/pairs \
         --train=RTE/train.tsv --test=RTE/dev.tsv
 
-Words are those of the training rows, with vectors that begin at random; first texts are cut at 128
-words, second ones at 48. Rate and batches are the same for all, and were not tuned. Of 277 rows an
-accuracy has an interval of ± 5.9 by itself.
+The vocabulary is that of the training set, with randomly initialized embeddings. First texts are
+truncated to 128 words, second ones to 48. The learning rate and batch size are the same for all
+models and not tuned. With 277 test examples, an accuracy has a 95 % interval of ± 5.9.
 """
 
 from functools import partial
@@ -19,10 +19,10 @@ VARIANTS = ["BCNN", "ABCNN-1", "ABCNN-2", "ABCNN-3"]
 LENGTHS = 128, 48
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("train", None, "GLUE's file.", required=True)
-flags.DEFINE_string("test", None, "Another.", required=True)
-flags.DEFINE_integer("steps", 600, "Batches of 32.")
-flags.DEFINE_integer("blocks", 1, "Of convolution and pooling.")
+flags.DEFINE_string("train", None, "train.tsv of RTE.", required=True)
+flags.DEFINE_string("test", None, "dev.tsv of RTE.", required=True)
+flags.DEFINE_integer("steps", 600, "Training steps, of 32 examples.")
+flags.DEFINE_integer("blocks", 1, "Number of blocks of convolution and pooling.")
 
 
 def main():
@@ -32,9 +32,9 @@ def main():
               for path in (FLAGS.train, FLAGS.test)]
     vocabulary = Vocabulary([words_of(text) for text in tables[0].texts + tables[0].text_pairs])
     rows = [rows_of(table, vocabulary) for table in tables]
-    likely = max(rows[1]["label"].mean(), 1 - rows[1]["label"].mean())
-    print(f"{len(tables[0]):,} rows to train on, {len(tables[1]):,} to test, "
-          f"{100 * likely:.1f} % of one class\n")
+    most = max(rows[1]["label"].mean(), 1 - rows[1]["label"].mean())
+    print(f"{len(tables[0]):,} training and {len(tables[1]):,} test examples; "
+          f"most frequent class: {100 * most:.1f} %\n")
     head("accuracy")
     for variant, name in enumerate(VARIANTS):
         results(name, {"blocks": FLAGS.blocks}, accuracy, partial(
@@ -55,7 +55,7 @@ def rows_of(table, vocabulary):
 def model_of(variant, words, seed):
     from keras_attn.models import ABCNN
 
-    filters = 50 if variant % 2 else 100  # of two channels, or of one: as many weights
+    filters = 50 if variant % 2 else 100  # two channels or one, for as many weights
     return ABCNN(words, 2, LENGTHS[0], variant, embedding_dim=100, filters=filters, width=4,
                  num_blocks=FLAGS.blocks, seed=seed)
 

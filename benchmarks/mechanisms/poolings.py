@@ -1,11 +1,12 @@
-"""Accuracy of one BiLSTM by how its states become one vector.
+r"""Accuracy of a BiLSTM by the pooling of its states.
 
     python -m benchmarks.mechanisms.poolings --output=runs/poolings \
         --sets='TREC=TREC.train.all,TREC.test.all;SUBJ=subj.all;SST-2=SST-2/train.tsv,SST-2/dev.tsv'
 
-A set of one file has a tenth held out as its test, the same for all. Texts are cut at 48 words;
-those of the training rows are known, with vectors that begin at random. Batches are of similar
-length. Rate and dropout are the same for every kind, and were not tuned.
+If a data set is a single file, a tenth of it is held out as the test set, the same for all models.
+Texts are truncated to 48 words; the vocabulary is that of the training set, with randomly
+initialized embeddings. Batches have texts of similar length. The learning rate and dropout rate are
+the same for all models and not tuned.
 """
 
 from functools import partial
@@ -20,14 +21,14 @@ POOLINGS = ["last", "mean", "max", "attention", "self_attention"]
 LENGTH = 48
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…; .tsv with a header, else a label "
-                    "and a text a line.", required=True)
-flags.DEFINE_float("epochs", 8.0, "Over the training rows, of sets of 10,000 rows; larger ones "
-                   "have fewer, 2 at least.")
+flags.DEFINE_string("sets", None, "NAME=FILE,TEST;NAME=FILE;…: .tsv files with a header, or "
+                    "files with a label and a text per line.", required=True)
+flags.DEFINE_float("epochs", 8.0, "Epochs for up to 10,000 training examples; larger sets have "
+                   "fewer, but at least 2.")
 
 
 def main():
-    from keras_attn.data.splits import shared_rows
+    from keras_attn.data.splits import count_shared_rows
 
     for given in FLAGS.sets.split(";"):
         name, _, files = given.partition("=")
@@ -38,8 +39,8 @@ def main():
                 for words, table in zip(texts, tables, strict=True)]
         size = len(tables[0])
         epochs = max(FLAGS.epochs * min(1.0, 10_000 / size), 2.0)
-        print(f"\n{name}: {size:,} rows, {epochs:.1f} epochs; {len(tables[1]):,} to test, of which "
-              f"{shared_rows(*tables)} are in training, too\n")
+        print(f"\n{name}: {size:,} training examples, {epochs:.1f} epochs; {len(tables[1]):,} test "
+              f"examples, of which {count_shared_rows(*tables)} are also in the training set\n")
         head("accuracy")
         for pooling in POOLINGS:
             results(f"{name}, {pooling}", {}, accuracy, partial(

@@ -1,4 +1,4 @@
-"""What the tables of mechanisms share: words as integers, training by plain `fit`, kept results."""
+"""Shared code of the mechanism benchmarks: vocabulary, training with `fit`, cached results."""
 
 import hashlib
 import os
@@ -10,28 +10,29 @@ from functools import partial
 
 from absl import flags
 
-from benchmarks.kept import kept, told
+from benchmarks.cached import cached, format_scores
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("output", None, "Folder of the results; what is there is not run again.",
+flags.DEFINE_string("output", None, "Folder of the results; existing results are reused.",
                     required=True)
-flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=2)
+flags.DEFINE_integer("seeds", 3, "Runs per kind.", lower_bound=2)
 
 PADDING, UNKNOWN, BEGIN, END = range(4)
-WORDS = 1500  # a side of a weight that is as long is that of a vocabulary
-PART = 100  # rows decoded at once
+VOCABULARY_AXIS = 1500  # a weight with an axis of at least this size depends on the vocabulary
+PART = 100  # examples decoded at once
 
 
 def results(name, settings, run, make, train, *others):
-    """Prints a line of what models are worth, one of each seed.
+    """Trains a model per seed and prints a table row of their scores.
 
     Args:
-        name: Of the row, and of the files that keep what was found.
-        settings: JSON-able; a result of others, or of other rows, is refused. What tests are
-            read from, unless they are in `others` as dictionaries of arrays.
-        run: Function of a trained model and `others`, to a list of scores.
-        make: Function of a seed, to the model.
+        name: Name of the row and of the files with its results.
+        settings: JSON-serializable settings. They include the source of the test set, unless it is
+            in `others` as a dictionary of arrays. Cached results of other settings are errors.
+        run: Function that takes a trained model and `others` and returns a list of scores.
+        make: Function that takes a seed and returns a model.
         train: Arguments of `fit`, with `rows`.
+        *others: Further arguments of `run`.
     """
     settings = {**settings, **{key: value for key, value in train.items() if key != "rows"},
                 "rows": sha256_of(train["rows"]),
@@ -42,12 +43,12 @@ def results(name, settings, run, make, train, *others):
         fit(model, seed=seed, **train)
         seconds = time.monotonic() - begin
         return {"scores": run(model, *others), "seconds": seconds,
-                "weights": weights_but_of_words(model)}
+                "weights": weights_without_vocabulary(model)}
 
     file = os.path.join(FLAGS.output, re.sub("[^A-Za-z0-9]+", "-", name))
-    found = [kept(f"{file}-{seed}.json", settings, partial(one, seed))
+    found = [cached(f"{file}-{seed}.json", settings, partial(one, seed))
              for seed in range(FLAGS.seeds)]
-    cells = [told(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
+    cells = [format_scores(scores) for scores in zip(*(x["scores"] for x in found), strict=True)]
     seconds = statistics.median(x["seconds"] for x in found)
     budget = f"{train['steps']:,} × {train['batch_size']}, {train['rate']:g}"
     print(f"| {name} | {' | '.join(cells)} | {found[0]['weights']:,} | {budget} | {seconds:.0f} |",
@@ -55,30 +56,30 @@ def results(name, settings, run, make, train, *others):
 
 
 def head(*names):
-    """Prints the head of a table of `results`."""
-    names = "", *names, "weights", "steps × rows, rate", "seconds of training"
+    """Prints the header of a table of `results`."""
+    names = "", *names, "weights", "steps × batch size, learning rate", "training seconds"
     print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
 
 
 def sha256_of(rows):
-    """Of a dictionary of arrays."""
+    """Returns the SHA-256 of a dictionary of arrays."""
     digest = hashlib.sha256()
     for name in sorted(rows):
         digest.update(name.encode() + rows[name].tobytes())
     return digest.hexdigest()
 
 
-def weights_but_of_words(model):
-    """How many there are besides tables and the layer of a vocabulary."""
+def weights_without_vocabulary(model):
+    """Counts the weights other than embeddings and the output layer over the vocabulary."""
     return sum(int(weight.value.shape.num_elements()) for weight in model.trainable_variables
-               if max(weight.shape) < WORDS)
+               if max(weight.shape) < VOCABULARY_AXIS)
 
 
 def fit(model, rows, *, steps, batch_size, rate, seed, by_length=None):
-    """Trains by Adam, whose rate falls to 0 by a cosine, on a dictionary of arrays.
+    """Trains with Adam and a cosine decay of the learning rate to 0 on a dictionary of arrays.
 
-    With `by_length` the rows of a batch are of about one length: those of so many batches are
-    sorted; see `batches_by_length`.
+    With `by_length`, the examples of a batch have similar lengths: those of so many batches are
+    sorted together; see `batches_by_length`.
     """
     import keras
     import numpy as np
@@ -98,15 +99,15 @@ def fit(model, rows, *, steps, batch_size, rate, seed, by_length=None):
 
 
 def batches_by_length(rows, order, batch_size, count, rng):
-    """A dataset of rows in about that order, without the last columns where all of a batch are 0.
+    """Returns a dataset of batches of similar length, truncated to their longest example.
 
     Args:
-        rows: Dictionary of arrays `(N, ..., T)` or `(N,)`; rows whose places belong together end at
-            the same one in each.
-        order: Integers: the rows.
-        batch_size: Rows of a batch.
-        count: Batches whose rows are sorted by length together.
-        rng: `np.random.Generator` of the batches' order.
+        rows: Dictionary of arrays `(N, ..., T)` or `(N,)`, padded with 0; arrays whose positions
+            correspond have the same lengths.
+        order: Indices of the examples, approximately in this order.
+        batch_size: Examples per batch.
+        count: Number of batches whose examples are sorted by length together.
+        rng: `np.random.Generator` that shuffles these batches.
     """
     import numpy as np
     import tensorflow as tf
@@ -120,41 +121,42 @@ def batches_by_length(rows, order, batch_size, count, rng):
         parts = [pool[i:i + batch_size] for i in range(0, len(pool), batch_size)]
         batches += [parts[i] for i in rng.permutation(len(parts))]
 
-    def cut(x):
+    def truncate(x):
         if x.ndim == 1:
             return x
         return x[..., :np.max(np.nonzero(x)[-1], initial=0) + 1]
 
-    def made():
+    def generate():
         for batch in batches:
-            yield {name: cut(x[batch]) for name, x in rows.items()}
+            yield {name: truncate(x[batch]) for name, x in rows.items()}
 
-    return tf.data.Dataset.from_generator(made, output_signature={
+    return tf.data.Dataset.from_generator(generate, output_signature={
         name: tf.TensorSpec((None,) * x.ndim, x.dtype) for name, x in rows.items()
     }).apply(tf.data.experimental.assert_cardinality(len(batches)))
 
 
 def accuracy(model, rows, name="accuracy", by_length=False):
-    """A score, in percent: `[score]`; of batches of similar length, if asked for."""
+    """Returns `[score]` in percent, computed on batches of similar length if `by_length`."""
     import numpy as np
 
-    given = {"x": rows, "batch_size": 256}
+    arguments = {"x": rows, "batch_size": 256}
     if by_length:
         size = len(next(iter(rows.values())))
-        given = {"x": batches_by_length(rows, np.arange(size), 256, size,
-                                        np.random.default_rng(0))}
-    found = model.evaluate(**given, verbose=0, return_dict=True)
+        arguments = {"x": batches_by_length(rows, np.arange(size), 256, size,
+                                            np.random.default_rng(0))}
+    found = model.evaluate(**arguments, verbose=0, return_dict=True)
     return [100 * found[name]]
 
 
 def decoded(search, rows, vocabulary, names=None):
-    """Lists of words, the likeliest one by one.
+    """Decodes examples and returns lists of words.
 
     Args:
-        search: Function of a part of the rows, to what `keras_attn.generation` returns.
+        search: Function that takes a part of the examples and returns the result of
+            `keras_attn.generation`.
         rows: Dictionary of arrays.
         vocabulary: `Vocabulary` of the words.
-        names: Of each row a list of words besides.
+        names: List of out-of-vocabulary words for each example, or None.
     """
     import numpy as np
     import tensorflow as tf
@@ -171,16 +173,16 @@ def decoded(search, rows, vocabulary, names=None):
 
 
 def words_of(text, lowercase=True):
-    """Words and marks."""
+    """Splits a text into words and punctuation marks."""
     return re.findall(r"\w+|[^\w\s]", text.lower() if lowercase else text)
 
 
 class Vocabulary:
-    """Words that texts have twice at least, as integers; the first four are marks.
+    """Ids of words that occur at least twice; the first four ids are special tokens.
 
     Args:
         texts: Lists of words.
-        most: Words at most, the most frequent.
+        most: Maximum number of words; the most frequent are kept.
     """
 
     def __init__(self, texts, most=20_000):
@@ -196,7 +198,7 @@ class Vocabulary:
 
 
 def padded(rows, length):
-    """Lists of integers, cut or filled with 0: int32 `(N, length)`."""
+    """Returns lists of integers as int32 `(N, length)`, truncated or padded with 0."""
     import numpy as np
 
     array = np.zeros((len(rows), length), "int32")

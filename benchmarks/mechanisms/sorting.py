@@ -1,9 +1,9 @@
-"""Pointer networks that learned to sort up to ten numbers, on more of them.
+"""Pointer networks trained to sort up to ten numbers, tested on longer sequences.
 
     python -m benchmarks.mechanisms.sorting --output=runs/sorting
 
-A row has five to ten numbers between 0 and 1; tests have as many as told. Each place is the
-likeliest, given those that the network named before.
+Training examples have five to ten numbers between 0 and 1. At each step, the most likely position
+is taken, given the predictions before it.
 """
 
 from absl import flags
@@ -12,25 +12,28 @@ from benchmarks.mechanisms.runs import head, results
 from keras_attn.cli.command_line import run_command
 
 SHORTEST, LONGEST = 5, 10
-TESTED = 5, 10, 15, 20, 30
+LENGTHS = 5, 10, 15, 20, 30
 TEST_ROWS = 1000
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("steps", 4000, "Batches of 128.")
+flags.DEFINE_integer("steps", 4000, "Training steps, of 128 examples.")
 
 
 def main():
     from keras_attn.models import PointerNetwork
 
-    head(*(f"{share} of {count}" for count in TESTED for share in ("places", "rows")))
-    for name, once in (("a number may be named again", False), ("each is named once", True)):
-        results(name, {}, right, lambda seed, once=once: PointerNetwork(1, 128, once, seed=seed), {
+    head(*(f"{unit} of {count}" for count in LENGTHS for unit in ("positions", "sequences")))
+    for name, once in (("repeats allowed", False), ("repeats forbidden", True)):
+        def make(seed, once=once):
+            return PointerNetwork(1, 128, once, seed=seed)
+
+        results(name, {}, accuracies, make, {
             "rows": rows(SHORTEST, LONGEST, 128 * FLAGS.steps, 0), "steps": FLAGS.steps,
             "batch_size": 128, "rate": 1e-3})
 
 
 def rows(shortest, longest, count, seed):
-    """Elements `(N, longest, 1)`, of which some at the end may be none, and their order."""
+    """Returns elements `(N, longest, 1)`, padded at the end, and their order as `label`."""
     import numpy as np
 
     random = np.random.default_rng(seed)
@@ -41,16 +44,16 @@ def rows(shortest, longest, count, seed):
             "label": np.where(mask, elements, 2.0).argsort(axis=1).astype("int32")}
 
 
-def right(model):
-    """Shares of places and of whole rows that are right, by numbers, in percent."""
+def accuracies(model):
+    """Returns the accuracy of positions and of whole sequences by length, in percent."""
     import numpy as np
     import tensorflow as tf
 
     found = []
-    for count in TESTED:
+    for count in LENGTHS:
         test = rows(count, count, TEST_ROWS, 1000 + count)
-        same = tf.function(model.predict_indices)(test).numpy() == test["label"]
-        found += [100 * float(np.mean(same)), 100 * float(np.mean(same.all(axis=1)))]
+        correct = tf.function(model.predict_indices)(test).numpy() == test["label"]
+        found += [100 * float(np.mean(correct)), 100 * float(np.mean(correct.all(axis=1)))]
     return found
 
 

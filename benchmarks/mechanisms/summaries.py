@@ -1,13 +1,13 @@
-"""The first sentence of a docstring from the others, with and without copying and coverage.
+"""Predicts a docstring's first sentence from the others, with and without copying and coverage.
 
     python -m benchmarks.mechanisms.summaries --output=runs/summaries
 
-The first sentence is the first that is English and not one of many alike; the source are those
-after it. Docstrings are those of the Python that runs and its packages, so numbers differ between
-installations; a twentieth of the modules is the test. Words that can neither be generated nor
-copied count as wrong. F1 is that of the words of the summary, without marks, each as often as it is
-there (ROUGE-1 without stemming), the likeliest words one by one. Batches are of similar length. The
-rate is the same for all, and was not tuned.
+The target is the first sentence that is English and not a frequent duplicate; the source is the
+text after it. The docstrings are those of Python and its installed packages, so results differ
+between installations; a twentieth of the modules is the test set. Words that can neither be
+generated nor copied count as errors. F1 is computed over the words of the summary with their
+multiplicity, without punctuation (ROUGE-1 without stemming), and decoding is greedy. Batches have
+similar lengths. The learning rate is the same for all models and not tuned.
 """
 
 import re
@@ -34,22 +34,22 @@ from keras_attn.cli.command_line import run_command
 SOURCE, TARGET = 100, 20  # words
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("steps", 2000, "Batches of 32.")
-flags.DEFINE_integer("words", 4000, "Of the vocabulary.")
+flags.DEFINE_integer("steps", 2000, "Training steps, of 32 examples.")
+flags.DEFINE_integer("words", 4000, "Vocabulary size.")
 
 
 def main():
-    sides = pairs()
-    vocabulary = Vocabulary([words for pair in sides[0] for words in pair], FLAGS.words)
-    rows = [Rows(side, vocabulary) for side in sides]
-    # Of both, so that one model reads either.
-    num_oov = max(side.num_oov for side in rows)
-    print(f"{len(sides[0]):,} docstrings to train on, {len(sides[1]):,} to test; "
-          f"{rows[1].outside:.1%} of the words to tell are outside the vocabulary, "
-          f"{rows[1].nowhere:.1%} nowhere in the source either\n")
-    head("words that are right, given those before", "F1 of words")
+    splits = pairs()
+    vocabulary = Vocabulary([words for pair in splits[0] for words in pair], FLAGS.words)
+    rows = [Rows(split, vocabulary) for split in splits]
+    # The maximum of both, so that one model reads either.
+    num_oov = max(split.num_oov for split in rows)
+    print(f"{len(splits[0]):,} training and {len(splits[1]):,} test docstrings; "
+          f"{rows[1].outside:.1%} of the target words are outside the vocabulary, and "
+          f"{rows[1].impossible:.1%} are not in the source either\n")
+    head("accuracy of words with teacher forcing", "F1 of words")
     for copying in (False, True):
-        train, test = (side.arrays if copying else side.without_copies() for side in rows)
+        train, test = (split.arrays if copying else split.without_copies() for split in rows)
         for coverage in (False, True):
             name = f"{'' if copying else 'no '}copying{', coverage' * coverage}"
             results(name, {"words": FLAGS.words}, scores, partial(
@@ -60,34 +60,36 @@ def main():
 
 
 def pairs():
-    """Of training and test: pairs of lists of words, the others' and the first sentence's."""
+    """Returns (training, test): lists of (source, target) pairs of lists of words."""
     from keras_attn.data.sources.docstrings import read_modules
 
-    sides = [], []
+    splits = [], []
     for module in read_modules():
-        side = sides[zlib.crc32(module.name.encode()) % 20 == 0]
+        split = splits[zlib.crc32(module.name.encode()) % 20 == 0]
         for first, *others in module.docstrings:
             source, target = words_of(" ".join(others)), words_of(first)
             if len(source) >= 10 and 3 <= len(target) < TARGET:
-                side.append((source[:SOURCE], target))
-    return sides
+                split.append((source[:SOURCE], target))
+    return splits
 
 
 class Rows:
-    """Rows of a `PointerGenerator`; words that are in no vocabulary are numbered by row.
+    """Examples of a `PointerGenerator`; out-of-vocabulary words have ids within their example.
 
     Attributes:
-        num_oov: Of these at most in a row.
-        arrays: Dictionary.
-        targets: Lists of words.
-        names: Of each row the words outside the vocabulary, in their order.
+        num_oov: Maximum number of out-of-vocabulary words in an example.
+        arrays: Inputs and labels as a dictionary of arrays.
+        targets: Lists of target words.
+        names: Out-of-vocabulary words of each example, in order.
+        outside: Fraction of target words outside the vocabulary.
+        impossible: Fraction of target words that can neither be generated nor copied.
     """
 
-    def __init__(self, side, vocabulary):
+    def __init__(self, split, vocabulary):
         import numpy as np
 
         self.targets, self.names, sources, labels = [], [], [], []
-        for source, target in side:
+        for source, target in split:
             names = {}
             for ids, words in ((sources, source), (labels, target)):
                 ids.append(vocabulary.ids(words))
@@ -104,11 +106,11 @@ class Rows:
             "target_ids": padded([[BEGIN, *ids] for ids in labels], TARGET),
             "sample_weight": (label > 0).astype(np.float32)}
         count = sum(map(len, labels))
-        self.nowhere = float(np.sum(label == UNKNOWN)) / count
-        self.outside = self.nowhere + float(np.sum(label >= self._known)) / count
+        self.impossible = float(np.sum(label == UNKNOWN)) / count
+        self.outside = self.impossible + float(np.sum(label >= self._known)) / count
 
     def without_copies(self):
-        """The arrays for a model that knows words outside the vocabulary as unknown only."""
+        """Returns the arrays with out-of-vocabulary target words as unknown tokens."""
         import numpy as np
 
         label = self.arrays["label"]
@@ -120,7 +122,7 @@ def model_of(copying, coverage, words, num_oov, train, seed):
 
     model = PointerGenerator(words, num_oov, embedding_dim=64, units=96, coverage=coverage,
                              seed=seed)
-    if not copying:  # a share of the vocabulary of 1 for good
+    if not copying:  # p_gen = 1: always generate
         model({name: array[:1] for name, array in train.items()})
         model.generation.trainable = False
         kernel, bias = model.generation.get_weights()
@@ -129,7 +131,7 @@ def model_of(copying, coverage, words, num_oov, train, seed):
 
 
 def scores(model, rows, arrays, vocabulary):
-    """Shares of words, in percent."""
+    """Returns the accuracy and the F1 of words, in percent."""
     import numpy as np
     import tensorflow as tf
 
@@ -146,21 +148,20 @@ def scores(model, rows, arrays, vocabulary):
         return sample(step, cache, begin, TARGET, END, temperature=0)
 
     found = decoded(search, {"token_ids": arrays["token_ids"]}, vocabulary, rows.names)
-    shares = [f1(words, target) for words, target in zip(found, rows.targets, strict=True)]
-    # To tell that a word is unknown is not to tell it.
-    told = arrays["label"] != UNKNOWN
-    (right,) = accuracy(model, {**arrays, "sample_weight": arrays["sample_weight"] * told},
-                        "token_accuracy")
-    return [right * float(np.sum(arrays["sample_weight"] * told) / arrays["sample_weight"].sum()),
-            100 * sum(shares) / len(shares)]
+    values = [f1(words, target) for words, target in zip(found, rows.targets, strict=True)]
+    # Predicting the unknown token counts as an error.
+    weights, known = arrays["sample_weight"], arrays["label"] != UNKNOWN
+    (correct,) = accuracy(model, {**arrays, "sample_weight": weights * known}, "token_accuracy")
+    return [correct * float(np.sum(weights * known) / weights.sum()),
+            100 * sum(values) / len(values)]
 
 
-def f1(found, wanted):
-    """Of words, each as often as it is there."""
-    found, wanted = (Counter(word for word in words if re.match(r"\w|<unk>", word))
-                     for words in (found, wanted))
-    count = found.total() + wanted.total()
-    return 2 * (found & wanted).total() / count if count else 1.0
+def f1(predicted, expected):
+    """Returns the F1 of two lists of words with their multiplicity."""
+    predicted, expected = (Counter(word for word in words if re.match(r"\w|<unk>", word))
+                           for words in (predicted, expected))
+    count = predicted.total() + expected.total()
+    return 2 * (predicted & expected).total() / count if count else 1.0
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-r"""BLEU of recurrent encoder–decoders by attention, all on one budget, one caption or three.
+r"""BLEU of recurrent encoder-decoders by attention mechanism, with the same budget.
 
     python -m benchmarks.mechanisms.translation --output=runs/recurrent --captions=1 \
         --train=train.lc.norm.tok --test=test_2016_flickr.lc.norm.tok --source=en --target=de
 
-Files are lower-cased and tokenised, a caption a line; of several tests, "a,b", all are read. Three
-captions that follow each other are joined for longer sources. Words are the most frequent of the
-training rows; batches are of similar length; decoding is greedy. Rate, dropout and batches are the
-same for all, and not tuned by kind. Luong's steps are not told what those before attended to, for
-models that are told learn slower at first. Bahdanau's model has GRUs, and fewer units for about as
-many weights as the others with attention; what its logits are made of is as deep as theirs. "Wider"
-has as many weights without attention, and deeper logits.
+Files are lowercased and tokenized, with a caption per line; several test sets are given as "a,b".
+With --captions=3, three successive captions are joined into longer sources. The vocabulary has the
+most frequent words of the training set; batches have similar lengths; decoding is greedy. Learning
+rate, dropout rate and batch size are the same for all models and not tuned. Luong's models have no
+input feeding, with which they learn slower at first. Bahdanau's model has GRUs, fewer units, for
+about as many weights as the others with attention, and a readout as large as theirs. "Wider" has as
+many weights without attention, and a larger readout.
 """
 
 from functools import partial
@@ -39,32 +39,33 @@ KINDS = {
     "local, predictive": {"attention": "local_predictive"},
     "hard": {"attention": "hard"},
 }
-EDGES = {1: (9, 12, 16), 3: (36, 42)}  # of the lengths that are told apart
+EDGES = {1: (9, 12, 16), 3: (36, 42)}  # bounds of the groups of source lengths
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("train", None, "Files without their ends.", required=True)
-flags.DEFINE_list("test", None, "Others.", required=True)
-flags.DEFINE_string("source", "en", "End of the files translated from.")
-flags.DEFINE_string("target", "de", "End of the files translated to.")
-flags.DEFINE_integer("captions", 1, "Of a row.", lower_bound=1)
-flags.DEFINE_integer("steps", 1500, "Batches.")
-flags.DEFINE_integer("batch_size", 64, "Captions of a batch.")
-flags.DEFINE_float("rate", 2e-3, "Learning rate at the beginning.")
-flags.DEFINE_float("dropout", 0.2, "Share dropped, see the models.")
-flags.DEFINE_integer("words", 20_000, "Of each language; those that occur once are left out.")
-flags.DEFINE_integer("units", 192, "Of each layer and embedding.")
-flags.DEFINE_integer("window", 5, "Words on either side that local attention sees.")
-flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Of these.")
+flags.DEFINE_string("train", None, "Training files without the language suffix.", required=True)
+flags.DEFINE_list("test", None, "Test files without the language suffix.", required=True)
+flags.DEFINE_string("source", "en", "Suffix of the source files.")
+flags.DEFINE_string("target", "de", "Suffix of the target files.")
+flags.DEFINE_integer("captions", 1, "Captions per example.", lower_bound=1)
+flags.DEFINE_integer("steps", 1500, "Training steps.")
+flags.DEFINE_integer("batch_size", 64, "Captions per batch.")
+flags.DEFINE_float("rate", 2e-3, "Initial learning rate.")
+flags.DEFINE_float("dropout", 0.2, "Dropout rate.")
+flags.DEFINE_integer("words", 20_000, "Vocabulary size of each language; words that occur once "
+                     "are excluded.")
+flags.DEFINE_integer("units", 192, "Units of each layer, and embedding size.")
+flags.DEFINE_integer("window", 5, "Window size of local attention: words on either side.")
+flags.DEFINE_multi_enum("kinds", list(KINDS), list(KINDS), "Models.")
 
 
 def main():
     train = Captions([FLAGS.train])
     test = Captions(FLAGS.test)
     vocabularies = [Vocabulary(texts, FLAGS.words) for texts in (train.sources, train.targets)]
-    rows = train.rows(vocabularies, 0.99)  # longer ones are cut
+    rows = train.rows(vocabularies, 0.99)  # the longest 1 % are truncated
     edges = EDGES.get(FLAGS.captions, ())
     groups = {"BLEU": (0, 10**6)} | dict(zip(
-        [*(f"to {edge} words" for edge in edges), "longer"],
+        [*(f"up to {edge} words" for edge in edges), "longer"],
         zip((0, *edges), (*edges, 10**6), strict=True), strict=True))
     counts = {name: sum(low < len(words) <= high for words in test.sources)
               for name, (low, high) in groups.items()}
@@ -79,25 +80,25 @@ def main():
 
 
 class Captions:
-    """Lists of words of both sides, so many captions in a row."""
+    """Sources and targets as lists of words, with --captions captions per example."""
 
     def __init__(self, names):
         self.sources, self.targets = ([], [])
         for name in names:
-            for end, texts in ((FLAGS.source, self.sources), (FLAGS.target, self.targets)):
-                with open(f"{name}.{end}", encoding="utf-8") as file:
+            for suffix, texts in ((FLAGS.source, self.sources), (FLAGS.target, self.targets)):
+                with open(f"{name}.{suffix}", encoding="utf-8") as file:
                     lines = [line.split() for line in file]
                 count = FLAGS.captions
                 texts += [sum(lines[i:i + count], [])
                           for i in range(0, len(lines) - count + 1, count)]
 
-    def rows(self, vocabularies, share=1.0):
-        """Rows of arrays, as long as that share of all."""
+    def rows(self, vocabularies, fraction=1.0):
+        """Returns arrays, long enough for that fraction of the examples."""
         import numpy as np
 
         sources, targets = ([vocabulary.ids(words) for words in texts] for vocabulary, texts in zip(
             vocabularies, (self.sources, self.targets), strict=True))
-        lengths = [int(np.quantile(list(map(len, ids)), share)) for ids in (sources, targets)]
+        lengths = [int(np.quantile(list(map(len, ids)), fraction)) for ids in (sources, targets)]
         source = padded(sources, lengths[0])
         label = padded([[*ids, END] for ids in targets], lengths[1] + 1)
         return {"token_ids": source, "padding_mask": np.minimum(source, 1), "label": label,
@@ -109,7 +110,7 @@ def model_of(kind, vocabularies, seed):
     from keras_attn.models import BahdanauSeq2Seq, LuongSeq2Seq
 
     options = dict(KINDS[kind])
-    units = int(FLAGS.units * options.pop("units", 1)) // 2 * 2  # a half in either direction
+    units = int(FLAGS.units * options.pop("units", 1)) // 2 * 2  # even: half of them per direction
     sizes = {"vocabulary_size": len(vocabularies[0]), "units": units,
              "embedding_dim": FLAGS.units, "target_vocabulary_size": len(vocabularies[1]),
              "dropout": FLAGS.dropout, "seed": seed}
@@ -121,7 +122,7 @@ def model_of(kind, vocabularies, seed):
 
 
 def scores(model, test, vocabularies, groups):
-    """BLEU by length of the source."""
+    """Returns the BLEU of each group of source lengths."""
     import tensorflow as tf
 
     from keras_attn.generation import sample
@@ -146,11 +147,11 @@ def scores(model, test, vocabularies, groups):
 
 
 def bleu(captions, hypotheses, low, high):
-    """Of the sources of `low` + 1 to `high` words."""
+    """Returns the BLEU of the sources of `low` + 1 to `high` words."""
     from keras_attn.tasks.translation.metrics import translation_scores
 
-    kept = [i for i, source in enumerate(captions.sources) if low < len(source) <= high]
-    texts = [[" ".join(lists[i]) for i in kept] for lists in (hypotheses, captions.targets)]
+    selected = [i for i, source in enumerate(captions.sources) if low < len(source) <= high]
+    texts = [[" ".join(lists[i]) for i in selected] for lists in (hypotheses, captions.targets)]
     return translation_scores(*texts, tokenize="none")["bleu"][0]
 
 

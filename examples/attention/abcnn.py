@@ -1,11 +1,12 @@
-"""Attention between two sentences in a convolutional network: do they have words in common?
+"""Attention between two sentences in a convolutional network: do they share words?
 
     python examples/attention/abcnn.py [--seeds=2] [--steps=400]
 
-The task is made up: two sentences of twelve of a thousand words, in half of the rows with three in
-common, each anywhere; in 13 % of the others chance gives them one. Attention before the convolution
-adds a second channel, what each word matches; the models without it have more filters, for as many
-weights. In the pooling alone it only weighs what is there already.
+The data is synthetic: pairs of sentences of 12 words from a vocabulary of 1,000. The two sentences
+of a positive pair share three words at random positions; 13 % of the negative pairs share one by
+chance. Attention before the convolution adds a second channel, which holds what each word matches;
+attention in the pooling only reweights the features. The models without the channel have more
+filters, so that all have about the same number of weights.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from compare import compare
 
 from keras_attn.models import ABCNN
 
-LENGTH, VOCABULARY, COMMON = 12, 1000, 3
+LENGTH, VOCABULARY, SHARED = 12, 1000, 3
 
 
 def pairs(count, seed):
@@ -21,8 +22,8 @@ def pairs(count, seed):
     first, second = rng.integers(1, VOCABULARY + 1, (2, count, LENGTH), "int32")
     label = rng.integers(0, 2, count, "int32")
     for row in np.flatnonzero(label):
-        places, others = (rng.permutation(LENGTH)[:COMMON] for _ in range(2))
-        second[row, others] = first[row, places]
+        first_positions, second_positions = (rng.permutation(LENGTH)[:SHARED] for _ in range(2))
+        second[row, second_positions] = first[row, first_positions]
     return {"token_ids": first, "second_token_ids": second, "label": label}
 
 

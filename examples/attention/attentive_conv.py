@@ -1,9 +1,9 @@
-"""A convolution pooled by attention: which package is a docstring from?
+"""A convolution pooled by attention: which package does a docstring come from?
 
     python examples/attention/attentive_conv.py [--seeds=2] [--steps=400]
 
-Docstrings of installed packages, their names masked. The other models have the same convolution
-and an LSTM, with more units for as many weights, and pool the convolution by its mean or maximum.
+Docstrings of installed packages with the package names masked. The baselines pool the same
+convolution by its mean or maximum and add an LSTM, whose units give them about as many weights.
 """
 
 import keras
@@ -12,20 +12,20 @@ from keras import layers, ops
 
 from keras_attn.layers import AttentiveConvPooling
 
-LENGTH, VOCABULARY, WIDTH = 40, 4000, 48
+LENGTH, VOCABULARY, HIDDEN_DIM = 40, 4000, 48
 
 
 def model(classes, pool):
     ids = keras.Input((LENGTH,), dtype="int32")
-    x = layers.Embedding(VOCABULARY + 2, WIDTH, mask_zero=True)(ids)
+    x = layers.Embedding(VOCABULARY + 2, HIDDEN_DIM, mask_zero=True)(ids)
     x = layers.Dropout(0.3)(x)
     if pool is None:
-        x = AttentiveConvPooling(WIDTH, 3, 24)(x)
+        x = AttentiveConvPooling(HIDDEN_DIM, 3, 24)(x)
     else:
         real = ops.cast(ids > 0, "float32")[..., None]
-        found = layers.Conv1D(WIDTH, 3, padding="same", activation="relu")(x * real)
+        features = layers.Conv1D(HIDDEN_DIM, 3, padding="same", activation="relu")(x * real)
         last = layers.Bidirectional(layers.LSTM(27))(x)
-        x = layers.Concatenate()([pool(found, real), last])
+        x = layers.Concatenate()([pool(features, real), last])
     return keras.Model(ids, layers.Dense(classes)(layers.Dropout(0.3)(x)))
 
 

@@ -1,9 +1,9 @@
-"""Bahdanau's attention: spell names of functions in another way, see spelling.py.
+"""Bahdanau's attention: convert names from camel case to snake case, see spelling.py.
 
     python examples/attention/bahdanau.py [--seeds=1] [--steps=300]
 
-Without attention the same decoder reads the mean of the encoder's states in every step; it has
-more units, for as many weights.
+Without attention, the same decoder reads the mean of the encoder states at every step; it has more
+units, so that both models have about the same number of weights.
 """
 
 from compare import compare, split
@@ -14,11 +14,11 @@ from keras_attn.models import BahdanauSeq2Seq
 
 
 class Mean(BahdanauSeq2Seq):
-    """Has but one state of the encoder to attend to."""
+    """Attends to the mean of the encoder states."""
 
     def build(self, input_shape=None):
         super().build(input_shape)
-        self.decoder.cell.score.trainable = False  # there is nothing to choose from
+        self.decoder.cell.score.trainable = False  # all states are equal
 
     def read(self, inputs, training=None):
         encoded, state = super().read(inputs, training)

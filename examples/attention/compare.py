@@ -1,9 +1,10 @@
-"""What the examples in this folder share: how models are compared, and text that is always there.
+"""Shared code of the examples: comparison of models, and text that every installation has.
 
-Each example trains a model with attention and the like without, or variants, and prints a line of
-each: the mean over seeds, with the lowest and highest, on rows that were not trained on. All have
-about as many weights, some by other widths, and learn at one rate: none is tuned by itself. Data
-is made up as told, or text of the Python that runs, so numbers differ a little between versions.
+Each example trains a model with attention and models without it, or several variants. It prints
+one line per model: the mean of a metric on held-out data over the seeds, with the minimum and
+maximum. All models have about the same number of weights, some through other layer sizes, and use
+one learning rate; none is tuned. The data is synthetic, or text that comes with Python, so
+results differ slightly between versions.
 """
 
 import argparse
@@ -23,26 +24,27 @@ PADDING, UNKNOWN, BEGIN, END = range(4)
 
 def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3,
             rate=3e-3, xla="auto"):
-    """Trains models and prints how good they are.
+    """Trains models and prints their test metric.
 
     Args:
-        models: `{name: function}`, of a seed to a Keras model.
-        train, test: Rows: a dictionary for models that have their own loss, or (x, y) or
-            (x, y, weights) for those that return logits.
-        steps: Batches to train on.
-        score: Name of the metric that is shown.
-        batch_size: Rows of a batch.
-        seeds: Models of each kind.
-        rate: Learning rate of Adam; it falls to 0 by a cosine.
-        xla: Whether XLA compiles the steps, on a CPU too, which the first one waits for; "auto":
-            as Keras decides. Of no effect on PyTorch.
+        models: `{name: function}`; a function takes a seed and returns a Keras model.
+        train, test: Examples: a dictionary for models that have their own loss, or (x, y) or
+            (x, y, weights) for models that return logits.
+        steps: Number of training steps.
+        score: Name of the metric to print.
+        batch_size: Examples per batch.
+        seeds: Number of models of each kind.
+        rate: Peak learning rate of Adam; it decays to 0 along a cosine.
+        xla: Whether XLA compiles the training step, also on a CPU. "auto" leaves the choice to
+            Keras. Ignored on PyTorch.
     """
     options = _options(seeds, steps)
     steps = options.steps
     width = max(map(len, models))
-    print(f"{'':{width}}  {score}, mean (lowest to highest) of {options.seeds}  weights  seconds")
+    head = f"{score}: mean (min to max) of {options.seeds}"
+    print(f"{'':{width}}  {head}  weights  seconds")
     for name, make in models.items():
-        begin, found = time.monotonic(), []
+        begin, scores = time.monotonic(), []
         for seed in range(options.seeds):
             keras.utils.set_random_seed(seed)
             model = make(seed)
@@ -54,18 +56,20 @@ def compare(models, train, test, steps, score="accuracy", batch_size=64, seeds=3
             model.fit(**_arguments(rows), batch_size=batch_size, shuffle=False, verbose=0)
             results = model.evaluate(**_arguments(test), batch_size=256, verbose=0,
                                      return_dict=True)
-            found.append(results[score])
-        told = f"{np.mean(found):.3f} ({min(found):.3f} to {max(found):.3f})"
+            scores.append(results[score])
+        summary = f"{np.mean(scores):.3f} ({min(scores):.3f} to {max(scores):.3f})"
         weights = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
-        print(f"{name:{width}}  {told:>{len(score) + 31}}  {weights:7,}  "
+        print(f"{name:{width}}  {summary:>{len(head)}}  {weights:7,}  "
               f"{time.monotonic() - begin:7.0f}", flush=True)
 
 
 def _options(seeds, steps):
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=seeds, help=f"models of each kind ({seeds})")
-    parser.add_argument("--steps", type=int, default=steps, help=f"batches to train on ({steps})")
+    parser.add_argument("--seeds", type=int, default=seeds,
+                        help=f"number of models of each kind (default: {seeds})")
+    parser.add_argument("--steps", type=int, default=steps,
+                        help=f"number of training steps (default: {steps})")
     return parser.parse_args()
 
 
@@ -84,11 +88,11 @@ def _arguments(rows):
 
 
 def labelled_words(length, vocabulary_size=4000):
-    """Docstrings of installed packages, labelled by package, names of packages masked.
+    """Returns docstrings of installed packages, labelled by package; package names are masked.
 
     Returns:
-        (train, test, classes): rows of `token_ids` `(N, length)`, 0 where there is no word, and
-        `label`; and how many classes there are.
+        (train, test, classes): Dictionaries of `token_ids` `(N, length)`, 0 for padding, and
+        `label` `(N,)`; and the number of classes.
     """
     from keras_attn.data.sources.docstrings import labelled_docstrings
 
@@ -108,19 +112,19 @@ def labelled_words(length, vocabulary_size=4000):
 
 
 def names_of_functions(longest=24):
-    """Names such as `read_text_file` in Python's standard library.
+    """Finds names such as `read_text_file` in Python's standard library.
 
     Returns:
-        Sorted list of str of at most `longest` characters.
+        Sorted list of strings of at most `longest` characters.
     """
     files = Path(os.__file__).parent.glob("*.py")
-    found = {name for file in files for name in re.findall(
+    names = {name for file in files for name in re.findall(
         r"\b[a-z]+(?:_[a-z]+)+\b", file.read_text(encoding="utf-8"))}
-    return sorted(name for name in found if len(name) <= longest)
+    return sorted(name for name in names if len(name) <= longest)
 
 
 def padded(rows, length):
-    """Lists of integers as an array `(N, length)`, 0 after their ends."""
+    """Returns lists of integers as an array `(N, length)`, padded with 0."""
     array = np.zeros((len(rows), length), "int32")
     for line, row in zip(array, rows, strict=True):
         line[:len(row)] = row
@@ -128,9 +132,9 @@ def padded(rows, length):
 
 
 def split(rows, test=1000):
-    """Shuffles rows and takes the last `test` of them apart: (train, test).
+    """Shuffles examples and returns (train, test), where `test` is the number of test examples.
 
-    XLA compiles an evaluation once if `test` is a multiple of 256.
+    XLA compiles the evaluation only once if `test` is a multiple of 256.
     """
     order = np.random.default_rng(0).permutation(len(tree.flatten(rows)[0]))
     return tuple(tree.map_structure(lambda x: x[part], rows)  # noqa: B023

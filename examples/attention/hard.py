@@ -1,10 +1,10 @@
-"""Hard attention: one of eight pairs is read, not their average.
+"""Hard attention: read one of eight pairs instead of their average.
 
     python examples/attention/hard.py [--seeds=3] [--steps=1000]
 
-The task is made up, see recall.py. In training "gumbel" draws the pair, "reinforce" half of the
-time; "straight_through" takes the likeliest, as all do later. The model without attention is
-wider, for as many weights.
+See recall.py for the task. In training, "gumbel" samples the pair and "reinforce" samples it half
+of the time; "straight_through" takes the most likely pair, as all do at test time. The model
+without attention has a larger hidden size, for about as many weights.
 """
 
 from compare import compare, split
@@ -15,7 +15,7 @@ from keras_attn.ops import sparse_cross_entropy
 
 
 class Reinforced(Recall):
-    """No gradient passes through a choice: choices learn by how likely the answer became."""
+    """Trains the sampled choices by REINFORCE, with the log-likelihood of the answer as reward."""
 
     def read(self, query, states):
         value, self.draws = self.attention(query, states, return_draws=True)
@@ -28,7 +28,7 @@ class Reinforced(Recall):
 
 
 def main():
-    models = {"no attention": lambda seed: Recall(width=34),
+    models = {"no attention": lambda seed: Recall(hidden_dim=34),
               "soft": lambda seed: Recall(Attention("bilinear", seed=seed))}
     for estimator, model in (("straight_through", Recall), ("gumbel", Recall),
                              ("reinforce", Reinforced)):

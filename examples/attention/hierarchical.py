@@ -1,9 +1,9 @@
-"""Attention to words, then to sentences: which package is a docstring from?
+"""Attention over words, then over sentences: which package does a docstring come from?
 
     python examples/attention/hierarchical.py [--seeds=2] [--steps=150]
 
-Docstrings of installed packages, their names masked, cut into eight lines of ten words; the flat
-model reads them as one line of eighty. Units are as many as make about as many weights.
+Docstrings of installed packages with the package names masked, split into eight lines of ten words;
+the flat model reads them as one line of 80. All models have about the same number of weights.
 """
 
 from compare import compare, labelled_words
@@ -15,18 +15,20 @@ LINES, WORDS, VOCABULARY = 8, 10, 4000
 
 
 class Lines(HierarchicalAttentionNetwork):
-    """Takes one line, and cuts it."""
+    """Splits a flat sequence into lines."""
+
+    INPUTS = {"token_ids": "BT"}
 
     def call(self, inputs, training=None):
         ids = ops.reshape(inputs["token_ids"], (-1, LINES, WORDS))
         return super().call({"token_ids": ids}, training=training)
 
 
-def lines(classes, seed, attend):
-    units = 24 if attend else 27
+def lines(classes, seed, attention):
+    units = 24 if attention else 27
     model = Lines(VOCABULARY + 2, classes, embedding_dim=48, word_units=units,
                   sentence_units=units, attention_units=48, seed=seed)
-    if not attend:  # words and lines count alike
+    if not attention:  # weights of zero: the mean of words and lines
         model({"token_ids": ops.ones((1, LINES * WORDS), "int32")})
         for pooling in (model.attention.word_attention, model.attention.sentence_attention):
             pooling.trainable = False
@@ -38,8 +40,8 @@ def main():
     train, test, classes = labelled_words(LINES * WORDS, VOCABULARY)
     models = {"flat, attention": lambda seed: AttentiveLSTMClassifier(
         VOCABULARY + 2, classes, embedding_dim=48, units=33, seed=seed)}
-    for name, attend in (("lines, mean", False), ("lines, attention", True)):
-        models[name] = lambda seed, attend=attend: lines(classes, seed, attend)
+    for name, attention in (("lines, mean", False), ("lines, attention", True)):
+        models[name] = lambda seed, attention=attention: lines(classes, seed, attention)
     compare(models, train, test, steps=150, batch_size=32, seeds=2)
 
 

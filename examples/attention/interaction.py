@@ -1,11 +1,11 @@
-"""Attention to pairs of features: a factorization machine that tells which pairs count (AFM).
+"""Attention over pairs of features: a factorization machine that weights its pairs (AFM).
 
     python examples/attention/interaction.py [--seeds=3] [--steps=3000]
 
-Made up: ten fields of twenty values each, with a hidden vector for each value; what is to be told
-is the sum of three of the 45 dot products, with noise of 0.1. Guessing the mean has the error 1.
-With vectors of four numbers, as the hidden ones, or five for as many weights, a sum of all pairs
-cannot tell; with twelve it can, four for each pair that counts.
+The data is synthetic: ten fields of 20 values each, with a hidden vector of size 4 for each value.
+The target is the sum of three of the 45 dot products, with noise of 0.1; predicting the mean has an
+error of 1. An unweighted sum of all pairs cannot fit it with embeddings of size 4, or of size 5,
+which gives as many weights as attention; size 12 can, with four dimensions per relevant pair.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ def model_of(depth, attention, seed):
     return AttentionalFactorizationMachine(FIELDS * VALUES, FIELDS, depth, 16, attention, seed=seed)
 
 
-MODELS = {f"{depth} numbers{', attention' * attention}": partial(model_of, depth, attention)
+MODELS = {f"size {depth}{', attention' * attention}": partial(model_of, depth, attention)
           for depth, attention in ((4, False), (5, False), (12, False), (4, True))}
 
 

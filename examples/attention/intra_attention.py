@@ -1,9 +1,9 @@
-"""Intra-attention: an LSTM that looks back at its own states (LSTMN).
+"""Intra-attention: an LSTM that attends to its own previous states (LSTMN).
 
     python examples/attention/intra_attention.py [--seeds=2] [--steps=600]
 
-The task is made up, see recall.py, but that pairs are read one by one, key and value, then the
-question; the last state answers. The LSTM without attention has more units, for as many weights.
+The task is that of recall.py, but the keys and values are read one at a time, then the question;
+the last state gives the answer. The LSTM has more units, for about as many weights.
 """
 
 import keras
@@ -19,7 +19,7 @@ LENGTH, UNITS = 2 * recall.PAIRS + 1, 48
 
 def rows():
     (pairs, question), answer = recall.rows()
-    pairs = pairs + np.array([0, recall.KEYS])  # values are words of their own
+    pairs = pairs + np.array([0, recall.KEYS])  # values have ids of their own
     return np.concatenate([pairs.reshape(-1, LENGTH - 1), question], axis=1), answer
 
 

@@ -1,9 +1,9 @@
-"""Local attention: spell names of functions in another way, see spelling.py.
+"""Local attention: convert names from camel case to snake case, see spelling.py.
 
     python examples/attention/local.py [--seeds=1] [--steps=300]
 
-Names run alike on both sides, but for what "_" adds: a window of 4 around the same place, or
-around one that is predicted, is enough. Without attention there are more units, for about as many
+Source and target are aligned, but for the underscores, so a window of 4 around the same position,
+or around a predicted one, suffices. The model without attention has more units, for about as many
 weights.
 """
 

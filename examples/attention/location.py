@@ -1,10 +1,10 @@
-"""Location score: read the word at the place that the query names.
+"""Location score: read the word at the position that the query names.
 
     python examples/attention/location.py [--seeds=3] [--steps=1000]
 
-Made up: a row has twelve words, out of 50, and the number of a place; the answer is the word
-there. A score of what is there cannot tell places apart. Models with fewer weights in attention
-are wider, for about as many in all.
+The data is synthetic: twelve words from a vocabulary of 50, and a position; the answer is the word
+at that position. A score of the content cannot distinguish positions. Hidden sizes differ so that
+all models have about the same number of weights.
 """
 
 import keras
@@ -19,18 +19,20 @@ LENGTH, WORDS = 12, 50
 
 def rows(count=20_000):
     rng = np.random.default_rng(0)
-    words, place = rng.integers(WORDS, size=(count, LENGTH)), rng.integers(LENGTH, size=(count, 1))
-    return (words, place), np.take_along_axis(words, place, axis=1)[:, 0]
+    words = rng.integers(WORDS, size=(count, LENGTH))
+    positions = rng.integers(LENGTH, size=(count, 1))
+    return (words, positions), np.take_along_axis(words, positions, axis=1)[:, 0]
 
 
-def model(width, attention=None):
-    words, place = keras.Input((LENGTH,), dtype="int32"), keras.Input((1,), dtype="int32")
-    query, states = layers.Embedding(LENGTH, width)(place), layers.Embedding(WORDS, width)(words)
+def model(hidden_dim, attention=None):
+    words, position = keras.Input((LENGTH,), dtype="int32"), keras.Input((1,), dtype="int32")
+    query = layers.Embedding(LENGTH, hidden_dim)(position)
+    states = layers.Embedding(WORDS, hidden_dim)(words)
     read = ops.mean(states, axis=1, keepdims=True) if attention is None else (
         attention(query, states))
-    found = layers.Flatten()(layers.Concatenate()([read, query]))
-    logits = layers.Dense(WORDS)(layers.Dense(2 * width, "relu")(found))
-    return keras.Model((words, place), logits)
+    features = layers.Flatten()(layers.Concatenate()([read, query]))
+    logits = layers.Dense(WORDS)(layers.Dense(2 * hidden_dim, "relu")(features))
+    return keras.Model((words, position), logits)
 
 
 def main():

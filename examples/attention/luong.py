@@ -1,9 +1,9 @@
-"""Luong's attention: spell names of functions in another way, see spelling.py.
+"""Luong's attention: convert names from camel case to snake case, see spelling.py.
 
     python examples/attention/luong.py [--seeds=1] [--steps=300]
 
-Without attention all that the decoder knows of a name is the last states of the encoder. It has
-more units, for about as many weights, and so have those whose attention has few.
+Without attention, the decoder sees only the final states of the encoder. The numbers of units
+differ so that all models have about the same number of weights.
 """
 
 from compare import compare, split
@@ -16,7 +16,7 @@ KINDS = {
     "dot": {"units": 50, "score": "dot"},
     "bilinear": {"units": 48, "score": "bilinear"},
     "concat": {"units": 48, "score": "concat"},
-    "bilinear, not fed on": {"units": 54, "score": "bilinear", "input_feeding": False},
+    "bilinear, no input feeding": {"units": 54, "score": "bilinear", "input_feeding": False},
 }
 
 

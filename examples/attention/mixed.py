@@ -1,8 +1,8 @@
-"""Global and local attention at once: name hidden characters out of all, and of those nearby.
+"""Global and local attention in one layer: predict masked characters.
 
     python examples/attention/mixed.py [--seeds=1] [--steps=250]
 
-See cloze.py for the task. The window sees 5 of 16.
+See cloze.py for the task. The window covers 5 of 16 characters.
 """
 
 from cloze import SHORT, encoder, rows, self_attention

@@ -1,9 +1,10 @@
-"""Pointers: sort eight numbers by naming their places.
+"""Pointer network: sort eight numbers by predicting their positions.
 
     python examples/attention/pointer.py [--seeds=3] [--steps=1000]
 
-Made up: numbers between 0 and 1. Each place is named with the right ones before it given. Without
-pointers such LSTMs, with more units for as many weights, take places for classes.
+The data is synthetic: numbers between 0 and 1. Each position is predicted given the correct ones
+before it. The baseline without pointers has the same LSTMs, with more units for as many weights,
+and treats positions as classes.
 """
 
 import numpy as np
@@ -16,13 +17,13 @@ COUNT = 8
 
 
 class Classes(PointerNetwork):
-    """Places are classes: what is there is not looked at again."""
+    """Predicts positions as classes, without attention to the elements."""
 
     def build(self, input_shape=None):
         self.encoder = layers.LSTM(self.units, return_state=True)
         self.decoder = layers.LSTM(self.units, return_sequences=True)
         self.hidden = layers.Dense(self.units, "tanh")
-        self.places = layers.Dense(COUNT)
+        self.logits = layers.Dense(COUNT)
         self.start = self.add_weight(name="start", shape=(1, self.element_dim))
         self.built = True
 
@@ -31,7 +32,7 @@ class Classes(PointerNetwork):
         _, *state = self.encoder(elements)
         chosen = ops.take_along_axis(elements, label[..., None], axis=1)
         read = ops.concatenate([self._first(elements)[:, None], chosen[:, :-1]], axis=1)
-        return {"logits": self.places(self.hidden(self.decoder(read, initial_state=state)))}
+        return {"logits": self.logits(self.hidden(self.decoder(read, initial_state=state)))}
 
 
 def rows(count=20_000):

@@ -1,10 +1,11 @@
-"""Copying: tell who gave what to whom, with names that are in no vocabulary.
+"""Copying: summarize who gave what to whom, with names outside the vocabulary.
 
     python examples/attention/pointer_generator.py [--seeds=2] [--steps=300]
 
-Made up: reports "filler A gave filler B to filler C filler", of which the summary is "C has B from
-A". Fillers are out of 20 words and half of the names out of 300; the others are words that stand
-nowhere else, a quarter of what is to be told. The model without copying is the same otherwise.
+The data is synthetic: sources "filler A gave filler B to filler C filler" with the summary "C has B
+from A". Fillers come from a set of 20 words, half of the names from a set of 300; the other names
+are words outside the vocabulary, a quarter of all target tokens. The model without copying is
+otherwise the same.
 """
 
 import numpy as np
@@ -38,7 +39,7 @@ def model(first, copying, coverage, seed):
         made(first)
         made.generation.trainable = False
         kernel, bias = made.generation.get_weights()
-        made.generation.set_weights([0 * kernel, bias + 100.0])  # a share of 1
+        made.generation.set_weights([0 * kernel, bias + 100.0])  # p_gen = 1: always generate
     return made
 
 

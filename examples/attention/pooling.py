@@ -1,9 +1,9 @@
-"""Pooling of a BiLSTM: which package is a docstring from?
+"""Pooling of a BiLSTM: which package does a docstring come from?
 
     python examples/attention/pooling.py [--seeds=2] [--steps=250]
 
-Docstrings of installed packages, their names masked; see labelled_words in compare.py. Models with
-fewer weights in pooling have more units, for about as many in all.
+Docstrings of installed packages with the package names masked; see labelled_words in compare.py.
+The numbers of units differ so that all models have about the same number of weights.
 """
 
 from compare import compare, labelled_words

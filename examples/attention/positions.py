@@ -1,9 +1,9 @@
-"""How attention is told where things are: name hidden characters.
+"""Position encodings of attention: predict masked characters.
 
     python examples/attention/positions.py [--seeds=1] [--steps=200]
 
-See cloze.py for the task; rows have 16 characters. Without positions attention sees those around in
-no order. Transformer-XL's have the most weights, so fewer units follow attention there.
+See cloze.py for the task; sequences have 16 characters. Without positions, attention sees an
+unordered set. Transformer-XL's has the most weights, so its feed-forward layer is smaller.
 """
 
 from cloze import SHORT, encoder, rows, self_attention

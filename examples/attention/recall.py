@@ -1,6 +1,7 @@
-"""A task of which attention is the whole: recall the value that stood beside a key.
+"""A task that requires attention: recall the value that was paired with a key.
 
-A row shows eight pairs of a key, out of 32, and a value, out of 16, then asks for one of the keys.
+A row has eight pairs of a key, from a set of 32, and a value, from a set of 16, and asks for the
+value of one of the keys.
 """
 
 import keras
@@ -21,22 +22,23 @@ def rows(count=20_000):
 
 
 class Recall(keras.Model):
-    """Reads the pairs by `attention(query, pairs)`; without it their mean."""
+    """Reads the pairs with `attention(query, pairs)`, or their mean if `attention` is None."""
 
-    def __init__(self, attention=None, width=32):
+    def __init__(self, attention=None, hidden_dim=32):
         super().__init__()
-        self.of_key, self.of_value = (layers.Embedding(size, width) for size in (KEYS, VALUES))
-        self.join, self.hidden = layers.Dense(width), layers.Dense(2 * width, "relu")
+        self.key_embedding, self.value_embedding = (
+            layers.Embedding(size, hidden_dim) for size in (KEYS, VALUES))
+        self.join, self.hidden = layers.Dense(hidden_dim), layers.Dense(2 * hidden_dim, "relu")
         self.logits = layers.Dense(VALUES)
         self.attention = attention
 
-    def call(self, inputs, training=None):  # which Keras hands on to the attention
+    def call(self, inputs, training=None):  # Keras passes `training` on to the attention
         pairs, question = inputs
         states = self.join(ops.concatenate(
-            [self.of_key(pairs[:, :, 0]), self.of_value(pairs[:, :, 1])], axis=-1))
-        query = self.of_key(question)
-        found = ops.concatenate([self.read(query, states), query], axis=-1)
-        return self.logits(self.hidden(found[:, 0]))
+            [self.key_embedding(pairs[:, :, 0]), self.value_embedding(pairs[:, :, 1])], axis=-1))
+        query = self.key_embedding(question)
+        features = ops.concatenate([self.read(query, states), query], axis=-1)
+        return self.logits(self.hidden(features[:, 0]))
 
     def read(self, query, states):
         if self.attention is None:

@@ -1,9 +1,9 @@
-"""Self-attention of several heads: name hidden characters out of all around them.
+"""Multi-head self-attention: predict masked characters from all others.
 
     python examples/attention/self_attention.py [--seeds=1] [--steps=200]
 
-See cloze.py for the task; rows have 16 characters. Without attention one is named by its place
-alone.
+See cloze.py for the task; sequences have 16 characters. Without attention, the prediction depends
+on the position alone.
 """
 
 from cloze import SHORT, encoder, rows, self_attention

@@ -1,10 +1,10 @@
-"""A sequence from another one without attention: spell names in another way, see spelling.py.
+"""Sequence to sequence without attention: convert names from camel case, see spelling.py.
 
     python examples/attention/sequence_to_sequence.py [--seeds=1] [--steps=300]
 
-All that the decoder knows of a name is a vector: its first state, or a part of what each step is
-given, or both. Beside it stand a decoder that knows nothing of the name and one that attends to
-the encoder's states. Units are as many as make about as many weights.
+The decoder sees one vector of the source: as its first state, as part of the input at each step, or
+both. For comparison there are a decoder that does not see the source, and one that attends to the
+encoder states. The numbers of units give all models about the same number of weights.
 """
 
 import keras
@@ -14,25 +14,28 @@ from spelling import CHARACTERS, LONGEST, rows
 
 from keras_attn.layers import Attention, SequenceToSequence
 
-WIDTH = 48
+EMBEDDING_DIM = 48
 UNITS = {"states": 64, "summary": 61, "input": 56, "both": 54}
 
 
 def model(decode):
-    source, target = (keras.Input((size,), dtype="int32") for size in (LONGEST, LONGEST + 1))
-    name, told = (layers.Embedding(CHARACTERS, WIDTH, mask_zero=ids is source)(ids)
-                  for ids in (source, target))
-    return keras.Model((source, target), layers.Dense(CHARACTERS)(decode(name, told)))
+    source_ids, target_ids = (
+        keras.Input((size,), dtype="int32") for size in (LONGEST, LONGEST + 1))
+    source, target = (
+        layers.Embedding(CHARACTERS, EMBEDDING_DIM, mask_zero=ids is source_ids)(ids)
+        for ids in (source_ids, target_ids))
+    return keras.Model((source_ids, target_ids),
+                       layers.Dense(CHARACTERS)(decode(source, target)))
 
 
-def no_source(name, told):
-    return layers.LSTM(100, return_sequences=True)(told)
+def no_source(source, target):
+    return layers.LSTM(100, return_sequences=True)(target)
 
 
-def attentive(name, told):
-    encoded, *state = layers.LSTM(57, return_sequences=True, return_state=True)(name)
-    found = layers.LSTM(57, return_sequences=True)(told, initial_state=state)
-    return layers.Concatenate()([found, Attention("bilinear")(found, encoded)])
+def attentive(source, target):
+    encoded, *state = layers.LSTM(57, return_sequences=True, return_state=True)(source)
+    outputs = layers.LSTM(57, return_sequences=True)(target, initial_state=state)
+    return layers.Concatenate()([outputs, Attention("bilinear")(outputs, encoded)])
 
 
 def main():

@@ -1,4 +1,4 @@
-"""A task of sequences: from `readTextFile` to `read_text_file`, character by character.
+"""A sequence-to-sequence task: from `readTextFile` to `read_text_file`, character by character.
 
 The names are those of functions and variables in Python's standard library.
 """
@@ -10,7 +10,7 @@ LONGEST, CHARACTERS = 24, 128
 
 
 def rows():
-    """Returns a dictionary of rows for models from sequences to sequences."""
+    """Returns the inputs of sequence-to-sequence models as a dictionary."""
     names = names_of_functions(LONGEST)
     sources = [words[0] + "".join(map(str.capitalize, words[1:]))
                for words in (name.split("_") for name in names)]

@@ -1,10 +1,10 @@
-"""Teacher forcing: spell names of functions in another way, see spelling.py.
+"""Teacher forcing: convert names from camel case to snake case, see spelling.py.
 
     python examples/attention/teacher_forcing.py [--seeds=1] [--steps=400]
 
-A decoder that is always told the right character before never learns to go on after one of its
-own. Here it is told its own with a share that grows from 0 to a half in 400 steps, drawn for whole
-names or for each character. All are tested on their own characters.
+A decoder that always reads the correct previous character never learns to recover from its own
+errors. With scheduled sampling it reads its own prediction with a probability that grows from 0 to
+0.5 over 400 steps, drawn per name or per character. At test time, all read their own predictions.
 """
 
 from compare import compare, split
@@ -16,21 +16,21 @@ from keras_attn.models import BahdanauSeq2Seq
 STEPS = 400
 
 
-class OnItsOwn(BahdanauSeq2Seq):
-    """Is tested on its own characters."""
+class FreeRunning(BahdanauSeq2Seq):
+    """Reads its own predictions at test time."""
 
     def call(self, inputs, training=None):
         return super().call(inputs, training, None if training else 0.0)
 
 
 def main():
-    falling = PolynomialDecay(1.0, STEPS, 0.5)
+    decay = PolynomialDecay(1.0, STEPS, 0.5)
     compare({
-        "always forced": lambda seed: OnItsOwn(CHARACTERS, 48, seed=seed),
-        "by name": lambda seed: OnItsOwn(
-            CHARACTERS, 48, seed=seed, teacher_forcing_ratio=falling, level="sequence"),
-        "by character": lambda seed: OnItsOwn(
-            CHARACTERS, 48, seed=seed, teacher_forcing_ratio=falling, level="token"),
+        "always forced": lambda seed: FreeRunning(CHARACTERS, 48, seed=seed),
+        "by name": lambda seed: FreeRunning(
+            CHARACTERS, 48, seed=seed, teacher_forcing_ratio=decay, level="sequence"),
+        "by character": lambda seed: FreeRunning(
+            CHARACTERS, 48, seed=seed, teacher_forcing_ratio=decay, level="token"),
     }, *split(rows(), 500), steps=STEPS, score="token_accuracy", batch_size=32, seeds=1)
 
 

@@ -1,9 +1,9 @@
-"""A sequence from one vector: write a number of four digits in words, letter by letter.
+"""Vector to sequence: write a four-digit number in words, letter by letter.
 
     python examples/attention/vector_to_sequence.py [--seeds=1] [--steps=1200]
 
-The vector has the digits, one of ten each. The cell is told it in the first step only, or in every
-step.
+The vector is the one-hot encoding of the digits. The cell reads it at the first step only, or at
+every step.
 """
 
 import keras
@@ -30,7 +30,7 @@ def rows():
     numbers = np.arange(1000, 10_000)
     digits = np.stack([numbers // 10**place % 10 for place in (3, 2, 1, 0)], axis=1)
     letters = padded([list(in_words(number).encode()) for number in numbers.tolist()], LONGEST)
-    known = np.arange(LONGEST) <= np.count_nonzero(letters, axis=1)[:, None]  # with one 0: the end
+    known = np.arange(LONGEST) <= np.count_nonzero(letters, axis=1)[:, None]  # one 0: the end
     return np.eye(10, dtype="float32")[digits].reshape(-1, 40), letters, known.astype("float32")
 
 
@@ -41,8 +41,8 @@ def model(feed):
 
 
 def main():
-    compare({"told once": lambda seed: model("first"), "told in every step":
-             lambda seed: model("every")}, *split(rows()), steps=1200, seeds=1)
+    compare({"first step": lambda seed: model("first"),
+             "every step": lambda seed: model("every")}, *split(rows()), steps=1200, seeds=1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Window attention: name hidden characters out of those nearby.
+"""Window attention: predict masked characters from their neighbours.
 
     python examples/attention/window.py [--seeds=1] [--steps=300]
 
-See cloze.py for the task. A window of 8 sees 17 of 256.
+See cloze.py for the task. A window of 8 covers 17 of 256 characters.
 """
 
 from cloze import LONG, encoder, rows

@@ -13,7 +13,7 @@ from keras_attn.text.byte_pairs import (
     END_OF_TEXT,
     FILES,
     BytePairTokenizer,
-    name_of_row,
+    padding_row_name,
     read_files,
 )
 
@@ -66,7 +66,7 @@ def fitted(pieces, merges, rows, folder, end_mark=True):
     if len(pieces) > rows:
         raise UserError("The vocabulary must not be larger than the token table. Received: "
                         f"{counted(len(pieces), 'piece')}, {counted(rows, 'row')} in {folder}")
-    names = map(name_of_row, range(len(pieces), rows))
+    names = map(padding_row_name, range(len(pieces), rows))
     return BytePairTokenizer([*pieces, *names], merges, folder, end_mark)
 
 
@@ -80,12 +80,12 @@ def write_tokenizer(folder, tokenizer, length):
     """
     import tokenizers
 
-    tokenizer = tokenizer.without_unnamed()
+    tokenizer = tokenizer.without_padding_rows()
     tokenizer.write(folder)
     whole = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     whole.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
     whole.add_special_tokens([tokenizers.AddedToken(piece, normalized=True, special=True)
-                              for piece in (END_OF_TEXT, *tokenizer.added)])
+                              for piece in (END_OF_TEXT, *tokenizer.added_tokens)])
     whole.save(os.path.join(folder, TOKENIZER))
     write_json(os.path.join(folder, CONFIG), {
         "tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "model_max_length": length,

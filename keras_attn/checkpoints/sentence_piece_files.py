@@ -11,7 +11,7 @@ from reprlib import repr as shorten
 from keras_attn.counts import counted
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_object
-from keras_attn.text.sentence_pieces import FILE, MARKS, UNKNOWN, SentencePieceTokenizer
+from keras_attn.text.sentence_pieces import FILE, SPECIAL_TOKENS, UNKNOWN, SentencePieceTokenizer
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 # Of sentencepiece_model.proto: https://github.com/google/sentencepiece. Its module for Python needs
@@ -117,7 +117,7 @@ def _piece(piece, score):
     kind = _NORMAL
     if piece == UNKNOWN:
         kind = _UNKNOWN
-    elif piece in ("<s>", "</s>", *MARKS) and piece != "<eop>":  # which their text may hold
+    elif piece in ("<s>", "</s>", *SPECIAL_TOKENS) and piece != "<eop>":  # in texts
         kind = _CONTROL
     elif score == 0:  # the others' are logarithms of chances
         kind = _USER_DEFINED

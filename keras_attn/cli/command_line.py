@@ -1,6 +1,7 @@
 """Shared parts of the commands: flags of runs, config files, one-line errors and exit codes."""
 
 import errno
+import inspect
 import itertools
 import math
 import os
@@ -31,6 +32,8 @@ _STORAGE_ERROR = re.compile(r"HTTP|curl|credential|bucket|://")
 _FILE_ERRORS = (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP,
                 errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EFBIG,
                 errno.ESTALE, errno.ENXIO)
+# Configs of older versions that are now arguments of `glue`.
+_GLUE_TASKS = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
 _SECTIONS = ("workdir", "pretrained", "data", "model", "train", "eval", "checkpoint")
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
@@ -247,7 +250,7 @@ def _parse(usage, default_config):
     arguments, config, unset = list(sys.argv), None, []
     if default_config:
         arguments, name = _take_flag(arguments, "config", default_config)
-        config = load_config(find_config(name))
+        config = load_config(*find_config(name))
         if (task := _named_task(arguments)) and "task" in config.data:
             select_task(config, task)
     if HELP_FLAGS.intersection(arguments):
@@ -279,7 +282,8 @@ def _print_help(usage, config):
     for flag in _own_flags():
         print(f"  --{flag.name}  {flag.help}")
     if config is not None:
-        print(f"  --config  Path of a config file, or one of {', '.join(config_names())}.\n\n"
+        print(f"  --config  Path of a config file, or one of {', '.join(config_names())}; with "
+              ":ARGUMENT if its get_config() accepts an argument, as in glue:sst2.\n\n"
               "Fields of this config, with their values:\n")
         for name, value in fields(config):
             line = f"  --config.{name}" + ("" if value is None else f"={value}")
@@ -299,25 +303,40 @@ def config_names():
 
 
 def find_config(name):
-    """Returns the path of a config file, given its path or the name of a packaged config."""
-    if name.endswith(".py") and os.path.isfile(name):
-        return name
-    stem = Path(name).stem
-    packaged = config_folder() / f"{stem}.py"
+    """Finds a config file.
+
+    Args:
+        name: Path of a config file or name of a packaged config, with `:` and an argument if its
+            `get_config` accepts one: `configs/glue.py:sst2`, `glue:sst2`.
+
+    Returns:
+        (path, argument): The argument is None if the name does not contain one.
+    """
+    given, argument = re.fullmatch(r"(.*?\.py|[^:]*)(?::(.*))?", name, re.DOTALL).groups()
+    if given.endswith(".py") and os.path.isfile(given):
+        return given, argument
+    stem = Path(given).stem
     # `configs/bert_mini.py` also works where the package is installed.
-    if packaged.is_file() and Path(name).parent.as_posix() in (".", "configs"):
-        return packaged
+    if Path(given).parent.as_posix() in (".", "configs"):
+        if stem in _GLUE_TASKS and argument is None:
+            stem, argument = "glue", stem
+        packaged = config_folder() / f"{stem}.py"
+        if packaged.is_file():
+            return packaged, argument
     raise UserError(
         f"--config must be a .py file, or one of {', '.join(config_names())}. "
-        f"Received: config={name}{nearest(stem, config_names())}"
+        f"Received: config={name}{nearest(stem, [*config_names(), *_GLUE_TASKS])}"
     )
 
 
-def load_config(path):
-    """Returns the result of `get_config()` of a config file."""
+def load_config(path, argument=None):
+    """Returns the result of `get_config()` of a config file, or of `get_config(argument)`."""
     try:
         get_config = runpy.run_path(str(path)).get("get_config")
-        config = get_config() if get_config else None
+        arguments = _config_arguments(get_config, path, argument) if get_config else ()
+        config = get_config(*arguments) if get_config else None
+    except UserError:
+        raise
     except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
                  if frame.filename == str(path)]
@@ -335,6 +354,21 @@ def load_config(path):
         raise UserError(f"A config must contain {', '.join(_SECTIONS)}. Start from a function of "
                         f"keras_attn.defaults. Received: {path}, without {missing[0]}")
     return config
+
+
+def _config_arguments(get_config, path, argument):
+    """Checks the argument of `--config=PATH:ARGUMENT` against the parameters of `get_config`."""
+    parameters = [one for one in inspect.signature(get_config).parameters.values()
+                  if one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD)]
+    if argument is not None and not parameters:
+        raise UserError(f"get_config() of {path} does not accept an argument. "
+                        f"Remove :{argument} from --config")
+    required = [one.name for one in parameters
+                if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
+    if argument is None and required:
+        raise UserError(f"get_config({required[0]}) of {path} requires an argument. "
+                        f"Append :{required[0].upper()} to --config")
+    return () if argument is None else (argument,)
 
 
 def _take_flag(arguments, flag, default):

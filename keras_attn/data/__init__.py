@@ -1,1 +1,1 @@
-"""Documents, shards of token ids, examples and batches."""
+"""The input pipeline: documents, shards of token ids, examples and batches."""

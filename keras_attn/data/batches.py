@@ -1,9 +1,8 @@
-"""From examples to global batches.
+"""Global batches of examples.
 
-Global batch s holds rows of a stream that is a pure function of its seed.
-Replica r of R takes rows [r * B / R, (r + 1) * B / R) of it, so any number of
-devices and workers trains on the same global batches, and a run goes on at
-step s without any state but s.
+Global batch s consists of rows of a stream that is a pure function of its seed. Replica r of R uses
+its rows [r * B / R, (r + 1) * B / R). So any number of devices and workers trains on the same
+global batches, and the step s is the only state that a run needs to resume.
 """
 
 import numpy as np
@@ -14,22 +13,22 @@ from keras_attn.data.packing import choose_rows, pack
 class StreamBatches:
     """Batches of a source with `num_examples` and `rows(start, stop)`.
 
-    Rows follow one another across the ends of epochs; no row is dropped.
+    Rows follow one another across epochs; none is dropped.
 
     Args:
-        source: `PretrainingExamples`, `TFRecordExamples`.
+        source: `PretrainingExamples` or `TFRecordExamples`.
         batch_size: Rows of a global batch.
-        once: For evaluation: one epoch, its last batch filled up with rows of
-            weight 0.
-        limit: With `once`: only that many rows, spread evenly over the epoch.
+        once: Whether to iterate for one epoch, for evaluation; the last batch is padded with rows
+            of weight 0.
+        limit: With `once`: maximum number of rows, evenly spaced over the epoch.
     """
 
     one_length = one_count = True
 
     def __init__(self, source, batch_size, once=False, limit=None):
         if once and getattr(source, "pack", 1) > 1:
-            raise ValueError("Rows are weighted one by one for evaluation, so each must hold one "
-                             f"example. Received: pack={source.pack}")
+            raise ValueError("StreamBatches: once=True requires one example per row, as rows are "
+                             f"weighted individually. Received: pack={source.pack}")
         self.source = source
         self.batch_size = self.mean_rows = batch_size
         self.once = once
@@ -37,16 +36,16 @@ class StreamBatches:
         self.num_batches = -(-self.num_examples // batch_size)
 
     def batch(self, index, first, last):
-        """Rows [first, last) of global batch `index`, as a dict of arrays."""
+        """Returns rows [first, last) of global batch `index` as a dictionary of arrays."""
         start = index * self.batch_size
         if not self.once:
             return self.source.rows(start + first, start + last)
         wanted = np.arange(start + first, start + last)
         weight = (wanted < self.num_examples).astype(np.float32)
-        batch = self._spread(np.minimum(wanted, self.num_examples - 1))
+        batch = self._select_rows(np.minimum(wanted, self.num_examples - 1))
         return {**batch, "sample_weight": weight * batch.get("sample_weight", 1.0)}
 
-    def _spread(self, numbers):
+    def _select_rows(self, numbers):
         if self.num_examples < self.source.num_examples:
             numbers = numbers * self.source.num_examples // self.num_examples
         first, last = int(numbers[0]), int(numbers[-1]) + 1
@@ -58,14 +57,15 @@ class StreamBatches:
 
 
 class TableBatches:
-    """Batches of a source that makes whole batches itself: `batch(index)`.
+    """Batches of a source that makes whole batches: `batch(index)`.
 
     Args:
         source: `TextExamples`.
-        pack: Most examples that share a row, which is as long as the source makes the batch; with
-            more than 1 a batch has fewer rows than examples, how many varies.
-        micro_batches: With `pack`: what the rows are a multiple of.
-        counts: With `pack`: how many numbers of rows there may be; XLA compiles each. None: any.
+        pack: Maximum number of examples per row, with the row length chosen by the source. With
+            more than 1, batches have fewer rows than examples, and their number varies.
+        micro_batches: With `pack`: the number of rows is a multiple of this.
+        counts: With `pack`: maximum number of distinct row counts, each of which XLA compiles
+            separately. None: unlimited.
     """
 
     def __init__(self, source, pack=1, micro_batches=1, counts=None):
@@ -81,7 +81,7 @@ class TableBatches:
         self._newest = (None, None)
 
     def batch(self, index, first, last):
-        """Rows [first, last) of global batch `index`, as a dict of arrays."""
+        """Returns rows [first, last) of global batch `index` as a dictionary of arrays."""
         if self._newest[0] != index:
             self._newest = (index, self.source.batch(index))
         rows = {name: array[first:last] for name, array in self._newest[1].items()}
@@ -90,9 +90,9 @@ class TableBatches:
         multiple = self._micro_batches
         if self._counts:
             multiple *= -(-(last - first) // (self._counts * multiple))
-        return self._packed(rows, multiple)
+        return self._pack(rows, multiple)
 
-    def _packed(self, examples, multiple):
+    def _pack(self, examples, multiple):
         examples = {name: array[examples["sample_weight"] > 0] for name, array in examples.items()}
         length = examples["token_ids"].shape[1]
         rows = choose_rows(examples["padding_mask"].sum(axis=1), length, self.pack)

@@ -2,35 +2,33 @@
 
 import numpy as np
 
-# Of SpanBERT: a span ends after each word with this chance, at the latest after so many.
+# SpanBERT: probability that a span ends after each word, and its maximum length in words.
 _SPAN_STOP, _SPAN_WORDS = 0.2, 10
 _XLNET_WORDS = 5
 
 
 class Masker:
-    """Chooses tokens to predict and hides them, as BERT does.
+    """Selects tokens to predict and masks them, as BERT does.
 
-    Of each row, `round(fraction * tokens)` tokens (specials counted; at least 1, at
-    most `max_predictions`) are predicted; [MASK] takes the place of 80 % of
-    them, a random token that of 10 %, and 10 % stay. Specials are neither
-    chosen nor drawn.
+    In each row, `round(fraction * tokens)` tokens (including special tokens; at least 1, at most
+    `max_predictions`) are predicted: 80 % of them are replaced by [MASK], 10 % by a random token,
+    and 10 % are kept. Special tokens are neither predicted nor used as random tokens.
 
     Args:
-        tokenizer: `WordPieceTokenizer`; its ids and its continuation pieces are used.
-        length: Columns of a row.
-        max_predictions: Slots for predictions in a row.
+        tokenizer: `WordPieceTokenizer`; provides the token ids and the continuation tokens.
+        length: Length of a row.
+        max_predictions: Number of prediction slots per row.
         fraction: Fraction of tokens to predict.
-        whole_words: Predict all pieces of a word or none. A word that would
-            exceed the number to predict is passed over.
-        spans: Predict spans of whole words, all of whose tokens are hidden in the same of the three
-            ways.
-        lengths: Function of numbers in (0, 1), how many words these spans have.
-        fill: With `spans`, whether single tokens are predicted where no whole word fits any more,
-            as in text without blanks.
+        whole_words: Predicts either all tokens of a word or none. Words that exceed the remaining
+            number of predictions are skipped.
+        spans: Predicts spans of whole words. All tokens of a span are replaced in the same way.
+        lengths: Function that maps uniform numbers in (0, 1) to span lengths in words.
+        fill: With `spans`, whether to predict single tokens once no whole word fits any more, as in
+            text without spaces.
 
     Reference:
         Devlin et al., BERT, 2018, section 3.1, task 1. Joshi et al., SpanBERT, 2020, section 3.1.
-        Of `fill`: zihangdai/xlnet, data_utils.py.
+        `fill`: zihangdai/xlnet, data_utils.py.
     """
 
     def __init__(
@@ -59,14 +57,14 @@ class Masker:
         self.ordinary_ids = np.flatnonzero(self.ordinary).astype(np.int32)
         self.continuation = np.asarray(tokenizer.continuation, bool)
         self._key_words = -(-length // 2)
-        # Philox makes blocks of four 64-bit numbers; a row takes whole blocks.
+        # Philox generates blocks of four 64-bit numbers; each row uses whole blocks.
         self._words = self._key_words + max_predictions
         self._blocks = -(-(self._words + self._key_words * (spans + (spans and fill))) // 4)
         self._column_bits = max(1, (length - 1).bit_length())
 
-    def most_masked(self, length, examples):
-        """The most tokens that are predicted of so many examples with `length` tokens together."""
-        tokens = np.arange(3, length + 1)  # [CLS], a token and [SEP] at least
+    def max_masked(self, length, examples):
+        """Returns the maximum number of predictions in examples with `length` tokens in total."""
+        tokens = np.arange(3, length + 1)  # at least [CLS], a token and [SEP]
         above = np.max(self._budget(tokens) - self.fraction * tokens)
         most = min(examples * self.max_predictions, length)
         return max(1, min(most, int(self.fraction * length + examples * max(above, 0.0) + 1e-6)))
@@ -76,18 +74,18 @@ class Masker:
         return np.minimum(budget, self.max_predictions)
 
     def __call__(self, token_ids, tokens, seed, first_row):
-        """Masks rows `first_row`, `first_row + 1`, … of the stream that `seed` names.
+        """Masks rows `first_row`, `first_row + 1`, … of the stream of `seed`.
 
         Args:
-            token_ids: `(B, T)` int32, not changed.
-            tokens: `(B,)` number of real tokens in each row.
+            token_ids: `(B, T)` int32; not modified.
+            tokens: `(B,)`, number of real tokens in each row.
             seed: `np.random.SeedSequence` of the stream.
-            first_row: Number of the first row in the stream: a row's mask
-                does not depend on the rows made with it.
+            first_row: Number of the first row in the stream. The mask of a row does not depend on
+                the other rows of the batch.
 
         Returns:
-            `dict` of `token_ids (B, T)`, `mask_positions (B, P)` ascending,
-            `mask_ids (B, P)` (int32, 0 where unused) and `mask_weights (B, P)` float32.
+            Dictionary of `token_ids (B, T)`, `mask_positions (B, P)` in ascending order,
+            `mask_ids (B, P)` (int32, 0 for unused slots) and `mask_weights (B, P)` float32.
         """
         batch = len(token_ids)
         random = np.random.Philox(seed)
@@ -118,11 +116,11 @@ class Masker:
         original = token_ids[row, column]
         masked = token_ids.copy()
         numbers = random[row, self._key_words + slot]
-        ways = numbers
-        if spans is not None:  # the way of a span is that of its first token
+        replacements = numbers
+        if spans is not None:  # the first token determines the replacement of its span
             _, first = np.unique(row * self.length + spans[row, column], return_index=True)
-            ways = np.repeat(numbers[first], np.diff(first, append=len(row)))
-        masked[row, column] = self._replace(original, numbers, ways)
+            replacements = np.repeat(numbers[first], np.diff(first, append=len(row)))
+        masked[row, column] = self._replace(original, numbers, replacements)
         positions = np.zeros((batch, self.max_predictions), np.int32)
         positions[row, slot] = column
         ids = np.zeros_like(positions)
@@ -137,7 +135,7 @@ class Masker:
         }
 
     def _sortable(self, keys, candidates):
-        """Random keys that carry their column in the low bits; others sort last."""
+        """Returns random keys with their column in the low bits; other columns sort last."""
         low = np.uint32((1 << self._column_bits) - 1)
         keys = (keys & ~low) | np.arange(self.length, dtype=np.uint32)
         return np.where(candidates, keys, np.uint32(0xFFFFFFFF))
@@ -148,18 +146,19 @@ class Masker:
         return (keys <= last[:, None]) & candidates & (budget > 0)[:, None]
 
     def _word_starts(self, token_ids, candidates):
-        """The column at which the word of each token starts."""
-        # A special continues nothing, nor does a piece after one, which a cut can leave there.
+        """Returns the first column of the word of each token."""
+        # Neither a special token continues a word, nor a token after one, e.g. after truncation.
         follows = self.continuation[token_ids] & candidates
         follows[:, 1:] &= candidates[:, :-1]
         return np.maximum.accumulate(np.where(follows, 0, np.arange(self.length)), axis=1)
 
     def _choose_spans(self, token_ids, candidates, budget, keys, drawn):
-        """Chooses spans of words, one of each row at a time, that do not touch a chosen one's
-        tokens; one that exceeds the budget is cut after a word.
+        """Chooses one span of words at a time in each row; spans do not overlap.
+
+        A span that exceeds the budget is truncated after a word.
 
         Returns:
-            (the column at which the span of each token starts, -1 outside; budgets that are left).
+            (first column of the span of each token, -1 outside of spans; remaining budgets).
         """
         columns = np.arange(self.length)
         start = self._word_starts(token_ids, candidates)
@@ -167,8 +166,8 @@ class Masker:
         order = np.sort(self._sortable(keys, first), axis=1) & ((1 << self._column_bits) - 1)
         words = np.count_nonzero(first, axis=1)
         lengths = self.lengths((drawn + 0.5) * 2.0**-32)
-        number = np.cumsum(first, axis=1)  # of the word that a token belongs to, from 1
-        # A span ends before the next special.
+        number = np.cumsum(first, axis=1)  # number of the word of each token, from 1
+        # A span ends before the next special token.
         segment = np.cumsum(~candidates, axis=1)
         spans, left = np.full(token_ids.shape, -1), budget.copy()
         rows = np.arange(len(keys))
@@ -181,7 +180,7 @@ class Masker:
             inside &= segment == segment[rows, at][:, None]
             inside &= ((rank < words) & (left > 0))[:, None]
             inside &= np.logical_and.accumulate((spans < 0) | (columns < at[:, None]), axis=1)
-            # Whole words within what is left: those whose last token is.
+            # Keep whole words that fit the budget, which is checked at their last token.
             total = np.cumsum(inside, axis=1)
             fits = np.where(inside & ends & (total <= left[:, None]), total, 0).max(axis=1)
             inside &= total <= fits[:, None]
@@ -200,7 +199,7 @@ class Masker:
         order = np.minimum(order, self.length - 1).astype(np.int64)
         words = np.count_nonzero(sizes, axis=1)
         sizes = np.take_along_axis(sizes, order, axis=1)
-        # The greedy choice goes over all rows at once, one word of each at a time.
+        # Greedy selection, vectorized over the rows: one word per row at a time.
         left, accepted = budget.copy(), np.zeros(flat.shape, bool)
         for rank in range(words.max(initial=0)):
             fits = (sizes[:, rank] <= left) & (rank < words)
@@ -213,12 +212,12 @@ class Masker:
         picked[row, order[row, rank]] = True
         return picked.reshape(-1)[flat] & candidates
 
-    def _replace(self, original, random, ways):
-        low, high = random & np.uint64(0xFFFFFFFF), ways >> np.uint64(32)
+    def _replace(self, original, random, replacements):
+        low, high = random & np.uint64(0xFFFFFFFF), replacements >> np.uint64(32)
         result = original.copy()
-        share = high.astype(np.float64) * 2.0**-32
-        result[share < 0.8] = self.mask_id
-        drawn = np.flatnonzero(share >= 0.9)
+        probability = high.astype(np.float64) * 2.0**-32
+        result[probability < 0.8] = self.mask_id
+        drawn = np.flatnonzero(probability >= 0.9)
         if len(self.ordinary_ids):
             which = (low[drawn] * np.uint64(len(self.ordinary_ids))) >> np.uint64(32)
             result[drawn] = self.ordinary_ids[which.astype(np.int64)]
@@ -226,24 +225,26 @@ class Masker:
 
 
 def spanbert_lengths(uniform):
-    """Words of spans: geometric (0.2), of those of at most ten (Joshi et al., SpanBERT, 2020,
-    section 3.1: on average 3.8).
+    """Samples span lengths in words from a geometric(0.2) distribution truncated at ten words.
+
+    See Joshi et al., SpanBERT, 2020, section 3.1; the mean is 3.8.
 
     Args:
-        uniform: Array of numbers in (0, 1).
+        uniform: Array of uniform numbers in (0, 1).
     """
-    go_on = 1 - _SPAN_STOP
-    # P(length <= k) = (1 - go_on^k) / (1 - go_on^10).
-    lengths = np.log1p(-uniform * (1 - go_on**_SPAN_WORDS)) / np.log(go_on)
+    p_continue = 1 - _SPAN_STOP
+    # P(length <= k) = (1 - p_continue^k) / (1 - p_continue^10).
+    lengths = np.log1p(-uniform * (1 - p_continue**_SPAN_WORDS)) / np.log(p_continue)
     return lengths.astype(np.int64) + 1
 
 
 def xlnet_lengths(uniform):
-    """Words of spans: one to five, n words with a chance in proportion to 1 / n (zihangdai/xlnet,
-    data_utils.py: on average 2.2).
+    """Samples span lengths of one to five words, n with probability proportional to 1 / n.
+
+    See zihangdai/xlnet, data_utils.py; the mean is 2.2.
 
     Args:
-        uniform: Array of numbers in (0, 1).
+        uniform: Array of uniform numbers in (0, 1).
     """
-    shares = np.cumsum(1 / np.arange(1, _XLNET_WORDS + 1))
-    return 1 + np.searchsorted(shares[:-1] / shares[-1], uniform, side="right")
+    cumulative = np.cumsum(1 / np.arange(1, _XLNET_WORDS + 1))
+    return 1 + np.searchsorted(cumulative[:-1] / cumulative[-1], uniform, side="right")

@@ -1,7 +1,7 @@
-"""Python processes of our own, and threads.
+"""Python subprocesses and threads.
 
-Unlike multiprocessing the processes need nothing of the caller's main module, so they work from a
-script without a main guard, from standard input and in a notebook.
+Unlike multiprocessing, the subprocesses do not import the main module of the caller. So they work
+from scripts without a main guard, from standard input and in notebooks.
 """
 
 import os
@@ -9,25 +9,27 @@ import subprocess
 import sys
 from multiprocessing.pool import ThreadPool
 
-# More than cores: they wait for files, which may be far away.
+# More than the cores, as the threads wait for files, possibly remote ones.
 _THREADS = 16
 
 
 def available_cores():
-    """Returns how many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def in_threads(function, items):
-    """`list(map(function, items))`, many at a time: for what waits for files."""
+    """Returns `list(map(function, items))`, run in several threads: for functions that wait for
+    files.
+    """
     with ThreadPool(_THREADS) as pool:
         return pool.map(function, items, chunksize=1)
 
 
 def start_python(module, **environment):
-    """Starts `python -m module` with pipes for text to its input and from its output.
+    """Starts `python -m module` with text pipes to its standard input and from its standard output.
 
     Args:
         module: Name of a module that this process can import.

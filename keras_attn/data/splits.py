@@ -1,4 +1,4 @@
-"""Rows held out for validation, and rows that two splits share."""
+"""Train/validation split of a table, and statistics of duplicate texts."""
 
 import numpy as np
 
@@ -6,67 +6,71 @@ from keras_attn.counts import counted
 from keras_attn.errors import UserError
 
 
-def hold_out(table, share, seed, labels=None):
-    """Splits the rows of a table: of each class the same share, equal texts on one side.
+def hold_out(table, fraction, seed, labels=None):
+    """Splits the rows of a table: stratified by class, with duplicate texts on the same side.
 
-    Texts that differ in case or blanks alone are equal.
+    Texts that only differ in case or whitespace count as duplicates.
 
     Args:
         table: `Table`.
-        share: Of the rows to hold out, in (0, 1), as nearly as equal texts allow.
-        seed: Of the draw.
-        labels: Classes `(N,)`, of which each leaves at least one text to train on; of several
-            labels a row bool `(N, C)`; None: all rows are alike.
+        fraction: Fraction of rows to hold out, in (0, 1), met as closely as duplicates allow.
+        seed: Seed of the split.
+        labels: Classes `(N,)`, each of which keeps at least one text for training; for multi-label
+            data bool `(N, C)`; None: no stratification.
 
     Returns:
-        Two tables, the second with what is held out; each in the order of the file.
+        Two tables, the second with the held-out rows, both in the order of the file.
 
     Raises:
-        UserError: If the share leaves one side without rows.
+        UserError: If one side would have no rows.
     """
     numbers = {}
-    text_of_row = np.array([numbers.setdefault(_folded(texts), len(numbers))
+    text_of_row = np.array([numbers.setdefault(_normalize(texts), len(numbers))
                             for texts in _texts(table)])
     _, first, rows = np.unique(text_of_row, return_index=True, return_counts=True)
     labels = np.zeros(len(table), np.int64) if labels is None else np.asarray(labels)
     several, labels = labels.ndim == 2, labels[first]
     if several:
-        held = _of_each_label(labels > 0, rows, share, seed)
+        held = _stratify_by_label(labels > 0, rows, fraction, seed)
     else:
         classes = np.unique(labels, return_inverse=True)[1]
-        held = _of_each_class(classes, rows, share, seed, int(classes.max() > 0))
+        held = _stratify_by_class(classes, rows, fraction, seed, int(classes.max() > 0))
     held = held[text_of_row]
     if held.all() or not held.any():
         count = labels.shape[1] if several else classes.max() + 1
         raise UserError(
-            "More training rows, a data.validation, or data.holdout=0 are needed: both sides must "
-            f"get some. Received: {counted(len(first), 'distinct text')} of "
-            f"{counted(count, 'class', 'classes')}, data.holdout={share}")
+            "Too few training rows to hold out some for validation. Add rows, set data.validation, "
+            f"or set data.holdout=0. Received: {counted(len(first), 'distinct text')} of "
+            f"{counted(count, 'class', 'classes')}, data.holdout={fraction}")
     return table.take(np.flatnonzero(~held)), table.take(np.flatnonzero(held))
 
 
-def shared_rows(first, second):
-    """How many rows of the second table have the texts of a row of the first, but for case and
-    blanks."""
-    known = set(map(_folded, _texts(first)))
-    return sum(_folded(texts) in known for texts in _texts(second))
+def count_shared_rows(first, second):
+    """Counts the rows of the second table whose texts occur in the first.
+
+    Texts that only differ in case or whitespace count as equal.
+    """
+    known = set(map(_normalize, _texts(first)))
+    return sum(_normalize(texts) in known for texts in _texts(second))
 
 
-def differing_labels(table, labels):
-    """How many texts, equal but for case and blanks, have rows with different labels.
+def count_conflicting_labels(table, labels):
+    """Counts the texts that occur with different labels.
+
+    Texts that only differ in case or whitespace count as equal.
 
     Args:
         table: `Table`.
-        labels: Of its rows, encoded: `(N,)` or `(N, C)`.
+        labels: Encoded labels of its rows: `(N,)` or `(N, C)`.
     """
     found = {}
     for texts, label in zip(_texts(table), np.asarray(labels), strict=True):
-        found.setdefault(_folded(texts), set()).add(label.tobytes())
+        found.setdefault(_normalize(texts), set()).add(label.tobytes())
     return sum(len(labels) > 1 for labels in found.values())
 
 
-def _folded(texts):
-    """Texts without what most models do not see: case and blanks."""
+def _normalize(texts):
+    """Lower-cases texts and collapses whitespace, which most models ignore."""
     return tuple(text and " ".join(text.lower().split()) for text in texts)
 
 
@@ -74,21 +78,25 @@ def _texts(table):
     return zip(table.texts, table.text_pairs or [None] * len(table), strict=True)
 
 
-def _of_each_class(classes, rows, share, seed, kept):
-    """Which texts to hold out, bool `(N,)`, of `rows` each; `kept` rows of each class are not."""
+def _stratify_by_class(classes, rows, fraction, seed, kept):
+    """Returns which texts to hold out, bool `(N,)`; `rows` counts the rows of each text.
+
+    At least `kept` rows of each class are not held out.
+    """
     counts = np.bincount(classes, rows).astype(np.int64)
-    exact = share * counts
+    exact = fraction * counts
     wanted = np.minimum(np.floor(exact).astype(np.int64), counts - kept)
-    # Those of the largest remainder, until the whole share is reached.
-    missing = round(share * rows.sum()) - wanted.sum()
+    # Round up the classes with the largest remainders until the total is reached.
+    missing = round(fraction * rows.sum()) - wanted.sum()
     order = np.argsort(wanted - exact, kind="stable")
     order = order[counts[order] - kept > wanted[order]]
     wanted[order[:missing]] += 1
-    order = _drawn(len(classes), seed)
+    order = _permutation(len(classes), seed)
     held = _fill(classes, rows, wanted, order)
     left = wanted - np.bincount(classes[held], rows[held], len(counts)).astype(np.int64)
     total = left.sum()
-    for label in np.argsort(-left, kind="stable"):  # one more, where that is nearer than none
+    # Hold out one more text of a class if that gets closer to the target.
+    for label in np.argsort(-left, kind="stable"):
         others = order[(classes[order] == label) & ~held[order]] if left[label] > 0 else []
         if len(others):
             text = others[np.argmin(rows[others])]
@@ -99,23 +107,23 @@ def _of_each_class(classes, rows, share, seed, kept):
     return held
 
 
-def _of_each_label(labels, rows, share, seed):
-    """Which texts to hold out, bool `(N,)`, of each label that share as nearly as can be.
+def _stratify_by_label(labels, rows, fraction, seed):
+    """Returns which texts to hold out, bool `(N,)`, stratified by label as closely as possible.
 
     Reference:
         Sechidis et al., On the Stratification of Multi-Label Data, 2011.
     """
-    order = _drawn(len(labels), seed)
-    order = order[np.argsort(-rows[order], kind="stable")]  # the others even out frequent texts
+    order = _permutation(len(labels), seed)
+    order = order[np.argsort(-rows[order], kind="stable")]  # rarer texts then balance frequent ones
     labels, rows, left = labels[order], rows[order], np.ones(len(labels), bool)
-    shares = np.array([1 - share, share])
+    shares = np.array([1 - fraction, fraction])
     counts = rows @ labels
     wanted, total = shares[:, None] * counts, shares * rows.sum()
     held = np.zeros(len(labels), bool)
     while counts.any():
         rarest = int(np.argmin(np.where(counts > 0, counts, rows.sum() + 1)))
         for text in np.flatnonzero(left & labels[:, rarest]):
-            # Where most of that label are wanted yet, or else most rows.
+            # The side that lacks most of this label; ties are resolved by the number of rows.
             side = max((0, 1), key=lambda side: (wanted[side, rarest], total[side]))
             held[text], left[text] = side, False
             wanted[side] -= labels[text] * rows[text]
@@ -128,7 +136,7 @@ def _of_each_label(labels, rows, share, seed):
 
 
 def _fill(classes, rows, wanted, order):
-    """The first texts in this order, bool `(N,)`, that fit in the rows wanted of each class."""
+    """Selects the first texts in this order, bool `(N,)`, that fit the wanted rows per class."""
     held, left = np.zeros(len(classes), bool), wanted.tolist()
     for text, kind, count in zip(order.tolist(), classes[order].tolist(), rows[order].tolist(),
                                  strict=True):
@@ -138,8 +146,8 @@ def _fill(classes, rows, wanted, order):
     return held
 
 
-def _drawn(count, seed):
-    """Numbers below a count in a random order."""
-    # Philox's bits are the same in every NumPy, its permutations need not be.
+def _permutation(count, seed):
+    """Returns a random permutation."""
+    # Only Philox's raw bits are the same in every NumPy version, not its permutations.
     bits = np.random.Philox(np.random.SeedSequence(seed)).random_raw(count)
     return np.argsort(bits, kind="stable")

@@ -1,4 +1,4 @@
-"""Labelled texts -> batches, as a pure function of seed and index."""
+"""Batches of labelled texts, as a pure function of seed and batch index."""
 
 import dataclasses
 
@@ -6,18 +6,21 @@ import numpy as np
 
 from keras_attn.errors import UserError
 
-WINDOW = 64  # batches whose rows are sorted by length together
+_SORT_WINDOW = 64  # number of batches whose rows are sorted by length together
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedTexts:
-    """Token ids of texts, or of pairs of texts.
+    """Token ids of texts or text pairs.
 
     Attributes:
-        ids, pair_ids: Flat arrays of token ids; `pair_ids` is `ids` without pairs.
-        starts, pair_starts: Where each text begins in them, int64 `(N,)`.
-        lengths, pair_lengths: Tokens of each text, int32 `(N,)`; `pair_lengths` is 0 without pairs.
-        row_lengths: Tokens of each row if nothing is cut, with special tokens, int32 `(N,)`.
+        ids: Flat array of the token ids of the texts.
+        starts: Start of each text in `ids`, int64 `(N,)`.
+        lengths: Number of tokens of each text, int32 `(N,)`.
+        pair_ids: Flat array of the token ids of the second texts; `ids` without pairs.
+        pair_starts: Start of each second text in `pair_ids`, int64 `(N,)`.
+        pair_lengths: Number of tokens of each second text, int32 `(N,)`; 0 without pairs.
+        row_lengths: Length of each row without truncation, with special tokens, int32 `(N,)`.
     """
 
     ids: np.ndarray
@@ -30,7 +33,7 @@ class TokenizedTexts:
 
 
 def tokenize_texts(texts, text_pairs, tokenizer):
-    """Tokenizes texts, or pairs of texts if `text_pairs` is not None, into `TokenizedTexts`."""
+    """Tokenizes texts, or text pairs if `text_pairs` is not None, into `TokenizedTexts`."""
     ids, starts, lengths = _tokenize(texts, tokenizer)
     if text_pairs is None:
         pair = ids, np.zeros(len(texts), np.int64), np.zeros_like(lengths)
@@ -41,50 +44,53 @@ def tokenize_texts(texts, text_pairs, tokenizer):
 
 
 class TextExamples:
-    """Batches of rows of a text, or of two: of BERT `[CLS] text [SEP]` or `[CLS] text [SEP]
-    text_pair [SEP]`.
+    """Batches of texts or text pairs; for BERT, `[CLS] text [SEP]` or
+    `[CLS] text [SEP] text_pair [SEP]`.
 
-    Texts are tokenised once, when the object is made. Batch `i` of the endless stream is a
-    function of the texts, the options and `(seed, i)` alone. In every epoch (of `num_batches`
-    batches) each example is there exactly once with its `sample_weight`; the last batch is filled
-    up with empty rows of `sample_weight` 0.
+    Texts are tokenized once, at construction. Batch `i` of the endless stream is a function of the
+    texts, the options and `(seed, i)` alone. In every epoch (of `num_batches` batches) each example
+    occurs exactly once with its `sample_weight`; the last batch is padded with empty rows of
+    `sample_weight` 0.
 
-    With `shuffle`, an epoch is a permutation of the examples, cut into windows of some batches;
-    inside a window examples are sorted by length and cut into batches, whose order is then
-    permuted. So rows of a batch are of similar length. With `by_length=False` the permutation is
-    just cut into batches. Without `shuffle`, batches hold the examples in the order given.
+    With `shuffle`, an epoch is a random permutation of the examples. It is split into windows of
+    several batches, the examples of a window are sorted by length and split into batches, and the
+    batches are shuffled. So the rows of a batch have similar lengths. With `by_length=False` the
+    permutation is split into batches directly. Without `shuffle`, batches keep the given order.
 
     Args:
-        texts: Strings; empty ones are allowed, and a row without any token is one of padding.
+        texts: Strings, possibly empty; a row without any token is a padding row.
         text_pairs: Strings, or None.
-        labels: int32 class indices, float32 scores, or None (to predict).
-        tokenizer: A `WordPieceTokenizer`, or any with a `row_layout`.
-        length: Longest row in tokens, with marks. Of a pair the longer text is cut first.
-        buckets: Lengths a batch may have; None: multiples of 32. `length` is always one.
-        batch_size: Rows a batch.
-        seed: Of the order.
-        shuffle: Whether the order changes every epoch.
-        weights: float32 `(N,)`, what each example counts, above 0; None: 1.
-        by_length: With `shuffle`: whether rows of a batch are of similar length, which learns more
-            slowly at first than batches of all lengths.
-        windows: None: what does not fit is cut. Else a longer text becomes several examples,
-            whose weights share that of the text: windows that have at least that many tokens in
-            common with the next; the last one ends with the text.
-        tokens: `tokenize_texts(texts, text_pairs, tokenizer)`, if that is known already.
+        labels: int32 class indices, float32 scores, or None (for prediction).
+        tokenizer: A `WordPieceTokenizer`, or another tokenizer with a `row_layout`.
+        length: Maximum row length in tokens, including special tokens. Pairs are truncated longest
+            first.
+        buckets: Allowed batch lengths; defaults to multiples of 32. `length` is always allowed.
+        batch_size: Rows per batch.
+        seed: Seed of the order.
+        shuffle: Whether to shuffle in every epoch.
+        weights: float32 `(N,)`, positive weights of the examples; defaults to 1.
+        by_length: With `shuffle`: whether the rows of a batch have similar lengths, which learns
+            more slowly at first than batches of mixed lengths.
+        windows: If None, texts are truncated. Otherwise, a long text is split into several
+            examples, which share its weight: windows that overlap by at least this number of
+            tokens; the last one ends with the text.
+        tokens: `tokenize_texts(texts, text_pairs, tokenizer)`, if already computed.
 
     Attributes:
-        batch_size, length: As given.
-        num_examples, num_batches: Of an epoch; windows count.
-        num_texts: As given.
-        owners: Number of the text of each example, int64 `(N,)`.
-        num_cut: How many rows were cut at `length`.
-        text_lengths: Tokens of each text with marks, int32.
-        row_lengths: Tokens of each example, int32 `(N,)`.
-        buckets: As used.
+        batch_size: As given.
+        length: As given.
+        num_examples: Examples per epoch, including windows.
+        num_batches: Batches per epoch.
+        num_texts: Number of texts.
+        owners: Index of the text of each example, int64 `(N,)`.
+        num_cut: Number of truncated rows.
+        text_lengths: Length of each text with special tokens, int32.
+        row_lengths: Length of each example, int32 `(N,)`.
+        buckets: Allowed batch lengths, sorted.
 
     Raises:
-        UserError: If there is no example, or length or batch size are too small.
-        ValueError: If texts, pairs and labels are not equally many.
+        UserError: If there is no example, or `length` or `batch_size` is too small.
+        ValueError: If texts, pairs and labels differ in number.
     """
 
     def __init__(
@@ -118,7 +124,7 @@ class TextExamples:
         self._weights = np.ones(len(texts), np.float32) if weights is None else weights
         if windows is not None:
             check_windows(windows, length, text_pairs)
-            first, second = self._cut_windows(first, length - specials, windows)
+            first, second = self._split_windows(first, length - specials, windows)
         self._first, self._second = cut_longest_first(first, second, length - specials)
         self._paired = text_pairs is not None
         self._seed, self._shuffle, self._by_length = seed, shuffle, by_length
@@ -133,12 +139,12 @@ class TextExamples:
         self._unknown = getattr(tokenizer, "unk_id", None)
 
     def batch(self, index):
-        """Makes batch `index` (from 0, without end).
+        """Returns batch `index` (from 0, without limit).
 
         Returns:
-            Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`,
-            `sample_weight` float32 `(B,)` and, if there are labels, `label` `(B,)`. T is the
-            smallest bucket that holds every row.
+            Dictionary of `token_ids`, `segment_ids`, `padding_mask` int32 `(B, T)`, `sample_weight`
+            float32 `(B,)` and, if there are labels, `label` `(B,)`. T is the smallest bucket that
+            fits every row.
         """
         epoch, number = divmod(index, self.num_batches)
         order = self._epoch_order(epoch)
@@ -155,13 +161,13 @@ class TextExamples:
 
     @property
     def unknown_share(self):
-        """Share of the tokens of all texts that are unknown."""
+        """Fraction of unknown tokens in all texts."""
         ids = [self._ids, self._pair_ids] if self._paired else [self._ids]
         unknown = sum(np.count_nonzero(part == self._unknown) for part in ids)
         return unknown / max(1, sum(map(len, ids)))
 
-    def _cut_windows(self, lengths, room, overlap):
-        """Makes an example of each window; returns the lengths of its texts."""
+    def _split_windows(self, lengths, room, overlap):
+        """Splits texts into windows, one example each, and returns the lengths of their texts."""
         counts = 1 + -(-np.maximum(lengths - room, 0) // (room - overlap))
         self.owners = np.repeat(self.owners, counts)
         number = np.arange(len(self.owners)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -177,11 +183,11 @@ class TextExamples:
     def _token_arrays(self, rows, width):
         column, row = np.arange(width)[None, :], np.arange(len(rows))
         ids = np.full((len(rows), width), self.pad_id, np.int32)
-        end = np.zeros(len(rows), np.int64)  # of what is in each row already
+        end = np.zeros(len(rows), np.int64)  # number of tokens in each row so far
 
-        def put(marks):
-            for mark in marks:
-                ids[row, end] = mark
+        def put(special_ids):
+            for special_id in special_ids:
+                ids[row, end] = special_id
                 end[:] += 1
 
         def put_text(tokens, starts, lengths):
@@ -191,7 +197,7 @@ class TextExamples:
             ids[inside] = tokens[(starts[rows][:, None] + column - begin)[inside]]
             return begin
 
-        before, between, after = self._layout[:3]  # where these are none, a row may be empty
+        before, between, after = self._layout[:3]  # if all are empty, a row may be empty
         put(before)
         begin = put_text(self._ids, self._starts, self._first)
         if self._paired:
@@ -216,13 +222,14 @@ class TextExamples:
 
 
 def cut_longest_first(first, second, room):
-    """Lengths of pairs after dropping tokens from the longer text until both fit.
+    """Truncates pairs by repeatedly dropping a token from the longer text; returns the lengths.
 
-    Of equally long texts the second is cut, as google-research/bert does.
+    If both are equally long, the second is truncated, as in google-research/bert.
 
     Args:
-        first, second: Lengths, int `(N,)`.
-        room: Largest sum.
+        first: Lengths of the first texts, int `(N,)`.
+        second: Lengths of the second texts, int `(N,)`.
+        room: Maximum total length.
 
     Returns:
         The two lengths, int32 `(N,)`.
@@ -233,14 +240,14 @@ def cut_longest_first(first, second, room):
 
 
 def _shuffled_order(lengths, batch_size, seed, epoch):
-    # Philox's bits are the same in every NumPy, its permutations need not be.
+    # Only Philox's raw bits are the same in every NumPy version, not its permutations.
     random = np.random.Philox(np.random.SeedSequence([seed, epoch]))
     order = np.argsort(random.random_raw(len(lengths)), kind="stable")
     whole = len(order) // batch_size * batch_size
     full, rest = order[:whole], order[whole:]
     batches = []
-    for start in range(0, whole, WINDOW * batch_size):
-        window = full[start : start + WINDOW * batch_size]
+    for start in range(0, whole, _SORT_WINDOW * batch_size):
+        window = full[start : start + _SORT_WINDOW * batch_size]
         window = window[np.argsort(lengths[window], kind="stable")]
         batches.append(window.reshape(-1, batch_size))
     if batches:
@@ -250,10 +257,10 @@ def _shuffled_order(lengths, batch_size, seed, epoch):
 
 
 def _tokenize(texts, tokenizer):
-    """Returns flat ids, and where each text starts and how long it is."""
+    """Returns flat ids, and the start and length of each text."""
     ids, ends = tokenizer.encode(list(texts))
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    # Half the memory; batches are int32 again.
+    # Saves memory; batches are converted back to int32.
     small = np.uint16 if tokenizer.vocabulary_size <= 1 << 16 else np.int32
     return ids.astype(small), starts, (ends - starts).astype(np.int32)
 
@@ -270,39 +277,41 @@ def _complete_buckets(buckets, length):
 
 def _check_sizes(texts, text_pairs, labels, length, batch_size, specials):
     if not len(texts):
-        raise UserError("At least one text is needed. Received: none")
+        raise UserError("The data must contain at least one text. Received: none")
     for name, values in (("text_pairs", text_pairs), ("labels", labels)):
         if values is not None and len(values) != len(texts):
             raise ValueError(
-                f"As many {name} as texts are needed. Received: {len(values)} and {len(texts)}"
+                f"TextExamples: texts and {name} must have the same length. "
+                f"Received: {len(texts)} and {len(values)}"
             )
     least = specials + (1 if text_pairs is None else 2)
     if length < least:
-        raise UserError(f"A length of at least {least} tokens is needed. "
-                        f"Received: length={length}")
+        raise UserError(f"length must be at least {least} tokens. Received: length={length}")
     if batch_size < 1:
-        raise UserError(f"A batch of at least one row is needed. Received: batch_size={batch_size}")
+        raise UserError(f"batch_size must be positive. Received: batch_size={batch_size}")
 
 
 def check_windows(windows, length, text_pairs):
-    """Raises UserError for `windows` that pairs, or rows of `length` tokens, cannot have."""
+    """Raises UserError if `windows` is not possible with text pairs or with rows of `length`
+    tokens.
+    """
     if text_pairs is not None:
-        raise UserError("data.windows takes single texts. Received: pairs")
+        raise UserError("data.windows does not support text pairs. Received: pairs")
     if length is None:
         return
-    room = length - 2  # tokens of a text, beside [CLS] and [SEP]
+    room = length - 2  # tokens of a text, without [CLS] and [SEP]
     if not 0 <= windows < room:
-        raise UserError(f"data.windows must be in [0, {room}), the tokens of a row. "
+        raise UserError(f"data.windows must be in [0, {room}), less than the text tokens of a row. "
                         f"Received: data.windows={windows}")
 
 
 def mean_by_text(values, owners, count):
-    """Means of the windows of each text.
+    """Averages the values of the windows of each text.
 
     Args:
         values: `(W, C)`.
-        owners: Number of the text of each window, `(W,)`, ascending.
-        count: Number of texts N, each with a window.
+        owners: Index of the text of each window, `(W,)`, ascending.
+        count: Number of texts N, each with at least one window.
 
     Returns:
         `(N, C)`.

@@ -1,10 +1,10 @@
-"""Decoding over a step function with a cache, on any Keras backend.
+"""Autoregressive decoding with a step function and a cache, on any Keras backend.
 
-A step function takes the newest token of N hypotheses, integers `(N,)`, the index of its position
-and a cache, any nest of tensors whose first axis is N (or one that `reorder` knows how to change).
-It returns the logits `(N, V)` of the next token and the cache; and, where attention is asked for,
-that to S positions of the source, `(N, S)`.
-The loops are `keras.ops.while_loop`: under `tf.function` or `jax.jit` they are one program.
+A step function `step(token_ids, index, cache)` receives the latest token of N hypotheses, integers
+`(N,)`, its position and the cache. The cache is any nest of tensors whose first axis is N, or a
+structure that `reorder` can handle. The function returns the logits `(N, V)` of the next token and
+the updated cache; if attention is requested, also the attention to S source positions, `(N, S)`.
+All loops are `keras.ops.while_loop`s, so under `tf.function` or `jax.jit` they are one program.
 """
 
 from keras_attn.generation.beam_search import beam_search

@@ -1,4 +1,4 @@
-"""What a decoded sequence must and must not hold: logits of the next token changed."""
+"""Constraints on decoded sequences, applied to the logits of the next token."""
 
 from keras import ops
 
@@ -7,20 +7,20 @@ IMPOSSIBLE = -1e30
 
 def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=None,
               prompt=None):
-    """Logits of the next token, `IMPOSSIBLE` or less where it may not follow.
+    """Masks the logits of tokens that must not come next with `IMPOSSIBLE` or less.
 
     Args:
         logits: float32 `(N, V)`.
-        ids: Integers `(N, L + 1)`: the begin mark, then the tokens so far, `index` of them.
-        index: Integer scalar.
-        end_id: Of the end mark.
-        min_length: Tokens before the end mark at least.
-        no_repeat: No sequence of so many tokens may come twice, those of `prompt` counted; 0: any
-            may.
-        prefix: Integers `(N, P)`, the tokens to begin with, whatever the other limits; -1 where
-            any may stand. None: any.
-        prompt: Integers `(N, Q)`, what stands before the tokens, the begin mark with it if that
-            counts; -1 for padding, before all else. None: nothing.
+        ids: Integers `(N, L + 1)`: the begin token, then the tokens so far, `index` of them.
+        index: Integer scalar, the number of tokens so far.
+        end_id: Id of the end-of-sequence token.
+        min_length: Minimum number of tokens before the end-of-sequence token.
+        no_repeat: Size of the n-grams that must not occur twice, including those in `prompt`. 0
+            allows repetition.
+        prefix: Integers `(N, P)`, forced first tokens, which take precedence over the other
+            constraints; -1 allows any token. None: no prefix.
+        prompt: Integers `(N, Q)`, the tokens before the decoded ones, including the begin token if
+            it counts for `no_repeat`; left-padded with -1. None: no prompt.
 
     Returns:
         float32 `(N, V)`.
@@ -34,7 +34,7 @@ def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=N
         known, count = ids[:, 1:], index
         if prompt is not None:
             known, count = ops.concatenate([prompt, known], axis=1), index + prompt.shape[1]
-        limited = limited + _repeated(known, count, no_repeat, size)
+        limited = limited + _repetition_penalty(known, count, no_repeat, size)
     if prefix is not None and prefix.shape[1]:
         length = prefix.shape[1]
         place = ops.minimum(index, length - 1)
@@ -44,29 +44,29 @@ def constrain(logits, ids, index, *, end_id, min_length=0, no_repeat=0, prefix=N
     return limited
 
 
-def read_tokens(name, tokens, rows):
-    """A `prefix` or `prompt` as a tensor; None stays so.
+def as_token_matrix(name, tokens, rows):
+    """Converts a `prefix` or `prompt` to an int32 tensor; None stays None.
 
     Raises:
-        ValueError: If it has not the rows, where they are known, or another shape.
+        ValueError: If it is not a matrix, or its number of rows is known and not `rows`.
     """
     if tokens is None:
         return None
     tokens = ops.cast(tokens, "int32")
     known = isinstance(rows, int) and tokens.shape and tokens.shape[0] is not None
     if len(tokens.shape) != 2 or (known and tokens.shape[0] != rows):
-        raise ValueError(f"{name} must be (B, P), a row for each that is decoded. "
-                         f"Received: {tuple(tokens.shape)}, B={rows}")
+        raise ValueError(f"{name} must be of shape (B, P), with one row per decoded sequence. "
+                         f"Received: shape {tuple(tokens.shape)}, B={rows}")
     return tokens
 
 
-def _repeated(ids, index, size, vocabulary_size):
-    """`IMPOSSIBLE` or less for each token that would end a sequence of `size` that is there.
+def _repetition_penalty(ids, index, size, vocabulary_size):
+    """Returns `IMPOSSIBLE` or less for tokens that would repeat an n-gram, and 0 for others.
 
     Args:
-        ids: Integers `(N, L)`, `index` of them there; -1 for padding before all else.
-        index: Integer scalar.
-        size: Tokens of a sequence.
+        ids: Integers `(N, L)`, of which the first `index` are decoded; left-padded with -1.
+        index: Integer scalar, the number of tokens so far.
+        size: Size n of the n-grams.
         vocabulary_size: V.
     """
     rows, length = ops.shape(ids)[0], ids.shape[1]
@@ -74,7 +74,7 @@ def _repeated(ids, index, size, vocabulary_size):
     if windows < 1:
         return ops.zeros((rows, vocabulary_size), "float32")
     starts = ops.arange(windows, dtype="int32")
-    # The last size - 1 tokens, and those before each token.
+    # Compare the last n - 1 tokens with the n - 1 tokens before each token.
     same = ops.broadcast_to(starts[None] + size <= index, (rows, windows))
     for k in range(size - 1):
         last = ops.take(ids, ops.maximum(index - size + 1 + k, 0), axis=1)

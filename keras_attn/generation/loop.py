@@ -1,4 +1,4 @@
-"""The loop of decoding."""
+"""Helpers for the decoding loop."""
 
 import contextlib
 
@@ -10,23 +10,23 @@ from keras_attn.ops import kernels
 _KERNELS = kernels.of_backend("tensorflow")
 
 
-def decode_while(goes_on, body, state):
-    """`keras.ops.while_loop`, without the record that PyTorch keeps for gradients."""
-    with _no_record():
-        return ops.while_loop(goes_on, body, state)
+def decode_while(condition, body, state):
+    """Runs `keras.ops.while_loop` without recording gradients on PyTorch."""
+    with _no_gradients():
+        return ops.while_loop(condition, body, state)
 
 
-def in_few_passes(function, logits, *others):
-    """`function(logits, *others)`, on TensorFlow compiled where that pays.
+def compile_if_large(function, logits, *others):
+    """Calls `function(logits, *others)`, compiled on TensorFlow if that pays off.
 
-    Each of its operations alone would read and write the whole vocabulary.
+    Without compilation, each operation reads and writes the whole vocabulary.
     """
     if _KERNELS is None:
         return function(logits, *others)
     return _KERNELS.graphs.compile_if_large(function, logits, *others)
 
 
-def _no_record():
+def _no_gradients():
     if keras.backend.backend() != "torch":
         return contextlib.nullcontext()
     import torch

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.constraints import IMPOSSIBLE, constrain, read_tokens
-from keras_attn.generation.likeliest import likeliest
-from keras_attn.generation.loop import decode_while, in_few_passes
+from keras_attn.generation.constraints import IMPOSSIBLE, as_token_matrix, constrain
+from keras_attn.generation.loop import compile_if_large, decode_while
+from keras_attn.generation.top_k import top_k_logits
 from keras_attn.ops.arguments import (
     require_not_negative,
     require_probabilities,
@@ -15,9 +15,9 @@ from keras_attn.ops.arguments import (
 )
 from keras_attn.types import Nest, Tensor
 
-COLDEST = 1e-6  # temperatures below it are none
+MIN_TEMPERATURE = 1e-6  # lower temperatures mean greedy decoding
 _BLOCK = 128  # tokens
-_ONE = 0x3F800000  # the bits of 1.0
+_BITS_OF_ONE = 0x3F800000  # of 1.0 as float32
 
 
 def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest, begin_ids: Tensor,
@@ -26,34 +26,41 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
            min_length: int = 0, no_repeat: int = 0, prefix: Tensor | None = None,
            prompt: Tensor | None = None, pad_id: int = 0, return_attention: bool = False,
            source_length: Tensor | int | None = None) -> dict[str, Tensor]:
-    """Decodes one sequence a row, the likeliest token or a random one at a time.
+    """Decodes one sequence per row, greedily or by sampling.
 
-    Rows end by themselves, at the end mark or where no token may follow; what comes after is
-    `pad_id`.
+    A row ends with the end-of-sequence token, or when the constraints allow no further token. It is
+    padded with `pad_id`.
 
     Args:
-        step, cache: See `keras_attn.generation`; N is B.
-        begin_ids: Integers `(B,)`, what each row begins with; not part of the result.
-        max_length: Tokens at most, with the end mark.
-        end_id: Of the end mark.
-        temperature: Logits are divided by it; 0, or less than 1e-6: the likeliest token always
-            (greedy).
-        top_k: Only so many of the likeliest tokens may come; None: all.
-        top_p: Only the likeliest tokens that together have this probability, and any as likely as
-            the last of them, of which logits in half precision may have some; None: all.
-        seed: Of what is drawn, an integer, also a tensor; a row does not depend on how many there
-            are. Alike on every backend.
-        numbers: Integers `(B,)`, of the rows, by which each draws; None: 0 to B - 1.
-        min_length, no_repeat, prefix, prompt: See `constrain`; N is B.
-        pad_id: Fills up what is after the end.
-        return_attention: Whether to return what `step` returns third.
-        source_length: S; needed then.
+        step: Step function, see `keras_attn.generation`; N is B.
+        cache: Cache of the first step, see `keras_attn.generation`.
+        begin_ids: Integers `(B,)`, the token before the first decoded one; not part of the result.
+        max_length: Maximum number of tokens, including the end-of-sequence token.
+        end_id: Id of the end-of-sequence token.
+        temperature: Divisor of the logits. 0, or any value below 1e-6, decodes greedily.
+        top_k: Number of most probable tokens to sample from. None: all.
+        top_p: Samples from the smallest set of most probable tokens whose total probability reaches
+            this value, plus tokens tied with its last one, which are common with logits in half
+            precision. None: all tokens.
+        seed: Seed of the random numbers, an integer or a scalar tensor. Rows do not depend on the
+            batch size. The random numbers are the same on every backend.
+        numbers: Integers `(B,)`, row numbers that determine the random numbers of each row;
+            defaults to 0 to B - 1.
+        min_length: Minimum number of tokens before the end-of-sequence token.
+        no_repeat: Size of the n-grams that must not occur twice, including those in `prompt`. 0
+            allows repetition.
+        prefix: Integers `(B, P)`, forced first tokens; -1 allows any token.
+        prompt: Integers `(B, Q)`, the tokens before the decoded ones, left-padded with -1; only
+            used by `no_repeat`.
+        pad_id: Id of the padding token after the end.
+        return_attention: Whether to return the attention, the third output of `step`.
+        source_length: Length S of the source; required with `return_attention`.
 
     Returns:
-        Dictionary of `token_ids` int32 `(B, max_length)`, with the end mark; `lengths` int32
-        `(B,)`; `log_probabilities` float32 `(B,)`, the model's own, without temperature and
-        limits; `finished`, boolean `(B,)`; and with `return_attention` `attention` float32
-        `(B, max_length, S)`, 0 after the end.
+        Dictionary of `token_ids` int32 `(B, max_length)`, including the end-of-sequence token;
+        `lengths` int32 `(B,)`; `log_probabilities` float32 `(B,)` under the model itself, without
+        temperature and constraints; `finished`, boolean `(B,)`; and with `return_attention` the
+        `attention` float32 `(B, max_length, S)`, 0 after the end.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -73,8 +80,8 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
         raise ValueError("return_attention requires source_length. Received: source_length=None")
     begin_ids = ops.cast(begin_ids, "int32")
     count = ops.shape(begin_ids)[0]
-    prefix = read_tokens("prefix", prefix, begin_ids.shape[0])
-    prompt = read_tokens("prompt", prompt, begin_ids.shape[0])
+    prefix = as_token_matrix("prefix", prefix, begin_ids.shape[0])
+    prompt = as_token_matrix("prompt", prompt, begin_ids.shape[0])
     if numbers is None:
         numbers = ops.arange(count, dtype="int32")
     ids = ops.concatenate(
@@ -88,22 +95,22 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
     if return_attention:
         state["attention"] = ops.zeros((count, max_length, source_length), "float32")
 
-    def goes_on(state):
+    def unfinished(state):
         return ops.logical_and(state["index"] < max_length,
                                ops.logical_not(ops.all(state["done"])))
 
     def choose(logits, ids, index):
-        """The token of each row, whether any may follow, and its log probability."""
-        limited = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
+        """Returns the next tokens, whether any token was allowed, and their log probabilities."""
+        constrained = constrain(logits, ids, index, end_id=end_id, min_length=min_length,
                             no_repeat=no_repeat, prefix=prefix, prompt=prompt)
-        if temperature >= COLDEST:
-            best = ops.max(limited, axis=-1, keepdims=True)
-            warmed = ops.where(limited <= IMPOSSIBLE / 2, IMPOSSIBLE,
-                               (limited - best) / temperature)
-            chosen = _draw(warmed, uniform_noise(numbers, index, seed), top_k, top_p)
+        if temperature >= MIN_TEMPERATURE:
+            best = ops.max(constrained, axis=-1, keepdims=True)
+            scaled = ops.where(constrained <= IMPOSSIBLE / 2, IMPOSSIBLE,
+                               (constrained - best) / temperature)
+            chosen = _draw(scaled, uniform_noise(numbers, index, seed), top_k, top_p)
         else:
-            best, likely = likeliest(limited, 1)
-            chosen = likely[:, 0]
+            best, tokens = top_k_logits(constrained, 1)
+            chosen = tokens[:, 0]
         added = (ops.take_along_axis(logits, chosen[:, None], axis=1)[:, 0]
                  - ops.logsumexp(logits, axis=-1))
         return chosen, best[:, 0] > IMPOSSIBLE / 2, added
@@ -111,7 +118,7 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
     def body(state):
         index, ids = state["index"], state["ids"]
         logits, cache, *attention = step(ops.take(ids, index, axis=1), index, state["cache"])
-        chosen, possible, added = in_few_passes(
+        chosen, possible, added = compile_if_large(
             choose, ops.cast(logits, "float32"), ids, index)
         over = ops.logical_or(state["done"], ops.logical_not(possible))
         ended = ops.logical_and(chosen == end_id, ops.logical_not(over))
@@ -130,118 +137,124 @@ def sample(step: Callable[[Tensor, Tensor, Nest], tuple[Nest, ...]], cache: Nest
                                                    newest[:, None])
         return result
 
-    state = decode_while(goes_on, body, state)
+    state = decode_while(unfinished, body, state)
     names = ["lengths", "log_probabilities", "finished"] + ["attention"] * return_attention
     return {"token_ids": state["ids"][:, 1:], **{name: state[name] for name in names}}
 
 
 def uniform_noise(numbers, index, seed=0):
-    """Numbers to draw the tokens of a position by: a hash.
+    """Returns uniform random numbers for the tokens of one position, computed by a hash.
 
     Args:
-        numbers: Integers `(B,)`, of the rows.
-        index: Integer scalar, the counter that the loop carries.
-        seed: Integer, also a tensor.
+        numbers: Integers `(B,)`, the row numbers.
+        index: Integer scalar, the position.
+        seed: Integer or scalar tensor.
 
     Returns:
         float32 `(B,)` in [0, 1).
     """
     if isinstance(seed, int):
         seed = np.uint32(seed & 0xFFFFFFFF).astype("int32")
-    bits = _mixed(ops.cast(seed, "int32"))
-    row = _mixed(bits + ops.cast(numbers, "int32"))
-    # The row twice: else those whose hashes are near would draw the same, some positions later.
-    bits = _mixed(_mixed(row + ops.cast(index, "int32")) + row)
-    # 24 bits, as many as float32 holds.
-    return ops.cast(_shifted(bits, 8), "float32") * np.float32(2.0**-24)
+    bits = _hash_bits(ops.cast(seed, "int32"))
+    row = _hash_bits(bits + ops.cast(numbers, "int32"))
+    # The row is mixed in twice. Otherwise rows with close hashes would repeat each other's numbers
+    # a few positions later.
+    bits = _hash_bits(_hash_bits(row + ops.cast(index, "int32")) + row)
+    # float32 has a precision of 24 bits.
+    return ops.cast(_shift_right(bits, 8), "float32") * np.float32(2.0**-24)
 
 
-def _mixed(x):
-    """Each integer as another of 32 bits; the constants are those of C. Wellons' lowbias32.
+def _hash_bits(x):
+    """Hashes 32-bit integers, with the constants of C. Wellons' lowbias32.
 
-    Signed, and products wrap around: PyTorch multiplies no unsigned integers.
+    The integers are signed and products wrap around, as PyTorch cannot multiply unsigned integers.
     """
-    x = x + _signed(0x9E3779B9)  # else 0 would stay 0
+    x = x + _as_int32(0x9E3779B9)  # otherwise 0 would be mapped to 0
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
-        x = ops.bitwise_xor(x, _shifted(x, shift)) * _signed(factor)
+        x = ops.bitwise_xor(x, _shift_right(x, shift)) * _as_int32(factor)
     return x
 
 
-def _shifted(x, places):
-    """Bits moved to the right, and zeros before them."""
-    return ops.bitwise_and(ops.right_shift(x, _signed(places)), _signed((1 << 32 - places) - 1))
+def _shift_right(x, places):
+    """Logical shift to the right."""
+    mask = _as_int32((1 << 32 - places) - 1)
+    return ops.bitwise_and(ops.right_shift(x, _as_int32(places)), mask)
 
 
-def _signed(bits):
+def _as_int32(bits):
     return ops.convert_to_tensor(np.uint32(bits).astype("int32"))
 
 
 def _draw(logits, noise, top_k, top_p):
-    """A token of each row: the first whose share, with those of the tokens before it, exceeds the
-    noise.
+    """Samples a token per row: the first whose cumulative probability exceeds the noise.
 
     Args:
-        logits: `(B, V)`, the largest of a row 0, or all impossible.
+        logits: `(B, V)`, shifted so that the largest of a row is 0, or all impossible.
         noise: `(B,)` in [0, 1).
-        top_k, top_p: See `sample`.
+        top_k: See `sample`.
+        top_p: See `sample`.
     """
     order = None
     if top_k and top_k < logits.shape[-1]:
-        logits, order = likeliest(logits, top_k)
-    # In blocks: sums along the whole vocabulary take long.
+        logits, order = top_k_logits(logits, top_k)
+    # Cumulative sums over the whole vocabulary are slow, so tokens are grouped into blocks.
     size = logits.shape[-1]
-    shares = ops.reshape(ops.pad(ops.exp(logits), ((0, 0), (0, -size % _BLOCK))),
-                         (-1, -(-size // _BLOCK), _BLOCK))
+    probs = ops.reshape(ops.pad(ops.exp(logits), ((0, 0), (0, -size % _BLOCK))),
+                        (-1, -(-size // _BLOCK), _BLOCK))
     if top_p and top_p < 1:
-        shares = _nucleus(shares, top_p)
-    sums = ops.sum(shares, axis=-1)
-    block, rest = _first_beyond(sums, noise * ops.sum(sums, axis=-1))
-    chosen = ops.take_along_axis(shares, block[:, None, None], axis=1)[:, 0]
-    places = block * _BLOCK + _first_beyond(chosen, rest)[0]
-    return places if order is None else ops.take_along_axis(order, places[:, None], axis=1)[:, 0]
+        probs = _nucleus(probs, top_p)
+    sums = ops.sum(probs, axis=-1)
+    block, rest = _first_exceeding(sums, noise * ops.sum(sums, axis=-1))
+    chosen = ops.take_along_axis(probs, block[:, None, None], axis=1)[:, 0]
+    positions = block * _BLOCK + _first_exceeding(chosen, rest)[0]
+    if order is None:
+        return positions
+    return ops.take_along_axis(order, positions[:, None], axis=1)[:, 0]
 
 
-def _nucleus(shares, top_p):
-    """Shares in [0, 1], with 0 for those where the larger ones have `top_p` of the whole together.
+def _nucleus(probs, top_p):
+    """Sets the probabilities outside the nucleus of `top_p` to 0.
 
-    Nothing is sorted: the least that stays is sought by halving the range of its bits, which are
-    in the order of the numbers.
+    Instead of sorting, the smallest probability in the nucleus is found by bisection of its bit
+    pattern: the bit patterns of positive floats have the order of the floats.
 
     Args:
-        shares: `(B, X, Y)`.
+        probs: `(B, X, Y)`, unnormalized probabilities in [0, 1].
         top_p: In (0, 1).
     """
     def total(some):
         return ops.sum(ops.sum(some, axis=1, keepdims=True), axis=2, keepdims=True)
 
-    enough = top_p * total(shares)
+    enough = top_p * total(probs)
     zeros = ops.cast(ops.zeros_like(enough), "int32")
 
     def halve(_, bounds):
-        low, high = bounds  # shares above `high` are not enough
+        low, high = bounds  # probabilities above `high` do not reach the total
         middle = low + (high - low) // 2
-        few = total(ops.where(shares > ops.view(middle, "float32"), shares, 0.0)) < enough
-        return ops.where(few, low, middle + 1), ops.where(few, middle, high)
+        too_few = total(ops.where(probs > ops.view(middle, "float32"), probs, 0.0)) < enough
+        return ops.where(too_few, low, middle + 1), ops.where(too_few, middle, high)
 
-    _, least = ops.fori_loop(0, 30, halve, (zeros, zeros + _ONE))  # the range has 30 bits
-    return ops.where(shares >= ops.view(least, "float32"), shares, 0.0)
+    # The range has 30 bits.
+    _, least = ops.fori_loop(0, 30, halve, (zeros, zeros + _BITS_OF_ONE))
+    return ops.where(probs >= ops.view(least, "float32"), probs, 0.0)
 
 
-def _first_beyond(shares, bound):
-    """The first place that has a share, and with those before it more than a bound.
+def _first_exceeding(probs, bound):
+    """Finds the first position where the cumulative sum exceeds a bound.
 
-    By rounding there may be none, and sums may fall: then it is the last that has a share.
+    Only positions with a positive probability count. If rounding errors leave none, the last of
+    them is returned.
 
     Args:
-        shares: `(B, X)`.
+        probs: `(B, X)`, unnormalized probabilities.
         bound: `(B,)`.
 
     Returns:
-        (place, what is left of the bound there), `(B,)` each.
+        (position, bound minus the probabilities before it), `(B,)` each.
     """
-    numbers, some = ops.arange(shares.shape[-1], dtype="int32"), shares > 0
-    last = ops.max(ops.where(some, numbers, 0), axis=-1, keepdims=True)
-    beyond = ops.logical_and(some, ops.cumsum(shares, axis=-1) > bound[:, None])
-    places = ops.min(ops.where(beyond, numbers, last), axis=-1)
-    before = ops.where(numbers < places[:, None], shares, 0.0)
-    return places, bound - ops.sum(before, axis=-1)
+    numbers, positive = ops.arange(probs.shape[-1], dtype="int32"), probs > 0
+    last = ops.max(ops.where(positive, numbers, 0), axis=-1, keepdims=True)
+    beyond = ops.logical_and(positive, ops.cumsum(probs, axis=-1) > bound[:, None])
+    positions = ops.min(ops.where(beyond, numbers, last), axis=-1)
+    before = ops.where(numbers < positions[:, None], probs, 0.0)
+    return positions, bound - ops.sum(before, axis=-1)

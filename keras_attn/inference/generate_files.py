@@ -4,7 +4,7 @@ import json
 
 from keras_attn.convert import read_ready
 from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.table_formats import BadRow, Lines, without_end
 from keras_attn.errors import UserError
 from keras_attn.inference.outputs import opened
@@ -54,7 +54,7 @@ def _read_prompts(path):
     prompts = []
     for number, line in enumerate(Lines(path, "utf-8"), 1):
         if isinstance(line, BadRow):
-            raise UserError(f"Line {number:,} of {shown(path)} is too long for a prompt; "
+            raise UserError(f"Line {number:,} of {display_name(path)} is too long for a prompt; "
                             "shorten it to what the model can read")
         prompts.append(without_end(line))
     return prompts

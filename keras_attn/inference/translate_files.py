@@ -126,7 +126,7 @@ def _fault(translator, line, row):
 
 def _unreadable(line):
     if isinstance(line, BadRow):
-        return line.need
+        return line.requirement
     return None if is_text(line) else "Text in utf-8 is needed"
 
 

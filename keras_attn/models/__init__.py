@@ -1,4 +1,4 @@
-"""Keras models, on any Keras backend."""
+"""Keras models that run on any Keras backend."""
 
 from keras_attn.models.abcnn import ABCNN
 from keras_attn.models.attentional_factorization_machine import AttentionalFactorizationMachine

@@ -1,4 +1,4 @@
-"""Convolutional networks for pairs of sentences."""
+"""Convolutional networks for sentence pairs."""
 
 from typing import Any
 
@@ -18,48 +18,48 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ABCNN(LabelLoss, keras.Model):
-    """Classes of pairs of sentences: a convolutional network in which they attend to each other.
+    """Sentence pair classifier: a convolutional network with attention between the sentences.
 
-    A block is a wide convolution (of `length + width - 1` places) with tanh, and pooling of
-    windows of `width` places (w-ap), back to the length. Of every block the mean over all steps
-    (all-ap) goes to the classes: those of both sentences and how well they match,
-    `1 / (1 + distance)`; a linear layer on two vectors alone could not compare them. Words start
-    from a normal distribution of deviation 1, so that few match at first.
+    A block is a wide convolution (with `length + width - 1` positions) with tanh, followed by
+    average pooling over windows of `width` positions (w-ap), which restores the length. The
+    classifier uses the mean over all steps (all-ap) of both sentences after every block, and their
+    match score `1 / (1 + distance)`, since a linear layer on two vectors alone could not compare
+    them. Embeddings are initialized with standard deviation 1, so that few words match at first.
 
     Args:
-        vocabulary_size: Rows of the token table.
+        vocabulary_size: Vocabulary size.
         num_classes: Number of classes C.
-        max_length: Tokens of the longest sentence; of variants 1 and 3 alone a limit.
-        variant: 0: no attention (BCNN); 1: before the convolution, see `ABCNN1Attention`; 2: in
-            the pooling, see `ABCNN2Pooling`; 3: both.
-        embedding_dim: Depth of the token table.
-        filters: Depth of the convolutions.
-        width: Their places, and those of the windows.
-        num_blocks: Blocks, one after another.
-        share_weights: Of `ABCNN1Attention`.
-        normalize: Of `ABCNN2Pooling`.
-        seed: Integer for initial weights.
+        max_length: Maximum sentence length in tokens; only a limit for variants 1 and 3.
+        variant: 0: no attention (BCNN); 1: attention before the convolution, see `ABCNN1Attention`;
+            2: attention in the pooling, see `ABCNN2Pooling`; 3: both.
+        embedding_dim: Embedding size.
+        filters: Number of filters of the convolutions.
+        width: Size of the convolution kernels and of the pooling windows.
+        num_blocks: Number of blocks.
+        share_weights: See `ABCNN1Attention`.
+        normalize: See `ABCNN2Pooling`.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, T)`, the first sentences; `second_token_ids` `(B, S)`.
-            `padding_mask`, `second_padding_mask`, optional; 1 for real tokens. Without them id 0
-            is padding.
+            `padding_mask`, `second_padding_mask`, optional; 1 for real tokens. By default, id 0 is
+                padding.
             For losses and metrics also `label` `(B,)`; `sample_weight` `(B,)`, optional.
 
     Returns:
-        Dictionary of `logits` `(B, C)` in float32; of block i with variants 1 and 3
-        `input_attention_i` `(B, T, S)`, with 2 and 3 `pooling_attention_i`
-        `(B, T + width - 1, S + width - 1)`, the matches.
+        Dictionary of `logits` `(B, C)` in float32, and for each block i the match scores: with
+        variants 1 and 3 `input_attention_i` `(B, T, S)`, with 2 and 3 `pooling_attention_i`
+        `(B, T + width - 1, S + width - 1)`.
 
-    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
+    `fit` requires a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Reference:
-        Yin et al., ABCNN: Attention-Based Convolutional Neural Network for Modeling
-        Sentence Pairs, 2016.
+        Yin et al., ABCNN: Attention-Based Convolutional Neural Network for Modeling Sentence Pairs,
+        2016.
 
     Examples:
         >>> import numpy as np
@@ -88,7 +88,7 @@ class ABCNN(LabelLoss, keras.Model):
         require_sizes(**self.sizes)
         require_sizes(low=0, variant=variant)
         if variant > 3:
-            raise ValueError(f"variant must be 0, 1, 2 or 3. Received: variant={variant}")
+            raise ValueError(f"ABCNN: variant must be 0, 1, 2 or 3. Received: variant={variant}")
         self.variant = variant
         self.share_weights = share_weights
         self.normalize = normalize
@@ -99,12 +99,12 @@ class ABCNN(LabelLoss, keras.Model):
         filters, width, policy = sizes["filters"], sizes["width"], self.dtype_policy
         embedding_seed, dense_seed, *seeds = split_seed(self.seed, 2 + 2 * len(blocks))
         depths = [sizes["embedding_dim"]] + [filters] * (len(blocks) - 1)
-        # Keras's vectors of ± 0.05 would all be close together: a word would match any other nearly
-        # as well as itself.
-        apart = keras.initializers.RandomNormal(stddev=1.0)
+        # With Keras's default embeddings in ± 0.05, a word would match any other word nearly as
+        # well as itself.
+        initializer = keras.initializers.RandomNormal(stddev=1.0)
         self.embedding = keras.layers.Embedding(
             sizes["vocabulary_size"], sizes["embedding_dim"], dtype=policy, name="embedding",
-            embeddings_initializer=seeded_initializer(apart, embedding_seed))
+            embeddings_initializer=seeded_initializer(initializer, embedding_seed))
         self.embedding.build(None)
         self.attentions, self.poolings = [], []
         if self.variant in (1, 3):
@@ -146,9 +146,9 @@ class ABCNN(LabelLoss, keras.Model):
             features += [*means, match]
         return {"logits": self.logits_dense(ops.concatenate(features, axis=-1)), **attention}
 
-    def _convolved(self, number, x):
-        # Of no row TensorFlow's convolution has another depth.
-        padded = pad_empty_axis(_padded(x, self.sizes["width"]), axis=0)
+    def _convolve(self, number, x):
+        # For empty batches, TensorFlow's convolution has a different depth.
+        padded = pad_empty_axis(_pad(x, self.sizes["width"]), axis=0)
         return self.convolutions[number](padded)[:ops.shape(x)[0]]
 
     def _block(self, number, pair, masks):
@@ -157,9 +157,9 @@ class ABCNN(LabelLoss, keras.Model):
             *pair, matches = self.attentions[number](
                 *pair, first_mask=masks[0], second_mask=masks[1], return_attention_scores=True)
             found[f"input_attention_{number}"] = matches
-        pair = [self._convolved(number, x) for x in pair]
-        # A place counts if it sees a real step.
-        seen = [window_sums(_padded(ops.cast(mask, "int32"), width), width) > 0 for mask in masks]
+        pair = [self._convolve(number, x) for x in pair]
+        # A position is real if its window contains a real step.
+        seen = [window_sums(_pad(ops.cast(mask, "int32"), width), width) > 0 for mask in masks]
         if self.poolings:
             *pair, matches = self.poolings[number](
                 *pair, first_mask=seen[0], second_mask=seen[1], return_attention_scores=True)
@@ -175,8 +175,8 @@ class ABCNN(LabelLoss, keras.Model):
                 "seed": self.seed}
 
 
-def _padded(x, width):
-    """With `width - 1` zeros before and after the steps."""
+def _pad(x, width):
+    """Pads the steps with `width - 1` zeros on both sides."""
     return ops.pad(x, ((0, 0), (width - 1, width - 1), *[(0, 0)] * (len(x.shape) - 2)))
 
 
@@ -185,6 +185,6 @@ def _zero_padding(x, mask):
 
 
 def _mean(x, mask):
-    """Over real steps, float32 `(B, D)`; padding is 0."""
+    """Returns the mean over real steps, float32 `(B, D)`; padding is 0."""
     count = ops.sum(ops.cast(mask, "float32"), axis=1)[:, None]
     return ops.sum(ops.cast(x, "float32"), axis=1) / ops.maximum(count, 1.0)

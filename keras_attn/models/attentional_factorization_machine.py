@@ -1,4 +1,4 @@
-"""Factorization machines, with attention to pairs of features or without."""
+"""Factorization machines with optional attention over pairs of features."""
 
 from typing import Any
 
@@ -15,42 +15,43 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentionalFactorizationMachine(Losses, keras.Model):
-    """Regression on sparse features and their pairs.
+    """Regression on sparse features and their pairwise interactions.
 
-    `y = w_0 + sum_i w_i x_i + p^T sum_{i<j} a_ij (v_i * v_j) x_i x_j`; without attention it is a
-    factorization machine: a and p are 1.
+    `y = w_0 + sum_i w_i x_i + p^T sum_{i<j} a_ij (v_i * v_j) x_i x_j`. Without attention (a and p
+    are 1), it is a factorization machine.
 
     Args:
-        num_features: Rows of the tables v and w.
-        num_fields: Features F of an example, absent ones too.
-        embedding_dim: Depth of v.
+        num_features: Number of features, the rows of v and w.
+        num_fields: Number of features F per example, including absent ones.
+        embedding_dim: Size of the factors v.
         attention_units: See `AttentionalInteraction`.
-        attention: Whether there are a and p.
-        attention_l2: Factor of the squares of the attention's W in the loss.
-        attention_dropout: Share of weights a dropped in training.
-        dropout: Share dropped from the weighted sum of pairs in training.
-        seed: Integer for initial weights and dropout.
+        attention: Whether to use a and p.
+        attention_l2: Factor of the L2 penalty on the attention's W in the loss.
+        attention_dropout: Dropout rate of the attention weights a.
+        dropout: Dropout rate of the weighted sum of pairs.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary.
             `feature_ids`: Integers `(B, F)`.
-            `feature_values`: Floats x `(B, F)`, optional; 1 without.
+            `feature_values`: Floats x `(B, F)`, optional; defaults to 1.
             `padding_mask`: Integers `(B, F)`, optional; 0 for absent features.
-            For the loss also `label`, floats `(B,)` or `(B, 1)`; `sample_weight` as it, optional.
-        training: Whether dropout is on.
+            For the loss also `label`, floats `(B,)` or `(B, 1)`; `sample_weight` of the same shape,
+                optional.
+        training: Whether dropout is applied.
 
     Returns:
-        Dictionary of `logits`, y, float32 `(B, 1)`; with attention also `attention`,
-        `(B, F (F - 1) / 2)`, of the pairs (0, 1), (0, 2), …
+        Dictionary of `logits`, y, float32 `(B, 1)`; with attention also the weights `attention`
+        `(B, F (F - 1) / 2)` of the pairs (0, 1), (0, 2), …
 
-    `fit` takes a dataset of such dictionaries. Loss `label`: squared error.
+    `fit` requires a dataset of such dictionaries. Loss `label`: squared error.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Reference:
-        Xiao et al., Attentional Factorization Machines, 2017, eq. 6; Rendle,
-        Factorization Machines, 2010, eq. 1 and lemma 3.1.
+        Xiao et al., Attentional Factorization Machines, 2017, eq. 6; Rendle, Factorization
+        Machines, 2010, eq. 1 and lemma 3.1.
 
     Examples:
         >>> import numpy as np
@@ -76,9 +77,10 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
                       "embedding_dim": embedding_dim, "attention_units": attention_units}
         require_sizes(**self.sizes)
         if num_fields < 2:
-            raise ValueError(f"num_fields must be at least 2. Received: num_fields={num_fields}")
-        self.shares = {"attention_dropout": attention_dropout, "dropout": dropout}
-        require_rates(**self.shares)
+            raise ValueError("AttentionalFactorizationMachine: num_fields must be at least 2. "
+                             f"Received: num_fields={num_fields}")
+        self.rates = {"attention_dropout": attention_dropout, "dropout": dropout}
+        require_rates(**self.rates)
         require_not_negative(attention_l2=attention_l2)
         self.has_attention = attention
         self.attention_l2 = attention_l2
@@ -100,10 +102,10 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         self.bias = self.add_weight(name="bias", shape=(1,), initializer="zeros", autocast=False)
         self.interaction = None
         if self.has_attention:
-            # Products of features and their average may pass 65,504, where float16 ends.
+            # Products of features and their mean may exceed 65,504, the maximum of float16.
             narrow = self.compute_dtype == "float16"
             self.interaction = AttentionalInteraction(
-                self.sizes["attention_units"], self.shares["attention_dropout"],
+                self.sizes["attention_units"], self.rates["attention_dropout"],
                 kernel_regularizer=keras.regularizers.L2(self.attention_l2)
                 if self.attention_l2 else None,
                 seed=attention_seed, dtype="float32" if narrow else self.dtype_policy,
@@ -111,7 +113,7 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
             self.interaction.build((None, self.sizes["num_fields"], depth))
             self.projection = self.add_weight(
                 name="projection", shape=(depth, 1), initializer="ones", autocast=False)
-        self.seed_generator = dropout_generator(self.shares["dropout"], dropout_seed, "dropout")
+        self.seed_generator = dropout_generator(self.rates["dropout"], dropout_seed, "dropout")
         self.built = True
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
@@ -125,13 +127,13 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
                           for table in (self.embedding, self.weight))
         linear, found = ops.cast(self.bias, "float32") + ops.sum(terms, axis=1), {}
         if self.interaction is None:
-            # The sum over pairs by lemma 3.1.
+            # Sum over pairs by lemma 3.1.
             pairs = 0.5 * (ops.square(ops.sum(factors, axis=1))
                            - ops.sum(ops.square(factors), axis=1))
         else:
             pairs, found["attention"] = self.interaction(
                 factors, mask=mask, training=training, return_attention_scores=True)
-        pairs = drop(ops.cast(pairs, "float32"), self.shares["dropout"], self.seed_generator,
+        pairs = drop(ops.cast(pairs, "float32"), self.rates["dropout"], self.seed_generator,
                      training)
         projected = (ops.sum(pairs, axis=-1, keepdims=True) if self.interaction is None
                      else ops.matmul(pairs, ops.cast(self.projection, "float32")))
@@ -151,6 +153,6 @@ class AttentionalFactorizationMachine(Losses, keras.Model):
         return {}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.sizes, **self.shares,
+        return {**super().get_config(), **self.sizes, **self.rates,
                 "attention": self.has_attention, "attention_l2": self.attention_l2,
                 "seed": self.seed}

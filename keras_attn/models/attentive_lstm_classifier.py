@@ -1,4 +1,4 @@
-"""A recurrent classifier, with attention or without."""
+"""Recurrent text classifier with optional attention."""
 
 from typing import Any
 
@@ -21,34 +21,34 @@ REDUCTIONS = "attention", "last", "mean", "max", "self_attention"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentiveLSTMClassifier(LabelLoss, keras.Model):
-    """Classes of texts, by a BiLSTM whose states become one vector.
+    """Text classifier that reduces the states of a bidirectional LSTM to one vector.
 
     Args:
-        vocabulary_size: Rows of the token table.
+        vocabulary_size: Vocabulary size.
         num_classes: Number of classes C.
-        embedding_dim: Depth of the token table.
-        units: Units U of the LSTM, in each direction.
-        reduce: How `(B, T, 2 U)` becomes `(B, 2 U)`: `"attention"`, see `AttentionPooling`;
-            `"last"`, the last state of either direction; `"mean"` or `"max"` over real steps;
-            `"self_attention"`, the mean after the states attended to one another.
-        attention_units: Hidden units of `"attention"`; 2 U if None.
-        num_heads: Of `"self_attention"`; divides 2 U.
-        dropout: Share dropped from embeddings and vector in training.
-        seed: Integer for initial weights and dropout.
+        embedding_dim: Embedding size.
+        units: Units U of the LSTM, per direction.
+        reduce: How `(B, T, 2 U)` is reduced to `(B, 2 U)`: `"attention"`, see `AttentionPooling`;
+            `"last"`, the last states of both directions; `"mean"` or `"max"` over real steps;
+            `"self_attention"`, the mean after self-attention.
+        attention_units: Hidden units of `"attention"`; defaults to 2 U.
+        num_heads: Number of heads of `"self_attention"`; divides 2 U.
+        dropout: Dropout rate of the embeddings and of the reduced vector.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, T)`.
-            `padding_mask` `(B, T)`, optional; 1 for real tokens. Without it id 0 is padding.
+            `padding_mask` `(B, T)`, optional; 1 for real tokens. By default, id 0 is padding.
             For losses and metrics also `label` `(B,)`; `sample_weight` `(B,)`, optional.
-        training: Whether dropout is on.
+        training: Whether dropout is applied.
 
     Returns:
         Dictionary of `sequence_output` and `pooled_output` `(B, 2 U)`, `logits` `(B, C)` in
-        float32, and of `"attention"` the weights `attention` `(B, T)`, of `"self_attention"`
-        `(B, H, T, T)`. `sequence_output` `(B, T, 2 U)` is 0 at padding.
+        float32, and the attention weights `attention`: `(B, T)` for `"attention"`, `(B, H, T, T)`
+        for `"self_attention"`. `sequence_output` `(B, T, 2 U)` is 0 at padding.
 
-    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
+    `fit` requires a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
 
     Raises:
         ValueError: If an argument is out of range or unknown.
@@ -74,11 +74,12 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
         require_sizes(optional=True, attention_units=attention_units)
         if reduce not in REDUCTIONS:
             raise ValueError(
-                f"reduce must be one of {', '.join(REDUCTIONS)}. Received: reduce={reduce!r}")
+                f"AttentiveLSTMClassifier: reduce must be one of {', '.join(REDUCTIONS)}. "
+                f"Received: reduce={reduce!r}")
         if reduce != "attention":
             reject_unused('reduce="attention"', attention_units=(attention_units, None))
         if 2 * units % num_heads:
-            raise ValueError("num_heads must divide 2 units. "
+            raise ValueError("AttentiveLSTMClassifier: num_heads must divide 2 * units. "
                              f"Received: num_heads={num_heads}, units={units}")
         require_rates(dropout=dropout)
         self.reduce = reduce
@@ -127,12 +128,12 @@ class AttentiveLSTMClassifier(LabelLoss, keras.Model):
                  training)
         hidden, forward, _, backward, _ = run_rnn(self.lstm, x, mask)
         last = ops.concatenate([forward, backward], axis=-1)
-        vector, attention = self._reduced(hidden, last, mask)
+        vector, attention = self._reduce(hidden, last, mask)
         dropped = drop(vector, self.dropout, self.seed_generators[1], training)
         return {"sequence_output": hidden, "pooled_output": vector,
                 "logits": self.logits_dense(dropped), **attention}
 
-    def _reduced(self, hidden, last, mask):
+    def _reduce(self, hidden, last, mask):
         if self.reduce == "last":
             return last, {}
         if self.reduce == "attention":

@@ -1,4 +1,4 @@
-"""Methods of models that need weights."""
+"""Decorator for model methods that require weights."""
 
 import functools
 from collections.abc import Callable
@@ -8,7 +8,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def needs_weights(method: _Method) -> _Method:
-    """The method, which builds the model where that has not been done; as a call does."""
+    """Wraps a method so that it builds the model first if necessary, as a call does."""
 
     @functools.wraps(method)
     def built(model: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What classification and regression by any pretrained Transformer share."""
+"""Classification and regression with any pretrained Transformer."""
 
 from typing import Any
 
@@ -20,36 +20,38 @@ from keras_attn.types import Shape, Tensor
 
 
 class Classifier(TaskModel, keras.Model):
-    """A backbone with a dense layer on one vector of the text.
+    """A backbone with a dense layer on a vector that represents the text.
 
-    Subclasses tell `OWN`, what `pooling` calls the backbone's `pooled_output`.
+    Subclasses define `OWN`, the name of the backbone's `pooled_output` as a `pooling`.
 
     Args:
-        backbone: The backbone; `use_pooler` tells whether it has a dense layer on its vector.
+        backbone: The backbone model.
         num_classes: Number of classes C; 1 for regression.
-        multilabel: Whether any number of the classes is right, each by itself.
-        dropout: Share of the pooled output dropped in training.
-        pooling: `OWN`, or `"mean"`: the mean of the sequence output over real tokens.
-        label_mean, label_deviation: Of regression: what the head tells is times the latter, plus
-            the former, and the loss is in units of the latter. Those of the labels of training:
-            the head begins near 0, and each weight learns about as fast as any other.
-        seed: Integer for initial weights and dropout; the backbone's if None.
+        dropout: Dropout rate of the pooled output.
+        pooling: `OWN`, the default, or `"mean"`: the mean of the sequence output over real tokens.
+        multilabel: Whether the classes are independent labels, any number of which may apply.
+        label_mean: For regression: offset added to the scaled output of the head, usually the mean
+            of the training labels.
+        label_deviation: For regression: factor of the output of the head, usually the standard
+            deviation of the training labels; the loss is in units of it. As the initial output of
+            the head is near 0, all weights then learn about equally fast.
+        seed: Integer seed of the initial weights and of dropout; defaults to the backbone's.
 
     Call arguments:
         inputs: The backbone's dictionary; for losses and metrics also
-            `label` `(B,)`, integers below C or floats for regression; `(B, C)`, 0 and 1, if
-            `multilabel`;
+            `label` `(B,)`, integers below C, or floats for regression; `(B, C)`, 0 and 1, if
+                `multilabel`;
             `sample_weight` `(B,)`, optional.
-            With `cls_positions` `(B, E)`, where rows hold several examples, both have E, too,
-            and `pack_ids` count from 1 in the order of `cls_positions`.
-        training: Whether dropout is on.
+            With `cls_positions` `(B, E)`, if rows contain several examples, both have an axis E as
+                well, and `pack_ids` must count from 1 in the order of `cls_positions`.
+        training: Whether dropout is applied.
 
     Returns:
         The backbone's dictionary and `logits` `(B, C)`, or `(B, E, C)`, in float32.
 
-    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy, of several labels
-    their mean, or squared error for regression; metric `accuracy` unless regression, of several
-    labels the share of rows with all of them right.
+    `fit` requires a dataset of such dictionaries. Loss `label`: cross-entropy (for multi-label the
+    mean over labels), or squared error for regression; metric `accuracy`, except for regression:
+    for multi-label the fraction of rows with all labels correct.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -76,7 +78,7 @@ class Classifier(TaskModel, keras.Model):
         require_numbers(label_mean=label_mean)
         require_positive(label_deviation=label_deviation)
         if pooling not in (self.OWN, "mean"):
-            raise ValueError(f"pooling must be {self.OWN!r} or 'mean'. "
+            raise ValueError(f"{type(self).__name__}: pooling must be {self.OWN!r} or 'mean'. "
                              f"Received: pooling={pooling!r}")
         self.num_classes = num_classes
         self.dropout = dropout
@@ -89,7 +91,7 @@ class Classifier(TaskModel, keras.Model):
         backbone = self.build_backbone()
         kernel_seed, dropout_seed = split_seed(self.head_seed, 2, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
-        # In float32 whatever the policy: the loss is.
+        # In float32 for any policy, like the loss.
         self.logits_dense = keras.layers.Dense(
             self.num_classes,
             kernel_initializer=seeded_initializer(initializer, kernel_seed),
@@ -144,7 +146,7 @@ class Classifier(TaskModel, keras.Model):
                     ) -> dict[str, Tensor]:
         labels, logits = batch["label"], outputs["logits"]
         if self.multilabel:
-            # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
+            # -log sigmoid(x) = softplus(-x), and -log(1 - sigmoid(x)) = softplus(x).
             signs = 1.0 - 2.0 * ops.cast(labels, "float32")
             errors = ops.mean(ops.softplus(signs * logits), axis=-1)
         elif self._regression:

@@ -1,4 +1,4 @@
-"""The dictionary of inputs that a model takes."""
+"""The dictionary of inputs of a model."""
 
 import contextvars
 import os
@@ -11,12 +11,12 @@ from keras_attn.layers.shapes import require_axes, require_tensor, shape_of
 from keras_attn.ops import kernels
 from keras_attn.types import Tensor
 
-# Whether a model is being exported, and what its calls return goes into a file.
+# Whether a model is being exported, so that its calls are traced into a file.
 _EXPORTING = contextvars.ContextVar("exporting", default=False)
 _KERNELS = kernels.of_backend("tensorflow")
 
 
-# To a type checker a mixin has what the class that it is mixed into has.
+# For type checkers, the mixin has the members of the class that it is mixed into.
 if TYPE_CHECKING:
     from keras import Model as _Model
 else:
@@ -24,18 +24,18 @@ else:
 
 
 class DeclaredInputs(_Model):
-    """Declares the inputs of a model; a mixin before `keras.Model`.
+    """Mixin that declares the inputs of a model; precedes `keras.Model` in the bases.
 
-    A call without a required input, or with one whose shape does not fit the others, raises an
-    error that names it, and `export` needs no signature.
+    A call raises an error that names the input if a required input is missing or its shape does not
+    fit the others, and `export` needs no signature.
 
-    A model has:
+    A model defines:
 
-    - `INPUTS`: `{name: axes}` of all inputs but labels and weights, as `require_axes` takes them:
-      `"BT"` is a batch of sequences.
-    - `SAME_BATCH`: The names of those whose batch does not broadcast.
-    - `REQUIRED`: The names of those without which a call is an error.
-    - `input_spec_of(name)`, where an input is not integers of unknown sizes.
+    - `INPUTS`: `{name: axes}` of all inputs except labels and weights, in the notation of
+      `require_axes`: `"BT"` is a batch of sequences.
+    - `SAME_BATCH`: Names of the inputs whose batch axis does not broadcast.
+    - `REQUIRED`: Names of the required inputs.
+    - `input_spec_of(name)`, if an input is not a tensor of integers with unknown sizes.
     """
 
     INPUTS: dict[str, str] = {"token_ids": "BT", "padding_mask": "BT"}
@@ -46,30 +46,31 @@ class DeclaredInputs(_Model):
         require_entries(self, inputs, self.REQUIRED)
         require_axes(type(self).__name__, self.INPUTS,
                      {name: shape_of(inputs.get(name)) for name in self.INPUTS}, self.SAME_BATCH)
-        # Float ids, as Keras exports a model around this one with, are cast as by its Embedding.
+        # If Keras exports a model around this one, ids are floats, which are cast as in Embedding.
         floats = {name: ops.cast(x, "int32") for name, x in inputs.items()
                   if name.endswith("_ids") and hasattr(x, "dtype")
                   and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))}
         inputs = {**inputs, **floats} if floats else inputs
-        # A tuple: Keras tracks lists.
+        # A tuple, as Keras tracks lists.
         self.latest_inputs = tuple(name for name in self.INPUTS if name in inputs)
         outputs = super().__call__(inputs, *args, **kwargs)
         return flat_outputs(outputs) if _EXPORTING.get() else outputs
 
     def export(self, filepath: str | os.PathLike[str], format: str = "tf_saved_model",
                verbose: bool | None = None, input_signature: Any = None, **kwargs: Any) -> Any:
-        """Exports the model for inference, as `keras.Model.export`, with any batch and length.
+        """Exports the model for inference like `keras.Model.export`, with any batch size and
+        length.
 
         Args:
             filepath: Path of the folder or file to write.
-            format: `"tf_saved_model"`, or `"onnx"`, which on TensorFlow requires tf2onnx
-                (`pip install 'keras-attn[onnx]'`); others as in Keras. ONNX Runtime cannot load
-                the ONNX files of `GPT2LanguageModel` and `XLNetPretrainer`.
+            format: `"tf_saved_model"`, `"onnx"`, which on TensorFlow requires tf2onnx
+                (`pip install 'keras-attn[onnx]'`), or another format of Keras. ONNX Runtime cannot
+                load the ONNX files of `GPT2LanguageModel` and `XLNetPretrainer`.
             verbose: Whether to print the endpoints.
-            input_signature: Structure of `keras.InputSpec`. If None, the inputs of the latest
-                call without labels and weights, ids and masks as int32; of a model that has not
-                been called, the required inputs. A reloaded model remembers its latest call.
-            **kwargs: Others of `keras.Model.export`.
+            input_signature: Structure of `keras.InputSpec`. By default, the inputs of the latest
+                call except labels and weights, with ids and masks as int32; if the model was never
+                called, the required inputs. The latest call is saved with the model.
+            **kwargs: Other arguments of `keras.Model.export`.
         """
         if not self.built:
             self.build()
@@ -82,38 +83,41 @@ class DeclaredInputs(_Model):
             _EXPORTING.reset(token)
 
     def export_specs(self) -> dict[str, keras.InputSpec | list[keras.InputSpec]]:
-        """`{name: keras.InputSpec}` of the inputs that an exported model takes."""
+        """Returns `{name: keras.InputSpec}` of the inputs of an exported model."""
         names = getattr(self, "latest_inputs", ()) or self.REQUIRED
         return {name: self.input_spec_of(name) for name in names}
 
     def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
-        """`keras.InputSpec` of an input."""
+        """Returns the `keras.InputSpec` of an input."""
         return keras.InputSpec(shape=(None,) * len(self.INPUTS[name]), dtype="int32", name=name)
 
     @property
     def _default_save_signature(self):
-        # `tf.saved_model.save` takes its signature from here, and an export that has one would
-        # trace it too. Keras's own takes ids for floats.
+        # The signature for `tf.saved_model.save`. It is not used in an export, which would trace
+        # it as well. Keras's own signature treats ids as floats.
         if _KERNELS is None or _EXPORTING.get() or not self.built:
             return None
         return _KERNELS.graphs.serving_function(
             lambda inputs: flat_outputs(self(inputs)), self.export_specs())
 
     def get_build_config(self) -> dict[str, Any]:
-        # As Keras's own of a model that was built by a call.
+        # In the format of Keras for a model that was built by a call.
         return {"input_shape": {name: (None,) * len(self.INPUTS[name])
                                 for name in getattr(self, "latest_inputs", ())}}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         self.build()
-        shapes = config.get("input_shape")  # of released versions also a list, or none
+        shapes = config.get("input_shape")  # in files of older versions, a list or missing
         if isinstance(shapes, dict):
             self.latest_inputs = tuple(name for name in self.INPUTS if name in shapes)
 
 
 def flat_outputs(outputs):
-    """The outputs of a model with an entry for each tensor of a list, as a SavedModel needs them:
-    `memory_0`, … for `memory`. Those of a subclass that returns no dictionary stay as they are."""
+    """Flattens lists of outputs to one entry per tensor, as a SavedModel requires.
+
+    `memory` becomes `memory_0`, `memory_1`, …. Outputs that are not a dictionary are returned
+    unchanged.
+    """
     if not isinstance(outputs, dict):
         return outputs
     flat = {}
@@ -125,8 +129,7 @@ def flat_outputs(outputs):
 
 
 def require_entries(model, inputs, names):
-    """Raises a ValueError unless the inputs of a model are a dictionary of dense tensors that has
-    entries of these names."""
+    """Raises a ValueError unless `inputs` is a dictionary of dense tensors with these entries."""
     kind = type(model).__name__
     if not hasattr(inputs, "keys"):
         raise ValueError(f"{kind}: inputs must be a dictionary with {', '.join(names)}. "
@@ -137,4 +140,4 @@ def require_entries(model, inputs, names):
     missing = [name for name in names if inputs.get(name) is None]
     if missing:
         raise ValueError(f"{kind}: inputs lack {', '.join(missing)}. "
-                         f"Received: inputs with {', '.join(inputs) or 'no entry'}")
+                         f"Received: inputs with {', '.join(inputs) or 'no entries'}")

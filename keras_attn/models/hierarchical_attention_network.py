@@ -1,4 +1,4 @@
-"""The hierarchical attention network."""
+"""Hierarchical attention network for document classification."""
 
 from typing import Any
 
@@ -14,28 +14,30 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class HierarchicalAttentionNetwork(LabelLoss, keras.Model):
-    """Classes of documents, by attention to words and to sentences.
+    """Document classifier with attention over words and over sentences.
 
     Args:
-        vocabulary_size: Rows of the token table.
+        vocabulary_size: Vocabulary size.
         num_classes: Number of classes C.
-        embedding_dim: Depth of the token table.
-        word_units, sentence_units, attention_units: See `HierarchicalAttention`.
-        dropout: Share dropped from the document's vector in training.
-        seed: Integer for initial weights and dropout.
+        embedding_dim: Embedding size.
+        word_units: See `HierarchicalAttention`.
+        sentence_units: See `HierarchicalAttention`.
+        attention_units: See `HierarchicalAttention`.
+        dropout: Dropout rate of the document vector.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, S, W)`, S sentences of W words.
-            `padding_mask` `(B, S, W)`, optional; 1 for real tokens. Without it id 0 is padding.
+            `padding_mask` `(B, S, W)`, optional; 1 for real tokens. By default, id 0 is padding.
             For losses and metrics also `label` `(B,)`; `sample_weight` `(B,)`, optional.
-        training: Whether dropout is on.
+        training: Whether dropout is applied.
 
     Returns:
         Dictionary of `pooled_output` `(B, 2 sentence_units)`, `logits` `(B, C)` in float32,
         `word_attention` `(B, S, W)` and `sentence_attention` `(B, S)`.
 
-    `fit` takes a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
+    `fit` requires a dataset of such dictionaries. Loss `label`: cross-entropy; metric `accuracy`.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -1,4 +1,4 @@
-"""What a model with one label a row is trained on."""
+"""Loss of models with one label per row."""
 
 from keras import ops
 
@@ -9,7 +9,7 @@ from keras_attn.types import Tensor
 
 
 class LabelLoss(Losses):
-    """Cross-entropy of `label` `(B,)` and the output `logits` `(B, C)`; a mixin as `Losses`."""
+    """Cross-entropy of `label` `(B,)` and the output `logits` `(B, C)`; a mixin like `Losses`."""
 
     metric_names = ("label_loss", "accuracy")
 

@@ -1,4 +1,4 @@
-"""Which inputs of a model are real."""
+"""Masks of real tokens, and selection of the last real token."""
 
 from keras import ops
 
@@ -9,7 +9,7 @@ from keras_attn.ops.maxima import safe_max
 
 
 def real_tokens(inputs, ids="token_ids", mask="padding_mask"):
-    """`padding_mask` of a dictionary of inputs; without one every token but id 0 is real.
+    """Returns the `padding_mask` of the inputs, or else a mask of all tokens except id 0.
 
     Returns:
         Boolean, of the shape of the ids.
@@ -18,14 +18,14 @@ def real_tokens(inputs, ids="token_ids", mask="padding_mask"):
 
 
 def take_last(x, inputs):
-    """Vectors of the last real tokens, or of those at `cls_positions` of the inputs.
+    """Returns the vectors of the last real tokens, or those at `cls_positions`.
 
     Args:
         x: `(B, T, D)`.
-        inputs: Dictionary, which may have `cls_positions` `(B, E)` and `padding_mask` `(B, T)`.
+        inputs: Dictionary that may contain `cls_positions` `(B, E)` and `padding_mask` `(B, T)`.
 
     Returns:
-        `(B, D)`, 0 for texts without a token; with `cls_positions` `(B, E, D)`.
+        `(B, D)`, 0 for texts without tokens; with `cls_positions` `(B, E, D)`.
     """
     mask, positions = inputs.get("padding_mask"), inputs.get("cls_positions")
     if positions is not None:

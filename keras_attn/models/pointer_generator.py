@@ -1,4 +1,4 @@
-"""The pointer-generator network."""
+"""Pointer-generator network."""
 
 from typing import Any
 
@@ -21,56 +21,55 @@ from keras_attn.ops.cross_entropy import hits
 from keras_attn.ops.weights import masked_softmax, weighted_average
 from keras_attn.types import Nest, Shape, Tensor
 
-# A word that can be neither generated nor copied has probability 0, and costs 23 for good; from
-# one that is unlikely, however much it costs, the model must learn.
+# A label that can be neither generated nor copied has probability 0 and a constant loss of 23. For
+# unlikely labels, in contrast, the loss must have a gradient, however large it is.
 IMPOSSIBLE_PROBABILITY, SMALLEST_NUMBER = 1e-10, 1e-30
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class PointerGenerator(RowCache, Losses, keras.Model):
-    """A summary of the source, its words from the vocabulary or copied from the source.
+    """Summarization model that generates words or copies them from the source.
 
     With h the states of a BiLSTM over the source and s_t of an LSTM over the target,
-    `e_ti = v^T tanh(W_h h_i + W_s s_t + w_c c_ti + b)`, `a_t = softmax_i(e_t)`, `c_t` the sum of
-    the a before t (coverage), `h*_t = sum_i a_ti h_i`,
+    `e_ti = v^T tanh(W_h h_i + W_s s_t + w_c c_ti + b)`, `a_t = softmax_i(e_t)`, the coverage `c_t`
+    is the sum of a before t, `h*_t = sum_i a_ti h_i`,
     `P_vocabulary = softmax(V' (V [s_t; h*_t] + b) + b')`,
-    `p_gen = sigmoid(w_h h*_t + w_s s_t + w_x x_t + b)`, and P by `CopyDistribution`.
+    `p_gen = sigmoid(w_h h*_t + w_s s_t + w_x x_t + b)`, and P is given by `CopyDistribution`.
 
     Args:
-        vocabulary_size: V, of source and target alike.
-        num_oov: Words outside the vocabulary that a source may have. They have the ids V to
-            `V + num_oov - 1`, by their first place in it.
-        embedding_dim: Depth of the token table.
-        units: Units of the LSTMs, in each direction of the encoder.
-        attention_units: Hidden units of the attention; `2 units` if None.
-        coverage: Whether attention sees, and loses by, what was attended to before.
-        coverage_weight: Of the coverage loss.
-        unknown_id: What is read for ids from V on.
-        seed: Integer for initial weights.
+        vocabulary_size: Size V of the vocabulary, shared by source and target.
+        num_oov: Maximum number of out-of-vocabulary words in a source. They have the ids V to
+            `V + num_oov - 1`, in the order of their first occurrence.
+        embedding_dim: Embedding size.
+        units: Units of the LSTMs, per direction of the encoder.
+        attention_units: Hidden units of the attention; defaults to `2 units`.
+        coverage: Whether to use coverage in the attention and in the loss.
+        coverage_weight: Weight of the coverage loss.
+        unknown_id: Id that replaces out-of-vocabulary words as model inputs.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         inputs: Dictionary of integers.
-            `token_ids` `(B, S)`, the source, with ids from V on for words outside the vocabulary.
-            `padding_mask` `(B, S)`, optional; 1 for real tokens. Without it id 0 is padding.
-            `target_ids` `(B, T)`, the target after the mark of its beginning.
-            For losses and metrics also `label` `(B, T)`, the target up to the mark of its end,
-            both with ids from V on for words to copy; `sample_weight` `(B, T)`, optional: 0 for
-            padding.
+            `token_ids` `(B, S)`, the source, with ids from V for out-of-vocabulary words.
+            `padding_mask` `(B, S)`, optional; 1 for real tokens. By default, id 0 is padding.
+            `target_ids` `(B, T)`, the target, starting with the begin token.
+            For losses and metrics also `label` `(B, T)`, the target up to the end-of-sequence
+                token; like `target_ids`, with ids from V for words to copy.
+            `sample_weight` `(B, T)`, optional: 0 for padding.
 
     Returns:
         Dictionary, float32: `probabilities` P `(B, T, V + num_oov)`, `attention` `(B, T, S)`,
         `coverage` c `(B, T, S)`, `generation_probability` p_gen `(B, T)`.
 
-    Decoding is as of `Transformer`, with log probabilities for logits. `fit` takes a dataset of
-    such dictionaries. Losses `token`: -log P(label), 23 for words of probability 0, and with
-    coverage `coverage`, its weight in it; metric `token_accuracy`.
+    Decoding is the same as for `Transformer`, with log probabilities as logits. `fit` requires a
+    dataset of such dictionaries. Losses `token`: -log P(label), 23 for words of probability 0, and
+    with coverage `coverage`, including its weight; metric `token_accuracy`.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Reference:
-        See et al., Get To The Point: Summarization with Pointer-Generator Networks,
-        2017, eq. 1-13.
+        See et al., Get To The Point: Summarization with Pointer-Generator Networks, 2017, eq. 1-13.
 
     Examples:
         >>> import numpy as np
@@ -99,7 +98,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         require_sizes(low=0, num_oov=num_oov, unknown_id=unknown_id)
         require_not_negative(coverage_weight=coverage_weight)
         if unknown_id >= vocabulary_size:
-            raise ValueError("unknown_id must be in the vocabulary. Received: "
+            raise ValueError("PointerGenerator: unknown_id must be in the vocabulary. Received: "
                              f"unknown_id={unknown_id}, vocabulary_size={vocabulary_size}")
         self.num_oov = num_oov
         self.coverage = coverage
@@ -154,11 +153,13 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         return {**found, "coverage": ops.cumsum(attention, axis=1) - attention}
 
     def attention_of(self, results: dict[str, Tensor]) -> Tensor:
-        """The attention to the source among the results of a call."""
+        """Returns the attention to the source among the results of a call."""
         return results["attention"]
 
     def _encode(self, inputs):
-        """What all steps see of the source, and the state before the first one."""
+        """Returns the encoded source, which all steps attend to, and the state before the first
+        step.
+        """
         mask, ids = real_tokens(inputs), inputs["token_ids"]
         encoded, hidden, cell, last_hidden, last_cell = run_rnn(
             self.encoder, self._embed(ids), mask)
@@ -172,8 +173,10 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         return self.embedding(ops.where(known, ids, self.unknown_id))
 
     def _steps(self, target_ids, state, coverage, memory):
-        """What a call returns of these steps, and the state and the coverage after them."""
-        x, one = self._embed(target_ids), target_ids.shape[1] == 1  # one needs no loop
+        """Returns the results of these steps as in a call, and the state and the coverage after
+        them.
+        """
+        x, one = self._embed(target_ids), target_ids.shape[1] == 1  # no loop for a single step
         if one:
             states, state = self.decoder.cell(x[:, 0], state)
             states = states[:, None]
@@ -181,7 +184,7 @@ class PointerGenerator(RowCache, Losses, keras.Model):
             states, *state = run_rnn(self.decoder, x, initial_state=state)
         queries = self.score.project_query(states)
         if not self.coverage:
-            # Nothing joins the steps, so all are made at once.
+            # The attention steps are independent, so all are computed at once.
             attention = masked_softmax(self.score.from_projected(queries, memory["keys"]),
                                        memory["mask"][:, None])
             coverage = coverage + ops.sum(attention, axis=1)
@@ -194,7 +197,11 @@ class PointerGenerator(RowCache, Losses, keras.Model):
         return {**found, "attention": attention}, (state, coverage)
 
     def _attend(self, memory):
-        """Function of a projected query `(B, U)` and the coverage before it, for both after it."""
+        """Returns a function of a projected query `(B, U)` and the coverage that updates the
+        coverage.
+
+        The function returns the attention and the new coverage.
+        """
         kernel = ops.convert_to_tensor(self.coverage_kernel)
 
         def attend(query, coverage):
@@ -217,16 +224,16 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     @needs_weights
     def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
                        ) -> tuple[Nest, Nest]:
-        """What decoding begins with.
+        """Prepares decoding.
 
         Args:
             inputs: As in a call, without targets.
-            length: Tokens of a target at most; states are no longer for it.
-            rows: Targets R of each source.
+            length: Maximum number of tokens of a target; unused, as the size of the state is fixed.
+            rows: Number of targets R per source.
 
         Returns:
-            (cache, memory): what each of the `B R` targets leaves for its next token, and what
-            they all see. Both go to `decode`, and the cache that it returns to its next call.
+            (cache, memory): the states of each of the `B R` targets, and what they all attend to.
+            Both are arguments of `decode`, which returns the cache for its next call.
         """
         memory, (hidden, cell) = self._encode(inputs)
         if rows > 1:
@@ -237,18 +244,20 @@ class PointerGenerator(RowCache, Losses, keras.Model):
     def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
                padding_mask: Tensor | None = None, return_attention_scores: bool = False
                ) -> tuple[Tensor, ...]:
-        """Log probabilities of the next tokens, from those given and the states in the cache.
+        """Returns the log probabilities of the next tokens, given these tokens and the states in
+        the cache.
 
         Args:
-            target_ids: Integers `(B R, T)`, the tokens from position `index` on.
-            index: Integer scalar; not needed, for the cache knows it.
-            cache, memory: Of `start_decoding`.
-            padding_mask: Of the source; not needed, for the memory knows it.
-            return_attention_scores: Also return the attention to the source `(B R, T, S)`.
+            target_ids: Integers `(B R, T)`, the tokens from position `index`.
+            index: Integer scalar; unused, as the cache contains the state.
+            cache: As returned by `start_decoding` or the previous call.
+            memory: As returned by `start_decoding`.
+            padding_mask: Unused, as the memory contains it.
+            return_attention_scores: Whether to return the attention to the source `(B R, T, S)`.
 
         Returns:
-            `(log probabilities (B R, T, V + num_oov), cache)`, then the attention if asked for;
-            -1e30 is the log of 0.
+            `(log probabilities (B R, T, V + num_oov), cache)`, then the attention if requested. The
+            log of 0 is -1e30.
         """
         found, ((hidden, cell), coverage) = self._steps(
             target_ids, [cache["hidden"], cache["cell"]], cache["coverage"], memory)

@@ -1,4 +1,4 @@
-"""The pointer network."""
+"""Pointer network."""
 
 from typing import Any
 
@@ -18,41 +18,44 @@ from keras_attn.ops.masks import MASKED, as_mask
 from keras_attn.ops.weights import masked_softmax
 from keras_attn.types import Shape, Tensor
 
-MASKED_ERROR = 23.0  # the loss of a label that is masked
+MASKED_ERROR = 23.0  # loss of a masked label
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class PointerNetwork(Losses, keras.Model):
-    """Sequences of positions of the input, of which there may be any number.
+    """Sequence of positions of a variable-length input.
 
-    An LSTM reads the elements; another one, from its last state on, reads the element that was
-    chosen last, at first a learned one, and points at the next: see `PointerAttention`. There is
-    no mark of the end to point at, so it is for outputs of known length, such as sorting, not for
-    convex hulls.
+    An LSTM encodes the elements. A second LSTM starts from its last state, reads the previously
+    chosen element (first a learned vector), and points at the next one with `PointerAttention`.
+    There is no end-of-sequence token to point at, so outputs must have a known length, as in
+    sorting, unlike in convex hulls.
 
     Args:
-        element_dim: Depth F of an element.
+        element_dim: Size F of an element.
         units: Units of both LSTMs, and hidden units of the attention.
-        forbid_repeats: Whether no element is chosen twice.
-        seed: Integer for initial weights.
+        forbid_repeats: Whether each element can be chosen at most once.
+        seed: Integer seed of the initial weights.
 
     Call arguments:
         inputs: Dictionary.
-            `elements`: Floats `(B, n, F)`. None count as one that is masked: then n is 1.
+            `elements`: Floats `(B, n, F)`. Empty inputs are treated as one masked element: then n
+                is 1.
             `padding_mask`: Integers `(B, n)`, optional; 1 for real elements.
-            `label`: Integers `(B, m)`, the right positions; the decoder reads the elements there.
+            `label`: Integers `(B, m)`, the target positions; the decoder reads the elements at
+                these positions.
             `sample_weight`: Floats `(B, m)`, optional; 0 for padding of the labels, which must be
-            at their end.
+                at their end.
 
     Returns:
-        Dictionary of float32 `logits` `(B, m, n)`, -1e30 where masked, and `attention`
-        `(B, m, n)`, the distribution.
+        Dictionary of float32 `logits` `(B, m, n)`, -1e30 where masked, and `attention` `(B, m, n)`,
+        the distribution.
 
-    `fit` takes a dataset of such dictionaries. Loss `pointer`: cross-entropy, of an element that
-    is masked 23; metric `accuracy`. `predict_indices` needs no labels.
+    `fit` requires a dataset of such dictionaries. Loss `pointer`: cross-entropy, 23 for masked
+    elements; metric `accuracy`. `predict_indices` needs no labels.
 
     Raises:
-        ValueError: If a size is not positive, or elements are not `(B, n, element_dim)`.
+        ValueError: If a size is not positive, or the shape of `elements` is not
+            `(B, n, element_dim)`.
 
     Reference:
         Vinyals et al., Pointer Networks, 2015, section 2.3.
@@ -107,13 +110,13 @@ class PointerNetwork(Losses, keras.Model):
         elements, mask = self._elements(inputs)
         memory, *state = run_rnn(self.encoder, elements, mask)
         label = ops.cast(inputs["label"], "int32")
-        # What padding of the labels points at does not matter.
+        # Clipped, as padding of the labels may be out of range.
         chosen = take_positions(elements, ops.clip(label, 0, ops.shape(elements)[1] - 1))
         read = ops.concatenate([self._first(elements)[:, None], chosen], axis=1)[:, :-1]
         queries, *_ = run_rnn(self.decoder, read, initial_state=state)
         free = None
         if self.forbid_repeats:
-            # No one_hot: PyTorch has none of positions that are not there.
+            # Not one_hot, which PyTorch does not support for positions out of range.
             places = ops.arange(ops.shape(elements)[1], dtype="int32")
             taken = ops.cast(label[..., None] == places, "int32")
             free = ops.cumsum(taken, axis=1) - taken == 0
@@ -124,16 +127,15 @@ class PointerNetwork(Losses, keras.Model):
     @needs_weights
     def predict_indices(self, inputs: dict[str, Tensor], length: int | None = None,
                         return_attention_scores: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """The likeliest positions, one after another, each read by the decoder in turn.
+        """Predicts positions greedily; the decoder reads each chosen element.
 
         Args:
             inputs: As in a call, without labels.
-            length: Positions m of each row; n if None.
-            return_attention_scores: Also return the distributions.
+            length: Number of positions m per row; defaults to n.
+            return_attention_scores: Whether to return the distributions.
 
         Returns:
-            int32 `(B, m)`, -1 where nothing is left to choose; then float32 `(B, m, n)` if asked
-            for.
+            int32 `(B, m)`, -1 if no element is left; then, if requested, float32 `(B, m, n)`.
         """
         elements, mask = self._elements(inputs)
         rows, number, _ = ops.shape(elements)
@@ -169,9 +171,9 @@ class PointerNetwork(Losses, keras.Model):
         elements = ops.cast(inputs["elements"], self.compute_dtype)
         shape = tuple(elements.shape)
         if len(shape) != 3 or shape[2] not in (None, self.element_dim):
-            raise ValueError(f"elements must be (B, n, element_dim={self.element_dim}). "
-                             f"Received: elements.shape={shape}")
-        if elements.shape[1] == 0:  # one that is masked, so that there is something to point at
+            raise ValueError("PointerNetwork: elements must have shape (B, n, element_dim), with "
+                             f"element_dim={self.element_dim}. Received: elements.shape={shape}")
+        if elements.shape[1] == 0:  # one masked element, so that there is a position to point at
             batch = ops.shape(elements)[0]
             return (ops.zeros((batch, 1, self.element_dim), elements.dtype),
                     ops.zeros((batch, 1), "bool"))

@@ -1,4 +1,4 @@
-"""What models share whose cache is a row of each tensor for each target."""
+"""Cache reordering for models whose cache has one row per target in each tensor."""
 
 import keras
 from keras import ops
@@ -7,13 +7,13 @@ from keras_attn.types import Nest, Tensor
 
 
 class RowCache:
-    """Mixin of a model that decodes with such a cache."""
+    """Mixin of models that decode with such a cache."""
 
     def reorder_cache(self, cache: Nest, targets: Tensor) -> Nest:
-        """Cache of targets that go on from others of the same source; for `beam_search`.
+        """Selects the cache of the parent of each target, for `beam_search`.
 
         Args:
-            cache: Of `start_decoding` or `decode`.
-            targets: Integers `(B R,)`, the one that each goes on from.
+            cache: As returned by `start_decoding` or `decode`.
+            targets: Integers `(B R,)`, the index of the parent of each target.
         """
         return keras.tree.map_structure(lambda x: ops.take(x, targets, axis=0), cache)

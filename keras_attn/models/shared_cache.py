@@ -1,23 +1,23 @@
-"""One cache for several sequences of a row, as a beam has: their tokens of a step side by side.
+"""A cache shared by several sequences of a row, such as beams: their tokens of a step are adjacent.
 
-At each step a sequence attends to what one of them wrote. To go on from another it takes that
-one's row in the table of writers; the cache stays where it is.
+At each step, a sequence attends to the token of one of the sequences of the row. If it continues
+another sequence, it copies that sequence's row of the table of writers; the cache is not reordered.
 """
 
 from keras import ops
 
 
 def make_writers(batch, rows, length):
-    """The table `(B, R, length)` of R sequences before the first step."""
+    """Creates the table `(B, R, length)` of R sequences before the first step."""
     return ops.zeros((batch, rows, length), "int32")
 
 
 def take_writers(writers, sources):
-    """The table of sequences that go on from others of the same row.
+    """Reorders the table for sequences that continue other sequences of the same row.
 
     Args:
         writers: `(B, R, length)`.
-        sources: Integers `(B R,)`, the one that each goes on from, counted through all rows.
+        sources: Integers `(B R,)`, the flat index of the parent of each sequence.
     """
     _, rows, length = writers.shape
     taken = ops.take(ops.reshape(writers, (-1, length)), sources, axis=0)
@@ -25,10 +25,11 @@ def take_writers(writers, sources):
 
 
 def write_step(writers, index):
-    """The table with each sequence itself at step `index`, and what each attends to.
+    """Records each sequence as the writer of step `index`, and returns what each sequence attends
+    to.
 
     Returns:
-        (writers, mask): the mask is boolean `(B, R, length R)`; None of a single sequence.
+        (writers, mask): the mask is boolean `(B, R, length R)`, or None for a single sequence.
     """
     batch, rows, length = ops.shape(writers)
     if rows == 1:

@@ -1,4 +1,4 @@
-"""What a model with a task implements, and how `fit` uses it."""
+"""Base classes of task models, and their use with `fit`."""
 
 import functools
 from typing import Any, Self
@@ -14,38 +14,38 @@ _KERNELS = kernels.of_backend("tensorflow")
 
 
 class Losses(DeclaredInputs):
-    """Losses and metrics that add up over devices.
+    """Mixin for losses and metrics that are summed over devices; precedes `keras.Model` in the
+    bases.
 
-    A mixin before `keras.Model`. The model takes a dictionary with its inputs,
-    labels and weights, and returns a dictionary; `fit` takes a dataset of such
-    dictionaries, without y. The loss is the sum over names of error / weight,
-    both summed over the global batch, and 0 for a name whose weight is 0. So `fit` under
-    `tf.distribute.MirroredStrategy` computes what it computes on one device.
+    The model receives a dictionary of its inputs, labels and weights, and returns a dictionary.
+    `fit` requires a dataset of such dictionaries, without y. The loss is the sum over names of
+    error / weight, both summed over the global batch; a name with weight 0 contributes 0. So `fit`
+    under `tf.distribute.MirroredStrategy` computes the same as on a single device.
 
     A model implements:
 
-    - `loss_weights(batch)`: `{name: weight}` from the batch alone, so that the
-      weight of a global batch is known before any gradient.
+    - `loss_weights(batch)`: `{name: weight}` from the batch alone, so that the weight of a global
+      batch is known before any gradient.
     - `loss_errors(outputs, batch)`: `{name: error}`, weighted and summed.
     - `metric_sums(outputs, batch)`: `{name: (sum, weight)}`.
-    - `metric_names`: what `fit` reports: `<loss>_loss` and the names of metrics.
+    - `metric_names`: names that `fit` reports: `<loss>_loss` and the names of metrics.
 
-    Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all
-    of a row's errors and weights; 0 leaves the row out. Where rows hold several examples
-    (`keras_attn.data.packing.pack`) it is `(B, E)`, as labels are.
+    Sums and weights are float32 scalars. `sample_weight (B,)` in the batch multiplies all errors
+    and weights of a row; 0 excludes the row. If rows contain several examples
+    (`keras_attn.data.packing.pack`), it is `(B, E)`, like labels.
     """
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        # Here, where Keras creates variables too, because a strategy's scope is open: `fit` calls
-        # an unbuilt model with floats in place of distributed integers, and creates metrics whose
-        # sums no other device sees.
+        # The model is built here, where the scope of a strategy is active. `fit` would call an
+        # unbuilt model with floats instead of distributed integers, and create metrics that are
+        # not summed over devices.
         if not self.built:
             self.build()
         self._means  # noqa: B018
         super().compile(*args, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        # As Keras's own, which leaves models that have a `compile` alone.
+        # The same as Keras's method, which skips models that override `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
@@ -55,8 +55,8 @@ class Losses(DeclaredInputs):
                      training: bool = True) -> Tensor:
         if y is not None or sample_weight is not None:
             raise ValueError(
-                "Labels and weights go into the dictionary of inputs: fit(x=batches). "
-                f"Received: y={y}, sample_weight={sample_weight}"
+                f"{type(self).__name__}: labels and weights must be entries of the input "
+                f"dictionary: fit(x=batches). Received: y={y}, sample_weight={sample_weight}"
             )
         x = _Batch(self, x)
         weights, devices = self.loss_weights(x), 1
@@ -64,12 +64,12 @@ class Losses(DeclaredInputs):
             devices, weights = _KERNELS.replicas.count(), _KERNELS.replicas.summed(weights)
         errors = self.loss_errors(y_pred, x)
         terms = [ops.divide_no_nan(errors[name], weights[name]) for name in weights]
-        # Keras sums the gradients of the devices.
+        # Keras sums the gradients over devices.
         loss = sum([*terms, *(penalty / devices for penalty in self.losses)])
         if devices == 1:
             return loss
-        # Keras reports the mean over devices of the loss times their number, weighted by rows. It
-        # is that of the global batch if each device returns an equal share of that.
+        # Keras reports the mean over devices of (loss x number of devices), weighted by rows. This
+        # equals the loss of the global batch if each device returns an equal share of it.
         share = _KERNELS.replicas.summed(loss) / devices
         return loss + ops.stop_gradient(share - loss)
 
@@ -89,13 +89,13 @@ class Losses(DeclaredInputs):
 
     @functools.cached_property
     def _means(self):
-        # Made by the first `fit`, past Keras's tracking: a model that is only
-        # called, or trained by another loop, has no such state.
+        # Created by the first `fit` and not tracked by Keras, so that models that are only called,
+        # or trained by another loop, have no such state.
         return {name: keras.metrics.Mean(name=name) for name in self.metric_names}
 
 
 class _Batch(dict):
-    """A batch whose missing entries, such as labels, are errors that name them."""
+    """A batch that raises an error with the name of a missing entry, such as labels."""
 
     def __init__(self, model, batch):
         super().__init__(batch)
@@ -107,7 +107,7 @@ class _Batch(dict):
 
 
 class TaskModel(Losses):
-    """A head on a backbone; a mixin before `keras.Model`.
+    """Mixin for a backbone with a task head; precedes `keras.Model` in the bases.
 
     Its `INPUTS` are those of the backbone and `OWN_INPUTS`.
     """
@@ -130,7 +130,7 @@ class TaskModel(Losses):
         return self.backbone.input_spec_of(name)
 
     def build_backbone(self) -> keras.Model:
-        """Builds the backbone if it is not, and returns it."""
+        """Builds the backbone if necessary, and returns it."""
         if not self.backbone.built:
             self.backbone.build()
         return self.backbone
@@ -148,11 +148,11 @@ class TaskModel(Losses):
 
     @property
     def head_seed(self) -> int | None:
-        """Seed of the head: the task's own, or the backbone's."""
+        """Seed of the head: the task's seed, or else the backbone's."""
         return self.backbone.seed if self.seed is None else self.seed
 
     def get_config(self) -> dict[str, Any]:
-        # The task builds its backbone, so that paths stay the same.
+        # The task builds its backbone, so that variable paths stay the same.
         backbone = keras.saving.serialize_keras_object(self.backbone)
         backbone.pop("build_config", None)
         return {**super().get_config(), "backbone": backbone, "seed": self.seed}
@@ -164,7 +164,9 @@ class TaskModel(Losses):
 
 
 def mask_weights(batch):
-    """`mask_weights` of a batch, times the rows' `sample_weight`: float32 `(B, P)`."""
+    """Returns the `mask_weights` of a batch times the `sample_weight` of its rows: float32
+    `(B, P)`.
+    """
     weights = ops.cast(batch["mask_weights"], "float32")
     rows = batch.get("sample_weight")
     if rows is None or len(rows.shape) == 2:
@@ -173,12 +175,12 @@ def mask_weights(batch):
 
 
 def label_weights(batch, labels):
-    """`sample_weight` of a batch, or ones, in the shape of its labels: float32.
+    """Returns the `sample_weight` of a batch, or ones, in the shape of its labels: float32.
 
-    A weight of a row, `(B,)` or `(B, 1)`, is that of each of its labels.
+    Row weights, `(B,)` or `(B, 1)`, apply to all labels of the row.
 
     Raises:
-        ValueError: If there is neither a weight for each label nor for each row.
+        ValueError: If the weights are neither per label nor per row.
     """
     if "sample_weight" not in batch:
         return ops.ones(ops.shape(labels), "float32")
@@ -189,8 +191,8 @@ def label_weights(batch, labels):
     if given[1:] in ((), (1,)) and _may_be_equal(given[:1], wanted[:1]):
         weights = ops.reshape(weights, (-1, *[1] * (len(wanted) - 1)))
         return ops.broadcast_to(weights, ops.shape(labels))
-    raise ValueError("sample_weight must be of each label or of each row. "
-                     f"Received: sample_weight {given}, labels {wanted}")
+    raise ValueError("sample_weight must have one weight per label or per row. "
+                     f"Received: sample_weight of shape {given}, labels of shape {wanted}")
 
 
 def _may_be_equal(shape, other):

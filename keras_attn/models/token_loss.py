@@ -1,4 +1,4 @@
-"""The loss of models that predict the tokens of a target."""
+"""Loss of models that predict the tokens of a target sequence."""
 
 from keras import ops
 
@@ -9,10 +9,10 @@ from keras_attn.types import Tensor
 
 
 class TokenLoss(Losses):
-    """Cross-entropy and metrics of each token.
+    """Token-level cross-entropy and metrics; a mixin that precedes `keras.Model` in the bases.
 
-    A mixin before `keras.Model`. A model has `label_smoothing`, and returns for the `label`
-    `(B, T)` either `logits` `(B, T, V)` alone, or what `vocabulary_losses` computes too: `errors`,
+    A model has an attribute `label_smoothing`. Its outputs contain either only `logits`
+    `(B, T, V)`, or also the results of `vocabulary_losses` for the `label` `(B, T)`: `errors`,
     `hits` and `log_losses` `(B, T)`.
     """
 

@@ -13,7 +13,7 @@ from keras_attn.convert import read_ready
 from keras_attn.counts import counted
 from keras_attn.data.shards.shard_files import is_prepared, read_index
 from keras_attn.data.sources.files import file_sha256
-from keras_attn.data.sources.streams import check_streams_differ, shown
+from keras_attn.data.sources.streams import check_streams_differ, display_name
 from keras_attn.defaults import ENDS, declared, fields, match_task
 from keras_attn.errors import UserError, forget_warnings
 from keras_attn.registry import kind_of
@@ -199,7 +199,7 @@ class Run:
         if kept:
             hashes = {**hashes, "pretrained": kept}
         # Copies of standard input and of pipes have another path in every process.
-        self.hashes = hashes = {shown(name): sha256 for name, sha256 in hashes.items()}
+        self.hashes = hashes = {display_name(name): sha256 for name, sha256 in hashes.items()}
         own = int(hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:12], 16)
         if self.engine.agree([own])[0] != own:  # 48 bits: a float64 holds them
             raise UserError("Every worker must have the same data. Received: data.train, "

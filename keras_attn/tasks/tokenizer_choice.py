@@ -4,7 +4,7 @@ import posixpath
 
 import tensorflow as tf
 
-from keras_attn.data.shards.preparing import train_tokenizer
+from keras_attn.data.shards.prepare_folder import train_tokenizer
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
 from keras_attn.tasks.pretraining.splits import reading_of

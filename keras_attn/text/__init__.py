@@ -1,1 +1,1 @@
-"""Tokenizers and vocabulary building (needs tensorflow-text)."""
+"""Tokenizers and vocabulary training (requires tensorflow-text)."""

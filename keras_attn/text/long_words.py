@@ -1,29 +1,32 @@
-"""Words so long that training a vocabulary would spend its time on them."""
+"""Splitting of very long words, which would dominate the time of vocabulary training."""
 
 import re
 
-LONGEST = 200  # characters; trainers take a word's length for each of its merges
-MOST = 10_000  # characters of a longer word, such as a genome, that are learnt from
-_RUN = re.compile(rf"(?<!\S)\S{{{LONGEST + 1},}}|(?<!\s)\s{{{LONGEST + 1},}}")
+# In characters. The time of each merge in a word grows with the length of the word.
+MAX_WORD_LENGTH = 200
+# Number of characters of a longer word, such as a genome, that are used for training.
+MAX_LEARNED_CHARACTERS = 10_000
+_LONG_RUN = re.compile(
+    rf"(?<!\S)\S{{{MAX_WORD_LENGTH + 1},}}|(?<!\s)\s{{{MAX_WORD_LENGTH + 1},}}")
 
 
 def cut_long_words(texts):
-    """Cuts texts within words, or runs of blanks, of more than `LONGEST` characters.
+    """Splits texts inside words, or whitespace, of more than `MAX_WORD_LENGTH` characters.
 
     Args:
         texts: Iterable of str.
 
     Yields:
-        The texts; one with a long word as several, without what follows its first `MOST`
-        characters.
+        The texts. A text with a long word is split into several; of the word, only the first
+        `MAX_LEARNED_CHARACTERS` characters are kept.
     """
     for text in texts:
         start = 0
-        for run in _RUN.finditer(text) if len(text) > LONGEST else ():
-            cuts = range(run.start() + LONGEST, run.end(), LONGEST)
-            for cut in cuts[:MOST // LONGEST]:
+        for run in _LONG_RUN.finditer(text) if len(text) > MAX_WORD_LENGTH else ():
+            cuts = range(run.start() + MAX_WORD_LENGTH, run.end(), MAX_WORD_LENGTH)
+            for cut in cuts[:MAX_LEARNED_CHARACTERS // MAX_WORD_LENGTH]:
                 yield text[start:cut]
                 start = cut
-            if len(cuts) > MOST // LONGEST:
+            if len(cuts) > MAX_LEARNED_CHARACTERS // MAX_WORD_LENGTH:
                 start = run.end()
         yield text[start:]

@@ -1,8 +1,10 @@
-"""Kinds of tokenizers: read, trained, and as JSON for processes that tokenise elsewhere.
+"""Tokenizer types: how to read and train them, and JSON recipes to recreate them in other
+processes.
 
-What prepares text needs of a tokenizer: `encode(texts, threads)`, `vocabulary_size`, `lowercase`,
-`unk_id` (None: there is none), `verbatim`, whether documents are its texts as they stand and not
-sentences, `sha256`, `write(folder)`, and `recipe`, what `tokenizer_of` takes.
+Data preparation uses these members of a tokenizer: `encode(texts, threads)`, `vocabulary_size`,
+`lowercase`, `unk_id` (None if there is no unknown token), `verbatim` (whether documents are kept as
+raw text instead of being split into sentences), `sha256`, `write(folder)`, and `recipe`, the
+argument of `make_tokenizer`.
 """
 
 from collections.abc import Callable
@@ -17,48 +19,47 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 
 
 class Kind(NamedTuple):
-    """How tokenizers of a kind come to be.
+    """A tokenizer type.
 
     Attributes:
         name: "word_pieces", "byte_pairs", "sentence_pieces" or "subwords".
-        files: What one writes to a folder.
-        lowercase: Whether text is lower-cased where nothing is said.
-        verbatim: Whether texts stay as they are: never lower-cased, and no sentences.
-        made: Function of the arguments in a recipe.
-        read: Function of a file or folder, and whether text is lower-cased.
-        train: Function of texts, how many pieces at most, whether text is lower-cased, and further
-            arguments of the kind.
+        files: Names of the files that the tokenizer writes to a folder.
+        lowercase: Whether text is lower-cased by default.
+        verbatim: Whether texts are kept as they are: neither lower-cased nor split into sentences.
+        from_recipe: Function of the recipe's arguments that creates a tokenizer.
+        read: Function of a file or folder and `lowercase` that reads a tokenizer.
+        train: Function of texts, maximum vocabulary size and `lowercase` that trains a tokenizer.
     """
 
     name: str
     files: tuple
     lowercase: bool
     verbatim: bool
-    made: Callable
+    from_recipe: Callable
     read: Callable
     train: Callable
 
 
-def _trained_word_pieces(texts, size, lowercase):
+def _train_word_pieces(texts, size, lowercase):
     return WordPieceTokenizer(train_vocabulary(texts, size, lowercase), lowercase)
 
 
 KINDS = {one.name: one for one in (
     Kind("word_pieces", (FILE,), True, WordPieceTokenizer.verbatim, WordPieceTokenizer,
-         WordPieceTokenizer.from_file, _trained_word_pieces),
+         WordPieceTokenizer.from_file, _train_word_pieces),
     Kind("byte_pairs", byte_pairs.FILES[0], False, BytePairTokenizer.verbatim,
          BytePairTokenizer, lambda folder, _: BytePairTokenizer.read(folder),
          lambda texts, size, _: train_byte_pairs(texts, size)),
     Kind("sentence_pieces", (sentence_pieces.FILE,), False,
-         SentencePieceTokenizer.verbatim, SentencePieceTokenizer.of_recipe,
+         SentencePieceTokenizer.verbatim, SentencePieceTokenizer.from_recipe,
          SentencePieceTokenizer.read, train_sentence_pieces),
-    Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords.of_recipe,
+    Kind("subwords", (subwords.FILE,), False, Subwords.verbatim, Subwords.from_recipe,
          lambda path, _: Subwords.read(path),
          lambda texts, size, _, kind="bpe": Subwords(train_subwords(texts, size, kind))),
 )}
 
 
-def tokenizer_of(recipe):
-    """The tokenizer of a recipe: a dictionary of its `kind` and its arguments."""
+def make_tokenizer(recipe):
+    """Creates the tokenizer of a recipe: a dictionary with its `kind` and arguments."""
     arguments = dict(recipe)
-    return KINDS[arguments.pop("kind")].made(**arguments)
+    return KINDS[arguments.pop("kind")].from_recipe(**arguments)

@@ -1,16 +1,17 @@
-"""How a row of one text, or of two, is laid out for a classifier."""
+"""Special tokens around one text, or a text pair, in the input row of a classifier."""
 
 from typing import NamedTuple
 
 
 class RowLayout(NamedTuple):
-    """Ids of the marks around the texts of a row.
+    """Ids of the special tokens of a row.
 
     Attributes:
-        before, between, after: Tuples of ids: before the first text, between it and the second if
-            there is one, and after the last.
-        pad_id: What fills rows up.
-        last_segment: Segment of the last mark, where that is another than its text's.
+        before: Tuple of ids before the first text.
+        between: Tuple of ids between the texts of a pair.
+        after: Tuple of ids after the last text.
+        pad_id: Id of the padding token.
+        last_segment: Segment id of the last token, if it differs from that of its text.
     """
 
     before: tuple
@@ -20,5 +21,5 @@ class RowLayout(NamedTuple):
     last_segment: int | None = None
 
     def count(self, paired):
-        """How many marks a row has."""
+        """Returns the number of special tokens in a row."""
         return len(self.before) + len(self.between) * bool(paired) + len(self.after)

@@ -1,4 +1,4 @@
-"""XLNet's tokenizer: pieces of sentencepiece, of text that was made plain first."""
+"""XLNet's tokenizer: SentencePiece on normalized text."""
 
 import base64
 import hashlib
@@ -16,47 +16,56 @@ from keras_attn.io.atomic_write import atomic_write
 from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
 from keras_attn.text.row_layout import RowLayout
-from keras_attn.text.subwords import damaged_model, load_processor, pieces_of, training_error
+from keras_attn.text.subwords import damaged_model, load_processor, read_pieces, training_error
 
 FILE = "spiece.model"
 UNKNOWN = "<unk>"
-MARKS = ("<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")  # ids 3 to 8
-# Always pieces of their own, as in the models of zihangdai/xlnet.
-SIGNS = (".", "(", ")", '"', "-", "–", "£", "€")
-BLANK = "\u2581"  # sentencepiece's sign for the blank before a word
-_CUT = "\ue000"  # where no piece may go on, in training; of no alphabet
-_STARTS = set(string.punctuation) - set("'=>")  # of words, alone, besides blanks and "<"
+SPECIAL_TOKENS = ("<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")  # ids 3 to 8
+# Always separate tokens, as in the models of zihangdai/xlnet.
+SYMBOLS = (".", "(", ")", '"', "-", "–", "£", "€")
+SPACE = "\u2581"  # SentencePiece's symbol for the space before a word
+_CUT = "\ue000"  # token boundary in training, a private-use character
+# Punctuation that starts a word, in addition to spaces and "<".
+_WORD_STARTS = set(string.punctuation) - set("'=>")
 _NUMBER_COMMA = re.compile(r"(?<=\d)(?=,)")
 _CHUNK = 10_000  # texts
 
 
 class SentencePieceTokenizer:
-    """Turns text into ids as zihangdai/xlnet does.
+    """Tokenizes text as zihangdai/xlnet does.
 
-    Blanks are made one, `` and '' a quote, accents dropped. A comma after a digit is a piece of its
-    own; the digits before it are unknown if they are a piece only with a blank before them.
+    Whitespace is collapsed, `` and '' become a double quote, and accents are dropped. A comma after
+    a digit is a separate token; the digits before it are unknown if the vocabulary only contains
+    them with a preceding space.
 
     Args:
-        model: Bytes of a sentencepiece model with XLNet's marks.
+        model: Serialized SentencePiece model with XLNet's special tokens.
         lowercase: Whether text is lower-cased.
-        name: What messages call the model.
+        name: Name of the model in error messages.
 
     Attributes:
-        model, lowercase: As given.
-        vocabulary: Strings; a piece's id is its place.
-        vocabulary_size: How many there are.
-        unk_id, cls_id, sep_id, pad_id, mask_id: Of the marks; `eod_id` and `eop_id`, the ends of a
-            document and of a paragraph.
-        special_ids: Ids of pieces that stand for no text.
+        model: As given.
+        lowercase: As given.
+        vocabulary: List of strings; the index of a token is its id.
+        vocabulary_size: Number of tokens.
+        unk_id: Id of `<unk>`.
+        cls_id: Id of `<cls>`.
+        sep_id: Id of `<sep>`.
+        pad_id: Id of `<pad>`.
+        mask_id: Id of `<mask>`.
+        eod_id: Id of the end-of-document token.
+        eop_id: Id of the end-of-paragraph token.
+        special_ids: Ids of the special tokens, which represent no text.
         mask_token: "<mask>".
-        continuation: Boolean `(V,)`, whether a piece goes on with the word before it, as in
-            data_utils.py: a blank or a sign of punctuation begins one.
-        verbatim: False: documents are sentences.
+        continuation: Boolean `(V,)`, whether a token continues the word before it, as in
+            data_utils.py: a space or punctuation starts a new word.
+        verbatim: False: documents are split into sentences.
         recipe: See `keras_attn.text.recipes`.
-        sha256: Of model, case and these rules, so that shards of others are not taken for ours.
+        sha256: Hash of the model, `lowercase` and the version of these rules, so that shards of
+            other tokenizers are not reused.
 
     Raises:
-        UserError: If it is no such model.
+        UserError: If it is not such a model.
 
     Reference:
         Kudo, Subword Regularization, 2018; zihangdai/xlnet, prepro_utils.py.
@@ -69,38 +78,40 @@ class SentencePieceTokenizer:
         self.model, self.lowercase = model, lowercase
         processor = load_processor(model, name)
         self.vocabulary_size = processor.get_piece_size()
-        self.vocabulary = pieces_of(processor, name)
+        self.vocabulary = read_pieces(processor, name)
         ids = {piece: number for number, piece in enumerate(self.vocabulary)}
-        missing = [mark for mark in (UNKNOWN, *MARKS) if mark not in ids]
+        missing = [token for token in (UNKNOWN, *SPECIAL_TOKENS) if token not in ids]
         if missing:
-            raise UserError("A sentencepiece model with XLNet's marks is needed: "
-                            f"{', '.join(MARKS)}. Received: {name}, without {', '.join(missing)}")
+            raise UserError(f"{name} lacks special tokens of XLNet: {', '.join(missing)}. Use a "
+                            f"SentencePiece model with {UNKNOWN}, {', '.join(SPECIAL_TOKENS)}")
         self.unk_id = ids[UNKNOWN]
         self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id = (
-            ids[mark] for mark in MARKS)
+            ids[token] for token in SPECIAL_TOKENS)
         self.special_ids = [n for n in range(self.vocabulary_size)
                             if processor.is_control(n) or processor.is_unknown(n)]
         self.special_ids += [self.eop_id] * (self.eop_id not in self.special_ids)
-        self.continuation = np.array([not piece.startswith((BLANK, "<")) and piece not in _STARTS
-                                      for piece in self.vocabulary])
+        self.continuation = np.array([
+            not piece.startswith((SPACE, "<")) and piece not in _WORD_STARTS
+            for piece in self.vocabulary])
         self.sha256 = hashlib.sha256(model + bytes([lowercase, 1])).hexdigest()
         try:
-            self._tokenizer = _tokenizer_of(model)
+            self._tokenizer = _make_tokenizer(model)
         except (tf.errors.OpError, RuntimeError) as error:
             raise damaged_model(name) from error
         self._processor = processor
         self._comma = ids.get(",", self.unk_id)
-        self._number = np.array([len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
-                                 for piece in self.vocabulary])
+        self._number_comma = np.array([
+            len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+            for piece in self.vocabulary])
 
     @staticmethod
     def surface(piece):
-        """Returns the text of a piece, without the blank before it."""
-        return piece.removeprefix(BLANK)
+        """Returns the text of a token, without a preceding space."""
+        return piece.removeprefix(SPACE)
 
     @property
     def row_layout(self):
-        """text <sep> <cls>, or text <sep> text <sep> <cls>, the last in segment 2.
+        """text <sep> <cls>, or text <sep> text <sep> <cls>; `<cls>` has segment id 2.
 
         Reference:
             zihangdai/xlnet, classifier_utils.py.
@@ -113,42 +124,43 @@ class SentencePieceTokenizer:
                 "model": base64.b64encode(self.model).decode()}
 
     def with_lowercase(self, lowercase):
-        """This tokenizer, with or without lower-casing."""
+        """Returns this tokenizer with or without lower-casing."""
         return SentencePieceTokenizer(self.model, lowercase)
 
     @classmethod
-    def of_recipe(cls, model, lowercase):
-        """The tokenizer of a recipe's arguments."""
+    def from_recipe(cls, model, lowercase):
+        """Creates the tokenizer from the arguments of `recipe`."""
         return cls(base64.b64decode(model), lowercase)
 
     @classmethod
     def read(cls, path, lowercase=False):
-        """Reads the model of a file, or spiece.model of a folder."""
+        """Reads the model from a file, or from spiece.model in a folder."""
         path = str(path)
         if tf.io.gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_bytes(path), lowercase, path)
 
     def write(self, folder):
-        """Writes spiece.model, whole or not at all."""
+        """Writes spiece.model atomically."""
         atomic_write(posixpath.join(str(folder), FILE), self.model)
 
     def encode(self, texts, threads=None):
-        """Token ids, without marks.
+        """Tokenizes texts without adding special tokens.
 
         Args:
             texts: List of str.
-            threads: Not used; TensorFlow takes its own.
+            threads: Unused; TensorFlow has its own thread pool.
 
         Returns:
-            (ids, ends): int32 ids of all texts in a row, and int64 `(N,)`, where each text ends.
+            (ids, ends): int32 ids of all texts, concatenated, and int64 `(N,)`, the end of each
+            text.
         """
         flat, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for start in range(0, len(texts), _CHUNK):
-            part = [plain(text, self.lowercase) for text in texts[start:start + _CHUNK]]
+            part = [normalize_text(text, self.lowercase) for text in texts[start:start + _CHUNK]]
             found = self._tokenized(part)
             ids, counts = found.flat_values.numpy(), found.row_lengths().numpy()
-            ids, added = self._with_commas_apart(ids, np.repeat(np.arange(len(part)), counts))
+            ids, added = self._split_commas(ids, np.repeat(np.arange(len(part)), counts))
             flat.append(ids)
             lengths.append(counts + np.bincount(added, minlength=len(part)))
         return np.concatenate(flat), np.cumsum(np.concatenate(lengths))
@@ -156,38 +168,43 @@ class SentencePieceTokenizer:
     def _tokenized(self, texts):
         try:
             return self._tokenizer.tokenize(texts)
-        except tf.errors.NotFoundError:  # TensorFlow has begun anew, and forgot the model
-            self._tokenizer = _tokenizer_of(self.model)
+        except tf.errors.NotFoundError:  # TensorFlow's resources were reset
+            self._tokenizer = _make_tokenizer(self.model)
             return self._tokenizer.tokenize(texts)
 
-    def _with_commas_apart(self, ids, rows):
-        """The ids where no piece ends in a digit and a comma; the row of each that was added."""
+    def _split_commas(self, ids, rows):
+        """Splits tokens that end in a digit and a comma.
+
+        Returns:
+            (ids, the row of each added token).
+        """
         parts, added, begin = [], [], 0
-        for place in np.flatnonzero(self._number[ids]):
-            new = self.with_comma_apart(ids[place])
+        for place in np.flatnonzero(self._number_comma[ids]):
+            new = self.split_comma(ids[place])
             parts += [ids[begin:place], np.array(new, np.int32)]
             added += [rows[place]] * (len(new) - 1)
             begin = place + 1
         return np.concatenate([*parts, ids[begin:]]), np.array(added, np.int64)
 
-    def with_comma_apart(self, number):
-        """The ids that stand for that of a piece, of which none ends in a digit and a comma."""
-        if not self._number[number]:
+    def split_comma(self, number):
+        """Returns the ids that replace a token, none of which ends in a digit and a comma."""
+        if not self._number_comma[number]:
             return [number]
         piece = self.vocabulary[number]
-        found = self._processor.encode(piece[:-1].replace(BLANK, ""), out_type=str)
-        if piece[0] != BLANK and found[0][0] == BLANK:
+        found = self._processor.encode(piece[:-1].replace(SPACE, ""), out_type=str)
+        if piece[0] != SPACE and found[0][0] == SPACE:
             found = found[1:] if len(found[0]) == 1 else [found[0][1:], *found[1:]]
         return [*map(self._processor.piece_to_id, found), self._comma]
 
     def in_graph(self):
-        """A function of strings `(N,)` to ragged ids that a SavedModel can hold."""
+        """Returns a function of strings `(N,)` to ragged ids that can be exported in a SavedModel.
+        """
         from keras_attn.text.sentence_pieces_graph import SentencePieceGraph
 
         return SentencePieceGraph(self)
 
     def decode(self, rows):
-        """Texts of token ids; marks are left out.
+        """Detokenizes token ids, without special tokens.
 
         Args:
             rows: List of lists or arrays of integers.
@@ -195,23 +212,23 @@ class SentencePieceTokenizer:
         Returns:
             List of strings.
         """
-        marks = [self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id]
+        special = [self.cls_id, self.sep_id, self.pad_id, self.mask_id, self.eod_id, self.eop_id]
         rows = [np.asarray(row) for row in rows]
-        return self._processor.decode([row[~np.isin(row, marks)].tolist() for row in rows])
+        return self._processor.decode([row[~np.isin(row, special)].tolist() for row in rows])
 
 
-def _tokenizer_of(model):
+def _make_tokenizer(model):
     import tensorflow_text
 
     return tensorflow_text.SentencepieceTokenizer(model)
 
 
-def plain(text, lowercase=False):
-    """The text as XLNet's pieces are of: single blanks, plain quotes, no accents."""
+def normalize_text(text, lowercase=False):
+    """Normalizes text as XLNet does: single spaces, plain quotes, no accents."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     if not text.isascii():
-        text = "".join(sign for sign in unicodedata.normalize("NFKD", text)
-                       if not unicodedata.combining(sign))
+        text = "".join(character for character in unicodedata.normalize("NFKD", text)
+                       if not unicodedata.combining(character))
     return text.lower() if lowercase else text
 
 
@@ -220,38 +237,39 @@ def train_sentence_pieces(texts, size, lowercase=False):
 
     Args:
         texts: Iterable of str.
-        size: Pieces at most, marks included; fewer where the texts have fewer.
+        size: Maximum vocabulary size, including special tokens; smaller if the texts do not contain
+            enough subwords.
         lowercase: Whether text is lower-cased.
 
     Returns:
         A `SentencePieceTokenizer`.
 
     Raises:
-        UserError: If the size cannot be, or the texts hold no word.
+        UserError: If the size is invalid, or the texts contain no words.
     """
     import sentencepiece
 
-    written, faults = io.BytesIO(), []
+    written, errors = io.BytesIO(), []
 
-    def plain_texts():
+    def normalized_texts():
         try:
             for text in cut_long_words(texts):
-                # Pieces with one would be cut there anyway, and could leave unknown numbers.
-                yield _NUMBER_COMMA.sub(_CUT, plain(text, lowercase))
+                # Tokens with a comma would be split anyway, which could leave unknown numbers.
+                yield _NUMBER_COMMA.sub(_CUT, normalize_text(text, lowercase))
         except Exception as error:
-            faults.append(error)  # sentencepiece makes another of it
+            errors.append(error)  # SentencePiece raises a different error for it
             raise
 
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=plain_texts(), model_writer=written,
+            sentence_iterator=normalized_texts(), model_writer=written,
             vocab_size=size, hard_vocab_limit=False, model_type="unigram",
-            character_coverage=0.99995, control_symbols=list(MARKS),
-            user_defined_symbols=list(SIGNS), pretokenization_delimiter=_CUT, minloglevel=2,
-            max_sentence_length=1 << 20, num_threads=1,  # with more, ties may fall otherwise
+            character_coverage=0.99995, control_symbols=list(SPECIAL_TOKENS),
+            user_defined_symbols=list(SYMBOLS), pretokenization_delimiter=_CUT, minloglevel=2,
+            max_sentence_length=1 << 20, num_threads=1,  # more threads may break ties differently
         )
     except (RuntimeError, OSError) as error:
-        if faults:
-            raise faults[0] from None
+        if errors:
+            raise errors[0] from None
         raise training_error(error, size) from error
     return SentencePieceTokenizer(written.getvalue(), lowercase)

@@ -5,11 +5,11 @@ import unicodedata
 
 import tensorflow as tf
 
-_BLANKS = "[" + "".join(sign for sign in map(chr, range(0x3001)) if sign.isspace()) + "]+"
+_WHITESPACE = "[" + "".join(filter(str.isspace, map(chr, range(0x3001)))) + "]+"
 
 
 class SentencePieceGraph(tf.Module):
-    """A `SentencePieceTokenizer` that a SavedModel can hold.
+    """TensorFlow module of a `SentencePieceTokenizer`, for export in a SavedModel.
 
     Args:
         tokenizer: The tokenizer.
@@ -22,34 +22,34 @@ class SentencePieceGraph(tf.Module):
         self._lowercase = tokenizer.lowercase
         self._pieces = tensorflow_text.SentencepieceTokenizer(tokenizer.model)
         self._normalize = tensorflow_text.normalize_utf8
-        self._apart = [tokenizer.with_comma_apart(n) for n in range(tokenizer.vocabulary_size)]
-        self._combining = _combining()
+        self._split_ids = [tokenizer.split_comma(n) for n in range(tokenizer.vocabulary_size)]
+        self._combining_characters = _combining_characters()
 
     def __call__(self, texts):
-        """Token ids, without marks.
+        """Tokenizes texts without adding special tokens.
 
         Args:
-            texts: Strings `(N,)` of UTF-8.
+            texts: UTF-8 strings `(N,)`.
 
         Returns:
             int32 RaggedTensor `(N, None)`.
         """
-        ids = self._pieces.tokenize(self._plain(texts))
-        apart = tf.gather(tf.ragged.constant(self._apart, tf.int32), ids.values)
-        return ids.with_values(apart).merge_dims(1, 2)
+        ids = self._pieces.tokenize(self._normalize_text(texts))
+        split_ids = tf.gather(tf.ragged.constant(self._split_ids, tf.int32), ids.values)
+        return ids.with_values(split_ids).merge_dims(1, 2)
 
-    def _plain(self, texts):
-        """See `sentence_pieces.plain`."""
-        texts = tf.strings.strip(tf.strings.regex_replace(texts, _BLANKS, " "))
+    def _normalize_text(self, texts):
+        """See `sentence_pieces.normalize_text`."""
+        texts = tf.strings.strip(tf.strings.regex_replace(texts, _WHITESPACE, " "))
         for quote in ("``", "''"):
             texts = tf.strings.regex_replace(texts, quote, '"')
         texts = self._normalize(texts, "NFKD")
-        texts = tf.strings.regex_replace(texts, self._combining, "")
+        texts = tf.strings.regex_replace(texts, self._combining_characters, "")
         return tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
 
 
-def _combining():
-    """The class of characters that `unicodedata.combining` tells, as a regular expression."""
+def _combining_characters():
+    """Returns a regular expression of the characters for which `unicodedata.combining` is true."""
     ranges = []
     for code in range(sys.maxunicode + 1):
         if unicodedata.combining(chr(code)):

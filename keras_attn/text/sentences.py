@@ -1,10 +1,10 @@
-"""Splitting of paragraphs into sentences, by rule."""
+"""Rule-based sentence splitting."""
 
 import re
 
-# A sentence mark with what closes after it, then space and something that can start a sentence.
-# It begins with the marks alone, for which alone Python's `re` searches fast; the first of several
-# is found by looking back.
+# End-of-sentence punctuation and closing quotes, then whitespace and a possible sentence start. The
+# pattern starts with a character class alone, as Python's `re` only searches fast for those; a
+# lookbehind makes sure that it is the first of several punctuation characters.
 _END = re.compile(
     r"""(?s)[.!?…。！？](?:"""
     r"""(?<=[.!?…])(?<![.!?…].)[.!?…]*["'”’)\]»*_]*\s+(?=["'“‘(\[«*_—-]*[^\W_a-z])|"""
@@ -26,15 +26,15 @@ _CLAUSE_END = (";", ":", ",", ")", "—", "--")
 def split_sentences(paragraph):
     """Splits a paragraph into sentences.
 
-    A sentence ends with `.`, `!`, `?` or `…` and closing quotes, if whitespace and a capital, a
-    digit or a letter without case follow, and the word before is no title, initial or
-    abbreviation; or with `。`, `！`, `？`.
+    A sentence ends with `.`, `!`, `?` or `…` and optional closing quotes if they are followed by
+    whitespace and a capital letter, a digit or a letter without case, and the preceding word is not
+    a title, an initial or an abbreviation. A sentence also ends with `。`, `！` or `？`.
 
     Args:
         paragraph: str.
 
     Returns:
-        List of non-empty str, stripped; runs of whitespace inside stay as they are.
+        List of non-empty str, stripped; whitespace inside sentences is kept.
     """
     sentences = []
     start = 0
@@ -47,17 +47,17 @@ def split_sentences(paragraph):
 
 
 def split_long(sentence, words=512):
-    """Cuts a sentence of more than so many words into parts: where a clause ends, if that leaves
-    half of them.
+    """Splits a sentence of too many words, after a clause if that leaves at least half of the
+    words.
 
     Args:
         sentence: str.
-        words: Most words of a part, more than 1.
+        words: Maximum number of words per part, more than 1.
 
     Returns:
-        List of str, `[sentence]` as it is when it is short.
+        List of str; `[sentence]` unchanged if it is short enough.
     """
-    if len(sentence) <= 2 * words:  # cannot hold more words
+    if len(sentence) <= 2 * words:  # cannot contain more words
         return [sentence]
     pieces = sentence.split()
     if len(pieces) <= words:

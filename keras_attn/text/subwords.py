@@ -1,4 +1,4 @@
-"""Subwords of translation: sentencepiece models, trained and used."""
+"""Subword tokenizer for translation, based on SentencePiece."""
 
 import base64
 import hashlib
@@ -18,22 +18,23 @@ from keras_attn.text.long_words import cut_long_words
 FILE = "subwords.model"
 PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID = range(4)
 KINDS = ("bpe", "unigram")
-CHUNK = 10_000  # texts
+_CHUNK = 10_000  # texts
 
 
 def train_subwords(texts, vocabulary_size, kind="bpe"):
-    """Trains a model of subwords.
+    """Trains a SentencePiece model.
 
     Args:
-        texts: Iterable of strings, of both languages for a joint vocabulary.
-        vocabulary_size: Pieces at most; fewer where the texts have fewer.
+        texts: Iterable of strings; for a joint vocabulary, of both languages.
+        vocabulary_size: Maximum vocabulary size; smaller if the texts do not contain enough
+            subwords.
         kind: "bpe" or "unigram".
 
     Returns:
-        Bytes, what `Subwords` takes.
+        The serialized model as bytes, the argument of `Subwords`.
 
     Raises:
-        UserError: If the size or the kind cannot be, or the texts hold no word.
+        UserError: If the vocabulary size or the kind is invalid, or the texts contain no words.
 
     Reference:
         Kudo and Richardson, SentencePiece, 2018.
@@ -49,7 +50,7 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
             vocab_size=vocabulary_size, hard_vocab_limit=False, model_type=kind,
             character_coverage=1.0, pad_id=PAD_ID, bos_id=BEGIN_ID, eos_id=END_ID,
             unk_id=UNKNOWN_ID, minloglevel=2, max_sentence_length=1 << 20,
-            num_threads=1,  # with more, ties may fall otherwise
+            num_threads=1,  # more threads may break ties differently
         )
     except (RuntimeError, OSError) as error:
         raise training_error(error, vocabulary_size) from error
@@ -57,22 +58,21 @@ def train_subwords(texts, vocabulary_size, kind="bpe"):
 
 
 def training_error(error, vocabulary_size):
-    """The `UserError` for what sentencepiece says of a training."""
-    said = first_line(error)
-    # None at all, or only such as it leaves out: U+200B.
-    if "sentences_.empty" in said or "all_chars_count" in said:
-        return UserError("Training subwords needs text. Received: no words")
-    said = said.rpartition("] ")[2]  # without the line of C++ that failed
-    few = re.search(r"required_chars\. \d+ vs (\d+)", said)
+    """Returns the `UserError` for an error of the SentencePiece trainer."""
+    reason = first_line(error)
+    # No characters at all, or only those that SentencePiece ignores, such as U+200B.
+    if "sentences_.empty" in reason or "all_chars_count" in reason:
+        return UserError("Training subwords requires text. Received: no words")
+    reason = reason.rpartition("] ")[2]  # drops the failed line of C++
+    few = re.search(r"required_chars\. \d+ vs (\d+)", reason)
     if few:
         return UserError(f"vocab_size={vocabulary_size} is too small for the characters of the "
                          f"text. Set vocab_size={few[1]} or more")
-    return UserError("vocab_size must suit the text. "
-                     f"Received: vocab_size={vocabulary_size} ({said})")
+    return UserError(f"vocab_size={vocabulary_size} does not fit the text: {reason}")
 
 
 def load_processor(model, name):
-    """The sentencepiece processor of a model's bytes; `name` is what messages call it."""
+    """Loads a serialized SentencePiece model; `name` is used in error messages."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor()
@@ -83,8 +83,9 @@ def load_processor(model, name):
     return processor
 
 
-def pieces_of(processor, name):
-    """All pieces of a sentencepiece processor; raises a `UserError` if one is not UTF-8."""
+def read_pieces(processor, name):
+    """Returns the vocabulary of a SentencePiece processor; raises `UserError` if it is not UTF-8.
+    """
     try:
         return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
     except UnicodeDecodeError as error:
@@ -92,43 +93,44 @@ def pieces_of(processor, name):
 
 
 def damaged_model(name):
-    """The `UserError` for a file that is not a sentencepiece model."""
-    return UserError(f"Cannot read {name}: it is not a sentencepiece model, or is damaged")
+    """Returns the `UserError` for a file that is not a SentencePiece model."""
+    return UserError(f"Cannot read {name}: it is damaged or not a SentencePiece model")
 
 
 class Subwords:
-    """Text to token ids and back.
+    """Subword tokenizer based on a SentencePiece model.
 
     Args:
-        model: Bytes of a sentencepiece model with the marks that `train_subwords` gives it.
-        name: What messages call it.
+        model: Serialized SentencePiece model, with the special tokens of `train_subwords`.
+        name: Name of the model in error messages.
 
     Raises:
-        UserError: If it is none.
+        UserError: If it is not such a model.
     """
 
     lowercase, verbatim, unk_id = False, True, UNKNOWN_ID
 
     def __init__(self, model, name="the model"):
         self.model, self._processor = model, load_processor(model, name)
-        marks = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
+        special_ids = [self._processor.pad_id(), self._processor.bos_id(), self._processor.eos_id(),
                  self._processor.unk_id()]
-        if marks != [PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID]:
-            raise UserError("A sentencepiece model with the marks pad, begin, end, unknown as 0 to "
-                            f"3 is needed. Received: {name}, with {marks}")
-        pieces_of(self._processor, name)
+        if special_ids != [PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID]:
+            raise UserError("The ids of the padding, begin, end and unknown tokens of the "
+                            "SentencePiece model must be [0, 1, 2, 3]. "
+                            f"Received: {special_ids} in {name}")
+        read_pieces(self._processor, name)
 
     @classmethod
     def read(cls, path):
-        """Reads the model of a file, or subwords.model of a folder."""
+        """Reads the model from a file, or from subwords.model in a folder."""
         path = str(path)
         if tf.io.gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_bytes(path), path)
 
     @classmethod
-    def of_recipe(cls, model):
-        """Makes what `recipe` describes."""
+    def from_recipe(cls, model):
+        """Creates the tokenizer from the arguments of `recipe`."""
         return cls(base64.b64decode(model))
 
     @property
@@ -137,7 +139,7 @@ class Subwords:
         return {"kind": "subwords", "model": base64.b64encode(self.model).decode()}
 
     def write(self, folder):
-        """Writes subwords.model, whole or not at all."""
+        """Writes subwords.model atomically."""
         atomic_write(posixpath.join(str(folder), FILE), self.model)
 
     @property
@@ -147,31 +149,34 @@ class Subwords:
 
     @property
     def vocabulary_size(self):
-        """How many pieces there are, with the marks."""
+        """Vocabulary size, including special tokens."""
         return self._processor.get_piece_size()
 
     def pieces(self, ids):
-        """The pieces of token ids, as sentencepiece writes them."""
+        """Returns the subwords of token ids in the notation of SentencePiece."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def encode(self, texts):
-        """Token ids, without marks.
+        """Tokenizes texts without adding special tokens.
 
         Args:
             texts: List of strings.
 
         Returns:
-            `(ids int32 (N,), ends int64 (len(texts),))`: of all texts, and where each ends.
+            (ids, ends): int32 ids of all texts, concatenated, and int64 `(len(texts),)`, the end of
+            each text.
         """
         flat, lengths = [np.zeros(0, np.int32)], []
-        for start in range(0, len(texts), CHUNK):  # its lists of Python's numbers are large
-            rows = self._processor.encode(list(texts[start:start + CHUNK]), num_threads=1)
+        # Chunks limit the memory of the tokenizer's lists of Python integers.
+        for start in range(0, len(texts), _CHUNK):
+            rows = self._processor.encode(list(texts[start:start + _CHUNK]), num_threads=1)
             lengths += map(len, rows)
             flat.append(np.fromiter(itertools.chain.from_iterable(rows), np.int32))
         return np.concatenate(flat), np.cumsum(lengths, dtype=np.int64)
 
     def decode(self, rows):
-        """Texts of token ids; marks and what follows the end mark are left out.
+        """Detokenizes token ids, without special tokens and anything after the end-of-sequence
+        token.
 
         Args:
             rows: List of lists or arrays of integers.

@@ -1,4 +1,4 @@
-"""Vocabulary files: reading, writing, and training one from text."""
+"""WordPiece vocabulary files: reading, writing and training."""
 
 import hashlib
 from collections import Counter
@@ -9,22 +9,22 @@ from keras_attn.io.files import read_bytes
 from keras_attn.text.long_words import cut_long_words
 
 FILE = "vocab.txt"
-MOST_BYTES = 256  # of a piece without ##, in TensorFlow Text
+MAX_TOKEN_BYTES = 256  # limit of TensorFlow Text, without ##
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def read_vocabulary(path):
-    """Reads a vocabulary file: one word piece a line, its id the line's number from 0.
+    """Reads a vocabulary file with one token per line; the id of a token is its line number from 0.
 
     Args:
-        path: A UTF-8 file, as BERT's `vocab.txt`.
+        path: A UTF-8 file in the format of BERT's `vocab.txt`.
 
     Returns:
         A list of str.
 
     Raises:
-        UserError: If the file is missing, is not UTF-8, lacks one of BERT's five special
-            tokens, or has an empty or a repeated line.
+        UserError: If the file is missing or not UTF-8, lacks one of BERT's five special tokens, or
+            has an empty or duplicate line.
     """
     content = read_bytes(path)
     try:
@@ -34,7 +34,7 @@ def read_vocabulary(path):
         raise UserError(
             f"The vocabulary must be UTF-8 text. Received: {path}, line {line}"
         ) from error
-    # Not str.splitlines: word pieces such as U+2028 would end a line.
+    # Not str.splitlines, which would also split at tokens such as U+2028.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[-1] == "":
         lines.pop()
@@ -43,7 +43,7 @@ def read_vocabulary(path):
 
 
 def write_vocabulary(path, vocabulary):
-    """Writes a vocabulary file that `read_vocabulary` reads back, whole or not at all.
+    """Writes a vocabulary file for `read_vocabulary` atomically.
 
     Raises:
         UserError: If it cannot be written (no space, no permission).
@@ -52,79 +52,80 @@ def write_vocabulary(path, vocabulary):
 
 
 def check_vocabulary(vocabulary, name="vocabulary"):
-    """Raises UserError unless the pieces are whole, unique, and hold the special tokens.
+    """Raises UserError unless tokens are valid and unique and all special tokens exist.
 
     Args:
         vocabulary: List of str.
-        name: What the message calls the list: the path of its file.
+        name: Name of the vocabulary in error messages: the path of its file.
     """
     first = {}
     for line, piece in enumerate(vocabulary, start=1):
-        if not piece.strip(" \t"):  # other white space can be a piece, such as U+2028
-            raise UserError(f"A vocabulary has one word piece on every line. Received: {name}, "
-                            f"line {line} is empty")  # fmt: skip
+        if not piece.strip(" \t"):  # other whitespace, such as U+2028, can be a token
+            raise UserError(f"{name}, line {line} is empty. Each line of a vocabulary must hold "
+                            "one token")
         if piece in first:
-            raise UserError(f"Each word piece of a vocabulary is there once. Received: {name}, "
-                            f"lines {first[piece]} and {line} are both {piece!r}")  # fmt: skip
-        if fault := _fault(piece):
-            raise UserError(f"A word piece is text of at most {MOST_BYTES} bytes. Received: {name}"
-                            f", line {line} {fault}")
+            raise UserError(f"{name}, lines {first[piece]} and {line} are both {piece!r}. The "
+                            "tokens of a vocabulary must be unique")
+        if error := _token_error(piece):
+            raise UserError(f"{name}, line {line} {error}. A token must be text of at most "
+                            f"{MAX_TOKEN_BYTES} bytes")
         first[piece] = line
     missing = [token for token in SPECIAL_TOKENS if token not in first]
     if missing:
-        raise UserError(f"A BERT vocabulary holds {' '.join(SPECIAL_TOKENS)}. Received: {name}, "
-                        f"without {' '.join(missing)}")  # fmt: skip
+        raise UserError(f"{name} lacks {' '.join(missing)}. A BERT vocabulary must contain "
+                        f"{' '.join(SPECIAL_TOKENS)}")
 
 
-def _fault(piece):
-    """Why the tokenizer cannot take a piece; None if it can."""
+def _token_error(piece):
+    """Returns why a token is invalid, or None if it is valid."""
     if "\0" in piece:
-        return "holds a NUL character"
+        return "contains a NUL character"
     try:
         size = len(piece.removeprefix("##").encode())
     except UnicodeEncodeError:
-        return "holds half a surrogate pair"
-    return f"has {size:,} bytes" if size > MOST_BYTES else None
+        return "contains an unpaired surrogate"
+    return f"has {size:,} bytes" if size > MAX_TOKEN_BYTES else None
 
 
 def vocabulary_sha256(vocabulary):
-    """Returns the SHA-256 of the vocabulary file, as hexadecimal digits."""
+    """Returns the SHA-256 of the vocabulary file as a hexadecimal string."""
     return hashlib.sha256("".join(f"{piece}\n" for piece in vocabulary).encode()).hexdigest()
 
 
 def train_vocabulary(texts, size, lowercase=True, min_frequency=2):
     """Trains a WordPiece vocabulary.
 
-    The same texts give the same vocabulary, whatever their order.
+    The result does not depend on the order of the texts.
 
     Args:
         texts: Iterable of str; held in memory.
-        size: Largest number of pieces, special tokens included. An eighth of it at most goes to
-            characters, the rarest are left out.
-        lowercase: Whether the tokenizer that will use it lower-cases and strips accents.
-        min_frequency: How often a pair of pieces has to occur to be joined.
+        size: Maximum vocabulary size, including special tokens. At most an eighth of it is used for
+            single characters; the rarest ones are left out.
+        lowercase: Whether the tokenizer lower-cases text and strips accents.
+        min_frequency: Minimum frequency of a pair of tokens that are merged.
 
     Returns:
-        List of str: the five special tokens as in BERT, characters that start a word, characters
-        that go on one (`##a`), then longer pieces, most frequent first. Shorter than `size` if the
-        texts do not hold as many.
+        List of str: BERT's five special tokens, characters that start a word, characters that
+        continue one (`##a`), then longer tokens in descending order of frequency. Shorter than
+        `size` if the texts do not contain enough subwords.
 
     Raises:
-        UserError: If the texts hold no word, or `size` has no room for characters.
+        UserError: If the texts contain no words, or `size` leaves no room for characters.
     """
     from tokenizers import BertWordPieceTokenizer
 
     if size < 16 * len(SPECIAL_TOKENS):
         raise UserError(
-            f"A vocabulary needs at least {16 * len(SPECIAL_TOKENS)} pieces. Received: size={size}"
+            f"The vocabulary size must be at least {16 * len(SPECIAL_TOKENS)}. "
+            f"Received: size={size}"
         )
     texts = list(cut_long_words(texts))
     trainer = BertWordPieceTokenizer(lowercase=lowercase, strip_accents=lowercase)
     characters, continuing = _alphabet(texts, trainer, limit=size // 8)
     if not characters:
-        raise UserError("Training a vocabulary needs text. Received: no words")
-    # The trainer numbers characters in the order of a hash table and breaks ties by number, so that
-    # two runs differ; numbering them beforehand, as if they were special, keeps it from that.
+        raise UserError("Training a vocabulary requires text. Received: no words")
+    # The trainer numbers characters in hash table order and breaks ties by these numbers, so two
+    # runs would differ. Passing the characters as special tokens fixes their numbers.
     numbered = [*SPECIAL_TOKENS, *characters, *(f"##{character}" for character in continuing)]
     trainer.train_from_iterator(
         texts,
@@ -136,11 +137,11 @@ def train_vocabulary(texts, size, lowercase=True, min_frequency=2):
         show_progress=False,
     )
     ids = trainer.get_vocab(with_added_tokens=True)
-    return [piece for piece in sorted(ids, key=ids.get) if not _fault(piece)]
+    return [piece for piece in sorted(ids, key=ids.get) if not _token_error(piece)]
 
 
 def _alphabet(texts, tokenizer, limit):
-    """Returns the most frequent characters, sorted, and those of them that can go on a word."""
+    """Returns the most frequent characters, sorted, and those of them that can continue a word."""
     raw = Counter()
     for text in texts:
         raw.update(text)
@@ -151,5 +152,5 @@ def _alphabet(texts, tokenizer, limit):
                 counts[folded] += count
     frequent = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
     characters = sorted(frequent)
-    whole = [len(tokenizer.pre_tokenizer.pre_tokenize_str(f"a{c}a")) == 1 for c in characters]
-    return characters, [c for c, joined in zip(characters, whole, strict=True) if joined]
+    joined = [len(tokenizer.pre_tokenizer.pre_tokenize_str(f"a{c}a")) == 1 for c in characters]
+    return characters, [c for c, inside in zip(characters, joined, strict=True) if inside]

@@ -1,4 +1,4 @@
-"""BERT's tokenizer, exact and fast, on tensors."""
+"""BERT's WordPiece tokenizer, vectorized on TensorFlow string tensors."""
 
 import functools
 import posixpath
@@ -19,18 +19,18 @@ from keras_attn.text.vocabulary import (
     write_vocabulary,
 )
 
-# Google's tokenizer turns a longer word into [UNK].
+# Google's tokenizer maps longer words to [UNK].
 MAX_CHARACTERS_PER_WORD = 200
 
-# What BERT drops before anything else: control and format characters, except tab and line ends.
+# BERT first removes control and format characters, except tabs and line breaks.
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{Cf}\x{FFFD}]"
-# White space to Python, by which BERT splits words, but not to tensorflow-text.
+# Whitespace for Python, and so for BERT's word splitting, but not for tensorflow-text.
 _SEPARATORS = r"[\x{2028}\x{2029}]"
-_PLAIN = r"[\t\n\r\x20-\x7e]*"
-# A superset of the texts that hold a word too long: cheap, and true of almost no sentence.
+_ASCII = r"[\t\n\r\x20-\x7e]*"
+# A cheap necessary condition for words that are too long, which few sentences meet.
 _LONG_RUN = rf"(?s).*\S{{{MAX_CHARACTERS_PER_WORD + 1}}}.*"
-# What ends a word besides whitespace: BERT's punctuation and its CJK ranges.
-_WORDS_ALONE = (
+# Characters that are words of their own: BERT's punctuation and CJK ranges.
+_SINGLE_CHARACTER_WORDS = (
     r"([!-/:-@\[-`{-~\p{P}\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}])"
 )
@@ -38,30 +38,36 @@ _SPACES = r"[\s\p{Z}]+"
 
 
 class WordPieceTokenizer:
-    """Turns text into word-piece ids as google-research/bert's `FullTokenizer` does.
+    """Tokenizes text into WordPiece ids as google-research/bert's `FullTokenizer` does.
 
-    Text is cleaned of control characters, lower-cased and stripped of accents (`lowercase`),
-    split at whitespace, punctuation and CJK characters, and each word is cut into the longest
-    pieces of the vocabulary, from the left; a word that cannot be cut, or of more than 200
-    characters, is `[UNK]`. Special tokens are never recognised in text: `[MASK]` is `[`, `mask`
-    and `]`.
+    Control characters are removed; with `lowercase`, text is lower-cased and accents are stripped.
+    Text is split at whitespace, punctuation and CJK characters. Each word is split into the longest
+    matching tokens of the vocabulary, from left to right; a word that cannot be split, or of more
+    than 200 characters, becomes `[UNK]`. Special tokens in text are not recognized: `[MASK]`
+    becomes `[`, `mask` and `]`.
 
     Args:
-        vocabulary: List of str; a piece's id is its place.
-        lowercase: True for the `uncased` models.
+        vocabulary: List of str; the index of a token is its id.
+        lowercase: True for `uncased` models.
 
     Attributes:
-        vocabulary, vocabulary_size, lowercase: As given.
-        pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
-        special_ids: Those five, sorted, int32.
+        vocabulary: As given.
+        vocabulary_size: Number of tokens.
+        lowercase: As given.
+        pad_id: Id of `[PAD]`.
+        unk_id: Id of `[UNK]`.
+        cls_id: Id of `[CLS]`.
+        sep_id: Id of `[SEP]`.
+        mask_id: Id of `[MASK]`.
+        special_ids: The five ids above, sorted, int32.
         mask_token: "[MASK]".
-        continuation: `(vocabulary_size,)` bool, True for pieces `##x` that go on a word.
-        verbatim: False: documents are sentences.
+        continuation: `(vocabulary_size,)` bool, True for tokens `##x`, which continue a word.
+        verbatim: False: documents are split into sentences.
         recipe: See `keras_attn.text.recipes`.
-        sha256: Of the vocabulary's file.
+        sha256: Hash of the vocabulary file.
 
     Raises:
-        UserError: If the vocabulary lacks a special token or has an empty or repeated piece.
+        UserError: If the vocabulary lacks a special token, or has an empty or duplicate token.
 
     Reference:
         Devlin et al., BERT, 2019, section 3; Song et al., Fast WordPiece Tokenization, 2021.
@@ -88,32 +94,31 @@ class WordPieceTokenizer:
             [len(piece) > 2 and piece.startswith("##") for piece in self.vocabulary]
         )
         self.sha256 = vocabulary_sha256(self.vocabulary)
-        # Private-use characters that no vocabulary holds; one of them stands for a word too long.
+        # A private-use character that is not in the vocabulary replaces words that are too long.
         self._unknown_character = next(
             chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in self.ids
         )
 
     @functools.cached_property
-    def _pieces(self):
-        # Made when it is first used, as it takes longer than all else; never inside a graph, which
-        # other graphs could not use.
+    def _fast_tokenizer(self):
+        # Created lazily, as this is slow, and outside of any graph, so that all graphs can use it.
         with tf.init_scope():
             return tf_text.FastBertTokenizer(
                 vocab=self.vocabulary,
                 unknown_token="[UNK]",
                 token_out_type=tf.int32,
-                # Its own folding maps ellipses, ligatures and full-width forms unlike BERT.
+                # Its own normalization treats ellipses, ligatures and full-width forms unlike BERT.
                 lower_case_nfd_strip_accents=False,
                 max_bytes_per_word=4 * MAX_CHARACTERS_PER_WORD,
             )
 
     def with_lowercase(self, lowercase):
-        """This tokenizer, with or without lower-casing."""
+        """Returns this tokenizer with or without lower-casing."""
         return WordPieceTokenizer(self.vocabulary, lowercase)
 
     @staticmethod
     def surface(piece):
-        """Returns the text of a piece, without the mark of one that continues a word."""
+        """Returns the text of a token, without the prefix `##`."""
         return piece.removeprefix("##")
 
     @property
@@ -127,17 +132,17 @@ class WordPieceTokenizer:
 
     @classmethod
     def from_file(cls, path, lowercase=True):
-        """Makes the tokenizer of a vocabulary file, or of vocab.txt of a folder."""
+        """Creates the tokenizer from a vocabulary file, or from vocab.txt in a folder."""
         if tf.io.gfile.isdir(path):
             path = posixpath.join(path, FILE)
         return cls(read_vocabulary(path), lowercase)
 
     def write(self, folder):
-        """Writes vocab.txt, whole or not at all."""
+        """Writes vocab.txt atomically."""
         write_vocabulary(posixpath.join(str(folder), FILE), self.vocabulary)
 
     def __call__(self, texts):
-        """Tokenises inside or outside a graph.
+        """Tokenizes texts, inside or outside of a graph.
 
         Args:
             texts: `(N,)` string tensor of UTF-8, or a list of str.
@@ -145,21 +150,24 @@ class WordPieceTokenizer:
         Returns:
             int32 RaggedTensor `(N, None)`, without `[CLS]` and `[SEP]`.
         """
-        return self._pieces.tokenize(self._shortened(self._folded(_to_tensor(texts))))
+        return self._fast_tokenizer.tokenize(self._shortened(self._normalized(_to_tensor(texts))))
 
     def in_graph(self):
-        """A function of strings `(N,)` to ragged ids that a SavedModel can hold: this."""
+        """Returns a function of strings `(N,)` to ragged ids that can be exported in a SavedModel:
+        itself.
+        """
         return self
 
     def encode(self, texts, threads=1):
-        """Tokenises a list of texts into flat arrays.
+        """Tokenizes a list of texts into flat arrays.
 
         Args:
             texts: List of str.
-            threads: How many parts to tokenise side by side.
+            threads: Number of threads.
 
         Returns:
-            (ids, ends): int32 ids of all texts in a row, and int64 `(N,)`, where each text ends.
+            (ids, ends): int32 ids of all texts, concatenated, and int64 `(N,)`, the end of each
+            text.
         """
         size = max(1, -(-len(texts) // threads))
         parts = [texts[start : start + size] for start in range(0, len(texts), size)]
@@ -175,95 +183,99 @@ class WordPieceTokenizer:
         return np.concatenate(ids), np.cumsum(np.concatenate(lengths), dtype="int64")
 
     def encode_with_spans(self, texts):
-        """Tokenises a list of texts, and tells where in its text each token is.
+        """Tokenizes a list of texts, and returns the character span of each token.
 
-        A character that folding makes several of can be in several tokens. Accents that are
-        stripped belong to the letter before them; other characters that are dropped, to no token
-        unless they are inside one.
+        A character that is normalized to several characters can be part of several tokens. Stripped
+        accents belong to the preceding letter. Other removed characters only belong to a token if
+        they are inside of it.
 
         Args:
             texts: List of str.
 
         Returns:
-            (ids, ends, spans): as `encode`, and int64 `(tokens, 2)`, the first character of each
-            token in its text and the end of its last.
+            (ids, ends, spans): ids and ends as for `encode`; spans int64 `(tokens, 2)`, the start
+            and the exclusive end of each token in its text, in characters.
         """
         if not texts:
             return *self.encode(texts), np.zeros((0, 2), "int64")
-        folded = self._folded(_to_tensor(texts))
-        ids, starts, stops = self._pieces.tokenize_with_offsets(self._shortened(folded))
+        normalized = self._normalized(_to_tensor(texts))
+        ids, starts, stops = self._fast_tokenizer.tokenize_with_offsets(self._shortened(normalized))
         ends = np.cumsum(ids.row_lengths().numpy(), dtype="int64")
-        places = np.stack([starts.values.numpy(), stops.values.numpy()], axis=1)
+        positions = np.stack([starts.values.numpy(), stops.values.numpy()], axis=1)
         spans = [
             _spans(own, origin, characters)
             for own, origin, characters in zip(
-                np.split(places, ends[:-1]), self._origins(texts), self._characters(folded),
+                np.split(positions, ends[:-1]), self._origins(texts), self._characters(normalized),
                 strict=True)
         ]
         return ids.values.numpy(), ends, np.concatenate(spans)
 
     def _origins(self, texts):
-        """Yields of each text the characters that those of its folded form are made of.
+        """Yields, for each text, the original span of each character of its normalized form.
 
-        A character is folded to as many whatever stands around it, though not always to the same:
-        a sigma at the end of a word is another.
+        The number of characters that a character is normalized to does not depend on its context.
+        The result may: a sigma differs at the end of a word.
 
         Yields:
-            int64 `(characters of the folded text, 2)`: start and end.
+            int64 `(characters of the normalized text, 2)`: start and end.
         """
         codes = [np.frombuffer(t.encode("utf-32-le", "surrogatepass"), "uint32") for t in texts]
         known = np.unique(np.concatenate(codes))
         alone = [chr(code) for code in known]
-        counts = tf.strings.length(self._folded(_to_tensor(alone)), unit="UTF8_CHAR").numpy()
+        counts = tf.strings.length(self._normalized(_to_tensor(alone)), unit="UTF8_CHAR").numpy()
         accent = np.array([unicodedata.category(c) == "Mn" for c in alone], bool)
         stripped = accent & (counts == 0)
         for text in codes:
             number = np.searchsorted(known, text)
             position = np.arange(len(text))
-            # Where the next character begins that is no stripped accent.
+            # Start of the next character that is not a stripped accent.
             after = np.where(stripped[number], len(text), position)
             after = np.minimum.accumulate(np.append(after, len(text))[::-1])[-2::-1]
             yield np.repeat(np.stack([position, after], axis=1), counts[number], axis=0)
 
-    def _characters(self, folded):
-        """Yields of each folded text which of its characters those of the shortened one are.
+    def _characters(self, normalized):
+        """Yields, for each normalized text, the mapping from its shortened form.
 
         Yields:
-            (start and end of each, int64 `(characters, 2)`; the character at each byte).
+            (the span of each character of the shortened text, int64 `(characters, 2)`; the index of
+            the character at each byte).
         """
-        long = tf.strings.regex_full_match(folded, _LONG_RUN).numpy()
-        for text, has_long in zip(folded.numpy(), long, strict=True):
-            places = np.arange(len(text.decode()))
-            places = np.stack([places, places + 1], axis=1)
+        long = tf.strings.regex_full_match(normalized, _LONG_RUN).numpy()
+        for text, has_long in zip(normalized.numpy(), long, strict=True):
+            positions = np.arange(len(text.decode()))
+            positions = np.stack([positions, positions + 1], axis=1)
             if has_long:
-                places, text = self._places_of_words(text)
+                positions, text = self._word_spans(text)
             at = np.frombuffer(text, "uint8")
-            yield places, np.cumsum((at & 0xC0) != 0x80) - 1
+            yield positions, np.cumsum((at & 0xC0) != 0x80) - 1
 
-    def _places_of_words(self, folded):
-        """The same of a text in which long words are one character each, and its bytes."""
-        shortened = self._replace_long_words(tf.constant([folded])).numpy()[0]
-        text, new, end, new_end = folded.decode(), shortened.decode(), 0, 0
-        places = np.zeros((len(new), 2), "int64")
-        for word in self._words(tf.constant([folded])).values.numpy():
+    def _word_spans(self, normalized):
+        """Returns the spans for a text whose long words are shortened, and the shortened text as
+        bytes.
+        """
+        shortened = self._replace_long_words(tf.constant([normalized])).numpy()[0]
+        text, new, end, new_end = normalized.decode(), shortened.decode(), 0, 0
+        positions = np.zeros((len(new), 2), "int64")
+        for word in self._words(tf.constant([normalized])).values.numpy():
             word = word.decode()
-            start = text.index(word, end)  # nothing but spaces is in between
+            start = text.index(word, end)  # only spaces are skipped
             end = start + len(word)
             if len(word) > MAX_CHARACTERS_PER_WORD:
                 new_end = new.index(self._unknown_character, new_end) + 1
-                places[new_end - 1] = start, end
+                positions[new_end - 1] = start, end
             else:
                 new_start = new.index(word, new_end)
                 new_end = new_start + len(word)
-                places[new_start:new_end, 0] = np.arange(start, end)
-                places[new_start:new_end, 1] = places[new_start:new_end, 0] + 1
-        return places, shortened
+                positions[new_start:new_end, 0] = np.arange(start, end)
+                positions[new_start:new_end, 1] = positions[new_start:new_end, 0] + 1
+        return positions, shortened
 
     def detokenize(self, ids):
-        """Returns readable text of a sequence of ids.
+        """Converts a sequence of ids to readable text.
 
-        Pieces are joined to words and punctuation drawn to its word. `[UNK]` stays, the other
-        special tokens are dropped. Case, accents and spacing that tokenising lost stay lost.
+        Tokens are joined to words, and punctuation is attached to words. `[UNK]` is kept, the other
+        special tokens are dropped. Case, accents and spacing that were lost in tokenization are not
+        restored.
         """
         dropped = set(self.special_ids.tolist()) - {self.unk_id}
         words = []
@@ -275,18 +287,18 @@ class WordPieceTokenizer:
                 words[-1] += piece[2:]
             else:
                 words.append(piece)
-        return _tighten(" ".join(words))
+        return _remove_extra_spaces(" ".join(words))
 
-    def _folded(self, texts):
-        plain = tf.strings.regex_full_match(texts, _PLAIN)
-        folded = tf.strings.lower(texts) if self.lowercase else texts
-        return _update(folded, texts, ~plain, self._fold)
+    def _normalized(self, texts):
+        plain = tf.strings.regex_full_match(texts, _ASCII)
+        normalized = tf.strings.lower(texts) if self.lowercase else texts
+        return _update(normalized, texts, ~plain, self._normalize)
 
-    def _shortened(self, folded):
-        long = tf.strings.regex_full_match(folded, _LONG_RUN)
-        return _update(folded, folded, long, self._replace_long_words)
+    def _shortened(self, normalized):
+        long = tf.strings.regex_full_match(normalized, _LONG_RUN)
+        return _update(normalized, normalized, long, self._replace_long_words)
 
-    def _fold(self, texts):
+    def _normalize(self, texts):
         texts = tf.strings.regex_replace(texts, _CONTROLS, "")
         texts = tf.strings.regex_replace(texts, _SEPARATORS, " ")
         if self.lowercase:
@@ -301,43 +313,44 @@ class WordPieceTokenizer:
         return tf.strings.reduce_join(words, axis=-1, separator=" ")
 
     def _words(self, texts):
-        alone = tf.strings.regex_replace(texts, _WORDS_ALONE, r" \1 ")
+        alone = tf.strings.regex_replace(texts, _SINGLE_CHARACTER_WORDS, r" \1 ")
         return tf.strings.split(tf.strings.regex_replace(alone, _SPACES, " "), " ")
 
 
-def _spans(places, origins, characters):
-    """Characters of the original text, of tokens given by bytes of the shortened one."""
-    of_folded, at_byte = characters
-    if not len(places):
+def _spans(positions, origins, characters):
+    """Converts byte spans of tokens in the shortened text to character spans in the original text.
+    """
+    of_normalized, at_byte = characters
+    if not len(positions):
         return np.zeros((0, 2), "int64")
-    first = of_folded[at_byte[places[:, 0]], 0]
-    last = of_folded[at_byte[places[:, 1] - 1], 1] - 1
+    first = of_normalized[at_byte[positions[:, 0]], 0]
+    last = of_normalized[at_byte[positions[:, 1] - 1], 1] - 1
     return np.stack([origins[first, 0], origins[last, 1]], axis=1)
 
 
 def _to_tensor(texts):
     try:
         return tf.convert_to_tensor(texts, tf.string)
-    except ValueError:  # half a surrogate pair, as JSON can hold
+    except ValueError:  # unpaired surrogates, which JSON may contain
         return tf.convert_to_tensor([text.encode("utf-8", "ignore") for text in texts], tf.string)
 
 
-def _update(target, source, chosen, function):
-    """Returns `target` with `function(source)` in the chosen places, which are few."""
+def _update(target, source, selected, function):
+    """Returns `target` with the few selected entries replaced by `function(source)`."""
 
     def update():
-        places = tf.where(chosen)
-        new = function(tf.gather_nd(source, places))
-        return tf.tensor_scatter_nd_update(target, places, new)
+        positions = tf.where(selected)
+        new = function(tf.gather_nd(source, positions))
+        return tf.tensor_scatter_nd_update(target, positions, new)
 
-    return tf.cond(tf.reduce_any(chosen), update, lambda: target)
+    return tf.cond(tf.reduce_any(selected), update, lambda: target)
 
 
-def _tighten(text):
+def _remove_extra_spaces(text):
     text = re.sub(r" ([.,;:!?%)\]}’”]|\.\.\.)", r"\1", text)
     text = re.sub(r"([(\[{“‘$]) ", r"\1", text)
     text = re.sub(r"(\w) (['’]) (\w)", r"\1\2\3", text)
     text = re.sub(r"(\w) ([-–_/@]) (?=\w)", r"\1\2", text)
-    # Straight quotes open and close in turn.
+    # Straight quotes alternate between opening and closing.
     text = re.sub(r'" ([^"]*?) ?"', r'"\1"', text)
     return re.sub(r"(\d)([.,:]) (?=\d)", r"\1\2", text)

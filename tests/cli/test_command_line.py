@@ -1,6 +1,7 @@
 """Flags and fields of the commands: mistakes cost one line and status 2."""
 
 import errno
+import importlib
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ from keras_attn.defaults import (
     translation_defaults,
 )
 from keras_attn.errors import UserError
+from keras_attn.tasks.classification import glue as glue_tasks
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -39,6 +41,13 @@ def _run(module, *arguments):
         (["--config=bert_mni"], ["bert_mni", "Did you mean bert_mini?"]),
         (["--config=nowhere/mine.py"], ["nowhere/mine.py"]),
         (["--config"], ["--config must be a .py file"]),
+        (["--config=cloa"], ["Did you mean cola?"]),
+        (["--config=glue"], ["get_config(task) of", "glue.py requires an argument",
+                             "Append :TASK to --config"]),
+        (["--config=configs/glue.py:sst"], ["task must be one of cola, mnli",
+                                            "Received: task=sst. Did you mean sst2?"]),
+        (["--config=bert_mini:sst2"], ["bert_mini.py does not accept an argument",
+                                       "Remove :sst2 from --config"]),
         (["--config.train.steps=many"], ["train.steps", "many"]),
         (["--config.train.steps=1.5"], ["train.steps", "1.5"]),
         (["--config.train.batch_size=None"], ["train.batch_size must have a value"]),
@@ -136,7 +145,7 @@ def test_a_storage_that_cannot_be_reached_is_one_line():
 
 def _parsed(defaults, *arguments):
     """The config after flags, as `run_command` makes it, in a process of its own."""
-    return _parsed_by("c.load_config = lambda path: "
+    return _parsed_by("c.load_config = lambda *_: "
                       f"__import__('keras_attn.defaults', fromlist=['x']).{defaults}();", arguments)
 
 
@@ -228,6 +237,54 @@ def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
     with pytest.raises(UserError, match=message) as error:
         command_line.load_config(path)
     assert "mine.py" in str(error.value)
+
+
+@pytest.mark.parametrize("name", [
+    "glue:sst2", "glue.py:sst2", "configs/glue.py:sst2", "sst2", "configs/sst2.py"])
+def test_a_task_of_glue_follows_a_colon_or_is_its_former_name(name, tmp_path, monkeypatch):
+    for folder in (ROOT, tmp_path):
+        monkeypatch.chdir(folder)
+        path, argument = command_line.find_config(name)
+        assert argument == "sst2" and os.path.samefile(path, ROOT / "configs" / "glue.py")
+        assert command_line.load_config(path, argument).data.task == "sst2"
+
+
+def test_the_former_names_of_glue_are_its_tasks_and_may_be_imported():
+    glue = importlib.import_module("configs.glue")
+    assert set(command_line._GLUE_TASKS) == set(glue.TASKS) == set(glue_tasks.TASKS)
+    for name in glue.TASKS:
+        old = importlib.import_module(f"configs.{name}")
+        assert old is getattr(importlib.import_module("configs"), name)
+        assert old.get_config() == glue.get_config(name)
+    with pytest.raises(UserError, match="Received: task=cloa. Did you mean cola"):
+        glue.get_config("cloa")
+
+
+MINE = "from keras_attn.defaults import finetuning_defaults\ndef get_config({}):\n" \
+    "    config = finetuning_defaults()\n    config.data.text = text\n    return config\n"
+
+
+@pytest.mark.parametrize(("parameters", "suffix", "text"), [
+    ("text", ":review", "review"), ("text", ":a:b.py", "a:b.py"), ("text='title'", "", "title"),
+    ("text='title'", ":review", "review"), ("text=None, *, other=1", "", None),
+    ("text", ":", "")])
+def test_a_config_file_takes_an_argument(parameters, suffix, text, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE.format(parameters))
+    path, argument = command_line.find_config(f"{tmp_path}/mine.py{suffix}")
+    assert command_line.load_config(path, argument).data.text == text
+
+
+@pytest.mark.parametrize(("parameters", "argument", "message"), [
+    ("text", None, "Append :TEXT to --config"),
+    ("*text, other", "a", r"mine\.py: TypeError.*other"),
+    ("*, text=1", "a", "Remove :a from --config"),
+    ("text, other", "a", r"mine\.py: TypeError.*other")])
+def test_an_argument_that_does_not_fit_a_config_file_is_an_error(
+        parameters, argument, message, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(MINE.format(parameters))
+    with pytest.raises(UserError, match=message):
+        command_line.load_config(path, argument)
 
 
 def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():

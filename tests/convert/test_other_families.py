@@ -150,7 +150,7 @@ def openai(tmp_path):
         tmp_path / "openai", "model.ckpt", openai_weights(tokenizer.vocabulary_size),
         "hparams.json", {"n_vocab": tokenizer.vocabulary_size, "n_ctx": 16, "n_embd": 12,
                          "n_head": 3, "n_layer": 2})
-    tokenizer.without_unnamed().write(folder, ("encoder.json", "vocab.bpe"))
+    tokenizer.without_padding_rows().write(folder, ("encoder.json", "vocab.bpe"))
     return folder
 
 

@@ -249,7 +249,7 @@ def test_a_row_has_slots_for_all_that_is_masked(length, predictions, fraction, e
         ids = np.full((1, length), 50, np.int32)
         found = masker(ids, np.array([tokens]), np.random.SeedSequence(seed), 0)
         masked += int(found["mask_weights"].sum())
-    assert masked <= masker.most_masked(length, examples)
+    assert masked <= masker.max_masked(length, examples)
 
 
 def test_an_example_that_is_longer_than_a_row_is_refused():

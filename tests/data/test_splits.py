@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_attn.data.sources.tables import Table
-from keras_attn.data.splits import hold_out, shared_rows
+from keras_attn.data.splits import count_shared_rows, hold_out
 from keras_attn.errors import UserError
 
 
@@ -45,13 +45,13 @@ def test_rows_keep_their_order_and_their_place():
 def test_equal_texts_stay_on_one_side():
     table = _table(["same", "other", "same", "more", "same", "last"] * 5, "aababb" * 5)
     for seed in range(20):
-        assert shared_rows(*_held(table, 0.4, seed)) == 0
+        assert count_shared_rows(*_held(table, 0.4, seed)) == 0
 
 
 def test_a_pair_is_equal_only_if_both_texts_are():
     first = _table(["x", "x"], "ab", ["1", "2"])
-    assert shared_rows(first, _table(["x", "y"], "ab", ["2", "1"])) == 1
-    assert shared_rows(first, _table(["x", "x"], "ab", ["3", "4"])) == 0
+    assert count_shared_rows(first, _table(["x", "y"], "ab", ["2", "1"])) == 1
+    assert count_shared_rows(first, _table(["x", "x"], "ab", ["3", "4"])) == 0
 
 
 def test_a_rare_class_is_left_to_train_on():
@@ -86,7 +86,7 @@ def test_each_of_several_labels_has_its_share():
         assert np.abs(found - 0.25 * labels.sum(axis=0)).max() <= 2
     assert held.labels != hold_out(table, 0.25, 3, labels)[1].labels
     same = _table([f"text {i % 8}" for i in range(40)], range(40))
-    assert shared_rows(*hold_out(same, 0.4, 0, np.arange(40)[:, None] % 4 == [0, 1, 3])) == 0
+    assert count_shared_rows(*hold_out(same, 0.4, 0, np.arange(40)[:, None] % 4 == [0, 1, 3])) == 0
 
 
 @pytest.mark.parametrize(("counts", "share"), [
@@ -99,7 +99,7 @@ def test_what_cannot_be_split_is_said(counts, share):
 def test_case_and_blanks_make_no_other_text():
     first, second = (Table(texts, None, ["a"] * len(texts), {}, np.arange(len(texts)), [(0, "x")])
                      for texts in (["A  film", "b"], [" a film\t", "a films", "B"]))
-    assert shared_rows(first, second) == 2
+    assert count_shared_rows(first, second) == 2
     texts = [f"{text}{number}" for number in range(20) for text in ("film ", " FILM  ")]
     table = Table(texts, None, ["a"] * 40, {}, np.arange(40), [(0, "x")])
     parts = hold_out(table, 0.3, 1)

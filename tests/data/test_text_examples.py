@@ -224,7 +224,7 @@ def test_what_cannot_be_batched_is_refused(tokenizer):
             list(texts), pairs, labels, tokenizer, **{"batch_size": 2, **options}
         )
 
-    with pytest.raises(UserError, match="At least one text"):
+    with pytest.raises(UserError, match="at least one text"):
         make(())
     with pytest.raises(UserError, match="length=2"):
         make(length=2)

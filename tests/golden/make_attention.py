@@ -1,7 +1,7 @@
-"""Makes attention.npz: attentions, scores and positions of others with random weights, in float64.
+"""Makes attention.npz: public attention layers, scores and positions, random weights, in float64.
 
-The repositories are not ours to copy; give a folder that holds those of README.md by their names,
-with `torch`, `transformers`, `tensorflow` and `tf_keras` installed:
+The repositories are not copied here; pass a folder that contains those listed in README.md under
+their names, with `torch`, `transformers`, `tensorflow` and `tf_keras` installed:
 
     python tests/golden/make_attention.py repositories
 """
@@ -12,7 +12,7 @@ import pathlib
 import sys
 import types
 
-os.environ["TF_USE_LEGACY_KERAS"] = "1"  # TensorFlow Addons and DeepCTR are of Keras 2
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # TensorFlow Addons and DeepCTR require Keras 2
 
 import numpy as np
 import tensorflow as tf
@@ -27,16 +27,16 @@ from transformers.models.t5 import modeling_t5 as t5
 from transformers.models.xlnet import modeling_xlnet as xlnet
 
 RANDOM = np.random.default_rng(1)
-HIDDEN = -10000.0  # how BigBird and Longformer mark a key that may not be attended
+MASKED = -10000.0  # BigBird's and Longformer's value for masked keys
 
 
 def normal(*shape):
-    """Numbers that float32 holds."""
+    """Returns float64 normal random numbers that float32 represents exactly."""
     return RANDOM.normal(size=shape).astype("float32").astype("float64")
 
 
 def fill(module):
-    """Gives the module random weights, and returns them by name."""
+    """Sets random weights and returns them by name."""
     module.double().eval()
     for weight in module.parameters():
         weight.data = torch.tensor(normal(*weight.shape) / 2)
@@ -44,35 +44,35 @@ def fill(module):
 
 
 def real(*lengths):
-    """The mask of rows of these lengths, True at what is real."""
+    """Returns the padding mask of sequences of these lengths, True for real tokens."""
     return np.arange(max(lengths)) < np.array(lengths)[:, None]
 
 
-def after(length):
-    """What to add to logits so that no key after a query is seen."""
+def causal_bias(length):
+    """Returns the bias of logits that masks keys after the query."""
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
     return torch.zeros(1, 1, length, length, dtype=torch.double).masked_fill(hidden, -1e30)
 
 
 def make_longformer():
-    """Two global tokens, or none, and two keys seen on either side; rows of 68 and 50."""
+    """No or two global tokens, a window of two keys on either side, and lengths 68 and 50."""
     config = longformer.LongformerConfig(
         hidden_size=4, num_attention_heads=2, attention_window=[4], num_hidden_layers=1,
         attention_probs_dropout_prob=0.0)
     layer = longformer.LongformerSelfAttention(config, 0)
     found = fill(layer) | {"x": normal(2, 68, 4), "mask": real(68, 50)}
     for name, first in (("window", 0), ("global", 2)):
-        marks = np.where(found["mask"], 0.0, HIDDEN)
-        marks[:, :first] = -HIDDEN
-        marks = torch.tensor(marks)
-        found[name], = layer(torch.tensor(found["x"]), marks, marks < 0, marks > 0, bool(first))
+        codes = np.where(found["mask"], 0.0, MASKED)
+        codes[:, :first] = -MASKED
+        codes = torch.tensor(codes)
+        found[name], = layer(torch.tensor(found["x"]), codes, codes < 0, codes > 0, bool(first))
     return found
 
 
 def make_big_bird():
-    """Blocks of one token: the first token is global, the last one, global too, is padding.
+    """Blocks of one token: the first token is global; the last, also global, is padding.
 
-    The random blocks, in evaluation the first block again, are masked; rows of 19 and 13 of 20.
+    The random blocks, which in evaluation repeat the first block, are masked; lengths 19 and 13.
     """
     config = big_bird.BigBirdConfig(
         hidden_size=6, num_attention_heads=2, block_size=1, num_random_blocks=1, use_bias=True)
@@ -85,10 +85,10 @@ def make_big_bird():
 
 
 def make_t5():
-    """Both attentions to 20 places, and the buckets of distances from -300 to 300."""
+    """Encoder and decoder self-attention to 20 positions; buckets of distances -300 to 300."""
     found = {"x": normal(2, 20, 4)}
     x = torch.tensor(found["x"])
-    for name, mask in (("encoder", None), ("decoder", after(20))):
+    for name, mask in (("encoder", None), ("decoder", causal_bias(20))):
         config = t5.T5Config(
             d_model=4, d_kv=3, num_heads=2, relative_attention_num_buckets=8, dropout_rate=0.0,
             relative_attention_max_distance=16, is_decoder=mask is not None,
@@ -103,7 +103,7 @@ def make_t5():
 
 
 def make_roformer():
-    """Rows of 7 and 4 keys."""
+    """Sequences of 7 and 4 keys."""
     config = roformer.RoFormerConfig(hidden_size=8, num_attention_heads=2, rotary_value=False,
                                      attention_probs_dropout_prob=0.0)
     layer = roformer.RoFormerSelfAttention(config)
@@ -116,7 +116,7 @@ def make_roformer():
 
 
 def make_llama():
-    """A causal attention with another wavelength, and heads turned by positions of rows."""
+    """Causal attention with another wavelength, and rotation by given positions."""
     config = llama.LlamaConfig(
         hidden_size=8, num_attention_heads=2, num_key_value_heads=2, attention_dropout=0.0,
         rope_parameters={"rope_type": "default", "rope_theta": 500.0}, attn_implementation="eager")
@@ -124,32 +124,32 @@ def make_llama():
     found = fill(layer) | {"x": normal(2, 7, 8), "heads": normal(2, 2, 3, 4),
                            "positions": np.array([[0, 1, 2], [5, 40, 3]])}
     x, heads = torch.tensor(found["x"]), torch.tensor(found["heads"])
-    found["output"], _ = layer(x, rotary(x, torch.arange(7)[None]), after(7))
-    turned = llama.apply_rotary_pos_emb(
+    found["output"], _ = layer(x, rotary(x, torch.arange(7)[None]), causal_bias(7))
+    rotated = llama.apply_rotary_pos_emb(
         heads, heads, *rotary(heads, torch.tensor(found["positions"])))
-    return {**found, "turned": turned[0]}
+    return {**found, "turned": rotated[0]}
 
 
 def make_xlnet():
-    """With memory and without; keys on either side, rows of 5 and 3."""
+    """Bidirectional attention with and without memory; lengths 5 and 3."""
     config = xlnet.XLNetConfig(d_model=8, n_head=2, n_layer=1, d_inner=4, vocab_size=4, dropout=0.0)
     layer = xlnet.XLNetRelativeAttention(config)
     layer.layer_norm = torch.nn.Identity()
     found = fill(layer) | {"x": normal(2, 5, 8), "memory": normal(2, 3, 8), "mask": real(5, 3)}
-    del found["r_s_bias"], found["seg_embed"]  # of segments, which there are none
+    del found["r_s_bias"], found["seg_embed"]  # for segments, which are not used
     x, memory = (torch.tensor(found[name]).transpose(0, 1) for name in ("x", "memory"))
     for name, mems in (("alone", None), ("with_memory", memory)):
-        seen = 0 if mems is None else len(mems)
-        mask = np.concatenate([np.ones((2, seen), bool), found["mask"]], axis=1)
+        length = 0 if mems is None else len(mems)
+        mask = np.concatenate([np.ones((2, length), bool), found["mask"]], axis=1)
         mask = torch.tensor(~mask.T[None, :, :, None]).double()
-        places = xlnet.XLNetModel(config).relative_positional_encoding(5, 5 + seen, bsz=2)
+        places = xlnet.XLNetModel(config).relative_positional_encoding(5, 5 + length, bsz=2)
         output, _ = layer(x, None, mask, None, places.double(), None, mems)
         found[name] = (output - x).transpose(0, 1)
     return found
 
 
 def make_transformer_xl(folder):
-    """Causal attention to five places and three of memory."""
+    """Causal attention to five positions and three of memory."""
     stub("proj_adaptive_softmax", ProjectedAdaptiveLogSoftmax=None)
     stub("log_uniform_sampler", LogUniformSampler=None, sample_logits=None)
     sys.path.insert(0, str(folder / "pytorch"))
@@ -172,7 +172,7 @@ def make_alibi():
 
 
 def make_torch():
-    """Scaled dot products, one query of them with no key to see, and cosines, one of a 0."""
+    """Scaled dot products, with a fully masked query; cosine similarities, with a zero vector."""
     found = {"query": normal(2, 3, 5, 4), "key": normal(2, 3, 7, 4), "value": normal(2, 3, 7, 2),
              "mask": RANDOM.random((2, 1, 5, 7)) < 0.6}
     found["mask"][1, 0, 2] = False
@@ -187,7 +187,7 @@ def make_torch():
 
 
 def make_opennmt(folder):
-    """The three attentions to rows of 5 and 3 keys, and the copy generator, a row at a time."""
+    """Three attentions to 5 and 3 keys, and the copy generator, one example at a time."""
     bare("onmt", folder / "onmt", "modules", "utils")
     attention = importlib.import_module("onmt.modules.global_attention")
     copying = importlib.import_module("onmt.modules.copy_generator")
@@ -197,8 +197,8 @@ def make_opennmt(folder):
         layer = attention.GlobalAttention(6, attn_type=name)
         found |= {f"{name}/{key}": weight for key, weight in fill(layer).items()}
         found[f"{name}/output"], found[f"{name}/scores"] = layer(query, value, torch.tensor([5, 3]))
-    # Of the words "a b c d" the vocabulary has "a b" after one unknown and the padding; the copies
-    # have an unknown, then the words of both sources.
+    # Of the words "a b c d", the vocabulary has "a b", after unknown and padding tokens; the copy
+    # vocabulary has an unknown token, then the words of both sources.
     layer = copying.CopyGenerator(6, 4, 1)
     found |= {f"copy/{key}": weight for key, weight in fill(layer).items()}
     found["copy/source_ids"] = np.array([[2, 7, 3, 7, 2], [8, 2, 8, 0, 0]])
@@ -213,7 +213,7 @@ def make_opennmt(folder):
 
 
 class Words(dict):
-    """Ids of words, 0 of those it lacks."""
+    """Ids of words, 0 for unknown words."""
 
     def __missing__(self, word):
         return 0
@@ -228,7 +228,7 @@ class Tokens(list):
 
 
 def make_addons(folder):
-    """Weights of both attentions for one query each of rows of 5 and 3 keys."""
+    """Weights of both attentions for one query each, with 5 and 3 keys."""
     stub("typeguard", typechecked=lambda function: function)
     bare("tensorflow_addons", folder / "tensorflow_addons", "seq2seq", "rnn", "utils")
     module = importlib.import_module("tensorflow_addons.seq2seq.attention_wrapper")
@@ -248,7 +248,7 @@ def make_addons(folder):
                 weight = getattr(weight, "kernel", weight)
                 weight.assign(normal(*weight.shape))
                 found[f"{name}/{part}"] = weight.numpy()
-        layer(memory, setup_memory=True)  # projects it by these
+        layer(memory, setup_memory=True)  # projects the memory with these weights
         found[f"{name}/scores"], _ = layer(query)
     return found
 
@@ -270,7 +270,7 @@ def make_deepctr(folder):
 
 
 def make_shaw(folder):
-    """Rows of 9 and 6 that know distances up to 3, by one table for keys and values."""
+    """Lengths 9 and 6, distances up to 3, one embedding matrix for keys and values."""
     bare("onmt", folder / "onmt", "modules")
     module = importlib.import_module("onmt.modules.multi_headed_attn")
     layer = module.MultiHeadedAttention(2, 6, dropout=0.0, is_decoder=False, attn_type="self",
@@ -285,7 +285,7 @@ def make_shaw(folder):
 
 
 def make_wrapper(folder):
-    """Four steps of an LSTM that is told what it attended to, in rows of 5 and 3."""
+    """Four steps of an LSTM with input feeding that attends to 5 and 3 keys."""
     stub("typeguard", typechecked=lambda function: function)
     bare("tensorflow_addons", folder / "tensorflow_addons", "seq2seq", "rnn", "utils")
     module = importlib.import_module("tensorflow_addons.seq2seq.attention_wrapper")
@@ -295,7 +295,7 @@ def make_wrapper(folder):
     cell = module.AttentionWrapper(tf.keras.layers.LSTMCell(4, dtype="float64"), attention,
                                    attention_layer_size=7, dtype="float64")
     steps = tf.unstack(tf.constant(found["inputs"]), axis=1)
-    for _ in range(2):  # the first time makes the weights
+    for _ in range(2):  # the first pass creates the weights
         attention([tf.constant(found["memory"]), tf.constant([5, 3])], setup_memory=True)
         state = cell.get_initial_state(batch_size=2, dtype=tf.float64)
         outputs, scores = [], []
@@ -315,7 +315,7 @@ def make_wrapper(folder):
 
 
 def make_abcnn(folder):
-    """The first ABCNN on two sequences of six steps. It computes in float32."""
+    """ABCNN-1 on two sequences of six steps; it computes in float32."""
     bare("model", folder / "src" / "model", "attention")
     module = importlib.import_module("model.attention.abcnn1")
     layer = module.ABCNN1Attention(5, 6, False, "euclidean")
@@ -324,7 +324,7 @@ def make_abcnn(folder):
         found[name] = normal(*weight.shape)
         weight.copy_(torch.tensor(found[name]))
     outputs = layer(*(torch.tensor(found[name])[:, None].float() for name in ("first", "second")))
-    # (B, 2, T, D): a channel of the inputs and one of attention.
+    # (B, 2, T, D): the input channel and the attention channel.
     return found | {f"{name}_output": channels.numpy()
                     for name, channels in zip(("first", "second"), outputs, strict=True)}
 
@@ -335,13 +335,13 @@ def make_marian():
 
 
 def stub(name, **names):
-    """A module with these names in place of one that is not needed."""
+    """Replaces a module that is not needed by one with these names."""
     sys.modules[name] = types.ModuleType(name)
     vars(sys.modules[name]).update(names)
 
 
 def bare(name, folder, *parts):
-    """A package and some in it whose own `__init__`, which imports much more, does not run."""
+    """Creates a package and subpackages without running their `__init__`, which imports more."""
     for part in ("", *parts):
         stub(f"{name}.{part}".rstrip("."), __path__=[str(folder / part)])
 

@@ -1,4 +1,4 @@
-"""Makes bert_pretraining.npz: BertForPreTraining of Hugging Face with random weights.
+"""Makes bert_pretraining.npz: Hugging Face's BertForPreTraining with random weights.
 
 Run with `torch` and `transformers` installed:
 
@@ -15,7 +15,7 @@ ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 
 
 def make_inputs():
-    """Three rows of 13 tokens: 13, 7 and 10 real ones, two segments, padding 0."""
+    """Returns three sequences of 13, 7 and 10 real tokens in two segments, padded with 0."""
     random = np.random.default_rng(1)
     inputs = {
         "token_ids": random.integers(1, 89, (3, 13)),
@@ -58,7 +58,7 @@ def make_model(activation, weights=None):
 
 
 def run(model, inputs):
-    """Outputs, loss and gradients of all weights, as a flat dictionary."""
+    """Returns outputs, loss and gradients of all weights as a flat dictionary."""
     rows, slots = np.nonzero(inputs["mask_weights"])
     labels = np.full(inputs["token_ids"].shape, -100)
     labels[rows, inputs["mask_positions"][rows, slots]] = inputs["mask_ids"][rows, slots]
@@ -88,7 +88,7 @@ def main():
     inputs = make_inputs()
     arrays = {f"inputs/{name}": value.astype("int32") for name, value in inputs.items()}
     weights = make_model("gelu").state_dict()
-    # float32 values, so that the test starts from the very same weights.
+    # Rounded to float32, so that the test starts from the same weights.
     weights = {name: weight.float().double() for name, weight in weights.items()}
     for activation, hidden_act in ACTIVATIONS.items():
         model = make_model(hidden_act, weights)

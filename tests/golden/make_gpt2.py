@@ -1,4 +1,4 @@
-"""Makes gpt2.npz: GPT2LMHeadModel of Hugging Face with random weights.
+"""Makes gpt2.npz: Hugging Face's GPT2LMHeadModel with random weights.
 
 Run with `torch` and `transformers` installed:
 
@@ -15,7 +15,7 @@ LENGTHS = 13, 7, 10
 
 
 def make_inputs():
-    """Three rows of 13 tokens, 13, 7 and 10 of them real."""
+    """Returns three sequences of 13, 7 and 10 real tokens, padded to 13."""
     token_ids = np.random.default_rng(1).integers(1, 88, (3, 13))
     padding_mask = np.arange(13) < np.array(LENGTHS)[:, None]
     return {"token_ids": token_ids * padding_mask, "padding_mask": padding_mask.astype(int)}
@@ -35,7 +35,7 @@ def make_model():
 
 
 def run(model, inputs):
-    """Outputs, loss and gradients of all weights, as a flat dictionary."""
+    """Returns outputs, loss and gradients of all weights as a flat dictionary."""
     labels = np.where(inputs["padding_mask"] > 0, inputs["token_ids"], -100)
     outputs = model(
         input_ids=torch.tensor(inputs["token_ids"]),
@@ -49,7 +49,7 @@ def run(model, inputs):
 
 
 def generate(model, token_ids):
-    """What the first row's first tokens go on with: greedily, and by beam search."""
+    """Returns continuations of the first tokens of the first row, greedy and by beam search."""
     prompt = torch.tensor(token_ids[:1, :4])
     options = {"attention_mask": torch.ones_like(prompt), "max_new_tokens": 12}
     return {

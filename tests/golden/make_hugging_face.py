@@ -18,7 +18,7 @@ SHAPE = {
     "vocab_size": 45, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
     "intermediate_size": 20, "max_position_embeddings": 16, "type_vocab_size": 2,
 }
-# Folder: class, further settings, lower-cased, largest file.
+# Folder: class, further settings, uncased, maximum file size.
 MODELS = {
     "encoder": ("BertModel", {}, True, "1GB"),
     "pretraining": ("BertForPreTraining", {"hidden_act": "gelu_new"}, True, "1GB"),
@@ -37,7 +37,7 @@ OUTPUTS = {
 
 
 def make_inputs():
-    """Three rows of 11 tokens, 11, 7 and 9 of them real, in two segments."""
+    """Returns three sequences of 11, 7 and 9 real tokens in two segments, padded to 11."""
     random = np.random.default_rng(0)
     inputs = {
         "token_ids": random.integers(1, SHAPE["vocab_size"], (3, 11)),
@@ -51,21 +51,21 @@ def make_inputs():
 
 
 def make(name, inputs):
-    """Writes a folder and returns the model's outputs."""
-    kind, settings, lowercase, largest = MODELS[name]
+    """Writes the folder of a model and returns its outputs."""
+    kind, settings, lowercase, max_shard_size = MODELS[name]
     torch.manual_seed(len(name))
     model = getattr(transformers, kind)(transformers.BertConfig(**SHAPE, **settings)).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
             norm = "LayerNorm.weight" in key
             weight.copy_(0.3 * torch.randn_like(weight) + float(norm))
-        if name == "untied":  # two biases, of which version 5 adds this one
+        if name == "untied":  # two biases; version 5 uses the decoder's
             model.cls.predictions.bias.copy_(model.cls.predictions.decoder.bias)
-    model.save_pretrained(FOLDER / name, max_shard_size=largest)
+    model.save_pretrained(FOLDER / name, max_shard_size=max_shard_size)
     letters = [chr(97 + number) for number in range(26)]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters,
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters,
               *(f"##{letter}" for letter in letters)][: SHAPE["vocab_size"]]
-    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     tokenizer = transformers.BertTokenizer(vocab=vocabulary, do_lower_case=lowercase)
     tokenizer.save_pretrained(FOLDER / name)
     with torch.no_grad():

@@ -1,10 +1,10 @@
 """Makes joeynmt_attention.npz: JoeyNMT's two attentions with random weights, in float64.
 
-The module is not ours to copy; give the path of its joeynmt/attention.py, with `torch` installed:
+The module is not copied here; pass the path of joeynmt/attention.py, with `torch` installed:
 
     python tests/golden/make_joeynmt_attention.py attention.py
 
-The one used: joeynmt/joeynmt@cdc4d03d430a1b0f29793a0d95743c5e72ae2f6c.
+Source: joeynmt/joeynmt@cdc4d03d430a1b0f29793a0d95743c5e72ae2f6c.
 """
 
 import importlib.util

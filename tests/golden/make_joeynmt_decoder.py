@@ -1,11 +1,11 @@
 """Makes joeynmt_decoder.npz: JoeyNMT's recurrent decoder with random weights, in float64.
 
-The modules are not ours to copy; give the path of its folder joeynmt, with `torch` installed:
+The modules are not copied here; pass the path of the folder joeynmt, with `torch` installed:
 
     python tests/golden/make_joeynmt_decoder.py joeynmt
 
-The one used: joeynmt/joeynmt@cdc4d03d430a1b0f29793a0d95743c5e72ae2f6c. The bias of its attention
-vector is 0: Luong's formula, and our layer, have none.
+Source: joeynmt/joeynmt@cdc4d03d430a1b0f29793a0d95743c5e72ae2f6c. The bias of its attention vector
+is set to 0: Luong's formula, and our layer, have none.
 """
 
 import importlib
@@ -20,7 +20,7 @@ ROWS, STEPS, KEYS, KEY_DEPTH, EMBEDDING_DIM, UNITS, WORDS = 3, 5, 6, 3, 2, 4, 7
 
 
 def decoders(folder):
-    """The module of its decoders, without what they import but do not need here."""
+    """Imports the decoder module with stubs for imports that are not needed here."""
     unused = {
         "builders": {"build_activation": lambda name: getattr(torch, name)},
         "config": {"ConfigurationError": ValueError}, "encoders": {"Encoder": object},

@@ -1,6 +1,6 @@
-"""Makes language_models/: small GPT-2s and XLNets of `transformers`, random weights and outputs.
+"""Makes language_models/: small GPT-2 and XLNet models of `transformers`, and their outputs.
 
-Run with `torch`, `transformers`, `sentencepiece` and `protobuf` installed:
+The weights are random. Run with `torch`, `transformers`, `sentencepiece` and `protobuf` installed:
 
     python tests/golden/make_language_models.py
 """
@@ -17,19 +17,19 @@ import torch
 import transformers
 
 FOLDER = pathlib.Path(__file__).with_name("language_models")
-# To train tokenizers on, and to tell losses of.
+# Training texts of the tokenizers, and inputs of the models.
 TEXTS = ["The quick brown fox jumps over the lazy dog, 1,234 times.",
          "It's said that a stitch in time saves nine; isn't it?",
          "Naïve café owners — in Zürich — pay £5.00 (or €6) for \"good\" beans.",
          "the cat sat on the mat and the rat sat on the hat"]
 PAIRS = [("the cat sat", "on the mat"), ("It's said", "that nine owners pay in time"),
          ("a", "fox jumps over the lazy dog and the rat")]
-MARKS = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
-SIGNS = [".", "(", ")", '"', "-", "–", "£", "€"]
+SPECIAL_TOKENS = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+SYMBOLS = [".", "(", ")", '"', "-", "–", "£", "€"]
 
 
-def drawn(model, seed):
-    """The model with weights large enough to show a wrong step."""
+def randomize(model, seed):
+    """Sets random weights, large enough for a wrong computation to show."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -50,7 +50,7 @@ def make_byte_pairs(folder):
 
 
 def make_gpt2():
-    """A language model whose table has more rows than there are pieces."""
+    """A language model whose padded vocabulary is larger than its tokenizer's."""
     folder = FOLDER / "gpt2"
     folder.mkdir()
     tokenizer = make_byte_pairs(folder)
@@ -58,7 +58,7 @@ def make_gpt2():
     (folder / "merges.txt").unlink()
     tokenizer.save_pretrained(folder)
     rows = len(tokenizer) + 3
-    model = drawn(transformers.GPT2LMHeadModel(transformers.GPT2Config(
+    model = randomize(transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=rows, n_positions=64, n_embd=12, n_layer=3, n_head=2, n_inner=20,
         bos_token_id=len(tokenizer) - 1, eos_token_id=len(tokenizer) - 1)), 1)
     model.save_pretrained(folder)
@@ -73,9 +73,9 @@ def make_gpt2():
 
 
 def make_gpt2_classifier(tokenizer):
-    """A classifier of texts, and of pairs, whose tokens follow one another."""
+    """A classifier of texts and of concatenated pairs of texts."""
     end = len(tokenizer) - 1
-    model = drawn(transformers.GPT2ForSequenceClassification(transformers.GPT2Config(
+    model = randomize(transformers.GPT2ForSequenceClassification(transformers.GPT2Config(
         vocab_size=len(tokenizer), n_positions=64, n_embd=12, n_layer=2, n_head=3, n_inner=20,
         bos_token_id=end, eos_token_id=end, pad_token_id=end,
         id2label={0: "bad", 1: "good", 2: "so so"})), 4)
@@ -91,20 +91,20 @@ def make_gpt2_classifier(tokenizer):
     return found
 
 
-def make_pieces():
+def train_sentencepiece():
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS * 4), model_writer=written, vocab_size=90,
-        hard_vocab_limit=False, model_type="unigram", control_symbols=MARKS,
-        user_defined_symbols=SIGNS, minloglevel=2, normalization_rule_name="identity")
+        hard_vocab_limit=False, model_type="unigram", control_symbols=SPECIAL_TOKENS,
+        user_defined_symbols=SYMBOLS, minloglevel=2, normalization_rule_name="identity")
     return written.getvalue()
 
 
 def make_xlnets():
     """A pretrained model, one with another activation and memory, and a classifier of pairs."""
-    pieces, found = make_pieces(), {}
+    found = {}
     path = FOLDER / "spiece.model"
-    path.write_bytes(pieces)
+    path.write_bytes(train_sentencepiece())
     tokenizer = transformers.XLNetTokenizer.from_pretrained(FOLDER)
     rows = len(tokenizer)
     shape = {"vocab_size": rows, "d_model": 12, "n_layer": 2, "n_head": 3, "d_inner": 20}
@@ -118,12 +118,12 @@ def make_xlnets():
     }
     for number, (name, model) in enumerate(models.items()):
         folder = FOLDER / name
-        drawn(model, number).save_pretrained(folder)
+        randomize(model, number).save_pretrained(folder)
         if name == "xlnet":
             tokenizer.save_pretrained(folder)  # as tokenizer.json
         else:
             shutil.copy(path, folder)
-        # Version 5 leaves the segments out unless asked, which the authors' code never does.
+        # Version 5 omits segment ids by default; the authors' code never does.
         rows = tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt",
                          return_token_type_ids=True)
         with torch.no_grad():

@@ -1,11 +1,11 @@
-"""Makes squad_metrics.json: what SQuAD's evaluation scripts tell of made-up answers.
+"""Makes squad_metrics.json: results of SQuAD's evaluation scripts on synthetic answers.
 
-The scripts are not ours to copy; give their paths:
+The scripts are not copied here; pass their paths:
 
     python tests/golden/make_squad_metrics.py evaluate-v1.1.py evaluate-v2.0.py
 
-Those used: deeppavlov/stand_squad_en@1abeaf1, evaluate-v1.1.py (SHA-256 of both in the file), and
-qwang70/bert@27ef15a, evaluate-v2.0.py, both copies of the scripts that SQuAD's site gives out.
+Sources: deeppavlov/stand_squad_en@1abeaf1, evaluate-v1.1.py, and qwang70/bert@27ef15a,
+evaluate-v2.0.py, both copies of the scripts on SQuAD's site; the file has the SHA-256 of both.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ WORDS = ["the", "The", "a", "an", "An", "red", "Red", "fox", "fox's", "foxes", "
 
 
 def make_cases(seed, number, impossible):
-    """Dicts of `right`, `answer` and `no_answer`."""
+    """Returns dictionaries of `right`, `answer` and `no_answer`."""
     draw = random.Random(seed)
 
     def text(least, most):
@@ -46,7 +46,7 @@ def make_cases(seed, number, impossible):
 
 
 def run(script, cases, *flags):
-    """What a script prints."""
+    """Returns the output of a script."""
     questions = [{"id": str(number), "answers": [{"text": text} for text in case["right"]]}
                  for number, case in enumerate(cases)]
     files = {

@@ -1,4 +1,4 @@
-"""Makes transformer.npz: torch.nn.Transformer with random weights, between embeddings and loss.
+"""Makes transformer.npz: torch.nn.Transformer with embeddings, a loss and random weights.
 
 Run with `torch` installed:
 
@@ -11,12 +11,12 @@ import pathlib
 import numpy as np
 import torch
 
-LAYERS, WIDTH, HEADS, INNER, VOCABULARY = 2, 12, 3, 20, 17
+LAYERS, HIDDEN_DIM, HEADS, INTERMEDIATE_DIM, VOCABULARY = 2, 12, 3, 20, 17
 PAD = 0
 
 
 def make_inputs():
-    """Three sources of 9, 4 and 6 real tokens, and targets of 7, 5 and 2."""
+    """Returns three sources of 9, 4 and 6 real tokens, and targets of 7, 5 and 2."""
     random = np.random.default_rng(1)
     inputs = {"token_ids": random.integers(1, VOCABULARY, (3, 9)),
               "target_ids": random.integers(1, VOCABULARY, (3, 7)),
@@ -35,27 +35,27 @@ def make_weights(model):
             noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
             weight.copy_(0.3 * noise + float(name.endswith("weight") and "norm" in name))
             weights[name] = weight
-    table = 0.3 * torch.randn(VOCABULARY, WIDTH, generator=generator, dtype=torch.float64)
+    table = 0.3 * torch.randn(VOCABULARY, HIDDEN_DIM, generator=generator, dtype=torch.float64)
     return {**weights, "table": table.requires_grad_()}
 
 
 def positions(length):
-    """The sines and cosines of Attention Is All You Need, section 3.5."""
+    """Returns the sinusoidal encoding of Attention Is All You Need, section 3.5."""
     angles = torch.arange(length, dtype=torch.float64)[:, None] / 10000 ** (
-        torch.arange(0, WIDTH, 2, dtype=torch.float64) / WIDTH)
-    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).reshape(length, WIDTH)
+        torch.arange(0, HIDDEN_DIM, 2, dtype=torch.float64) / HIDDEN_DIM)
+    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).reshape(length, HIDDEN_DIM)
 
 
 def run(norm_first, inputs):
     model = torch.nn.Transformer(
-        WIDTH, HEADS, LAYERS, LAYERS, INNER, dropout=0.0, batch_first=True, norm_first=norm_first,
-        dtype=torch.float64)
-    if not norm_first:  # the paper has no norm after the last one
+        HIDDEN_DIM, HEADS, LAYERS, LAYERS, INTERMEDIATE_DIM, dropout=0.0, batch_first=True,
+        norm_first=norm_first, dtype=torch.float64)
+    if not norm_first:  # the paper has no final norm
         model.encoder.norm = model.decoder.norm = None
     weights = make_weights(model)
     table = weights["table"]
     ids = {name: torch.tensor(array) for name, array in inputs.items()}
-    source, target = (table[ids[name]] * math.sqrt(WIDTH) + positions(ids[name].shape[1])
+    source, target = (table[ids[name]] * math.sqrt(HIDDEN_DIM) + positions(ids[name].shape[1])
                       for name in ("token_ids", "target_ids"))
     padding = ids["token_ids"] == PAD
     length = target.shape[1]

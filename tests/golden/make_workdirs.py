@@ -1,12 +1,11 @@
-"""Trains a small workdir of every kind of run and stores what it predicts.
+"""Trains a small workdir of every kind of run and records its predictions.
 
     python tests/golden/make_workdirs.py OUTPUT
     python tests/golden/make_workdirs.py OUTPUT --compare=OTHER
 
-OUTPUT gets `data/`, a workdir of each run and `expected.json`: for every run its SHA-256 of the
-weights, its predictions, and the training losses of the two steps after its end. The second form
-also compares OUTPUT with an earlier OTHER that was made on the same machine: weights must be
-bitwise identical.
+OUTPUT gets `data/`, a workdir per run and `expected.json`: for each run, the SHA-256 of its
+weights, its predictions, and the training losses of two further steps. The second form also
+compares OUTPUT with an earlier OTHER from the same machine: weights must be bitwise identical.
 """
 
 import argparse
@@ -32,7 +31,7 @@ LANGUAGE = {**CONSTANT, **SHAPE, "data.train": "data/train.txt",
 LABELLED = {**CONSTANT, "data.holdout": 0.25, "data.length": 24, "eval.report": False}
 TABLE = {**LABELLED, "data.text": "text"}
 
-# Name: module, config, the run that it starts from, fields of the config.
+# Name: module, config, pretrained run, config fields.
 RUNS = {
     "bert": ("pretrain", "bert_tiny", None, {**LANGUAGE, "data.vocab_size": 120}),
     "gpt2": ("pretrain", "gpt2_small", None, {**LANGUAGE, "data.vocab_size": 280}),
@@ -105,7 +104,7 @@ def train(folder, name, workdir, steps):
 
 
 def predict(workdir):
-    """Plain numbers and texts that the model of a workdir predicts; None of XLNet's pretraining."""
+    """Returns predictions of the model of a workdir as plain values; None for pretrained XLNet."""
     import keras_attn
 
     if workdir.name == "xlnet":

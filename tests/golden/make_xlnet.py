@@ -1,4 +1,4 @@
-"""Makes xlnet.npz: XLNetLMHeadModel of Hugging Face with random weights.
+"""Makes xlnet.npz: Hugging Face's XLNetLMHeadModel with random weights.
 
 Run with `torch` and `transformers` installed:
 
@@ -12,12 +12,12 @@ import torch
 from transformers import XLNetConfig, XLNetLMHeadModel
 
 LENGTHS = 11, 6, 9
-KEPT = 0.8
+KEEP_PROBABILITY = 0.8
 TARGETS = np.array([[1, 4, 8], [2, 5, 0], [3, 6, 7]])
 
 
 def make_inputs():
-    """Three rows of 11 tokens, 11, 6 and 9 of them real, two segments, random permutations."""
+    """Returns three sequences of 11, 6 and 9 real tokens in two segments, with permutations."""
     random = np.random.default_rng(1)
     length = np.array(LENGTHS)[:, None]
     real = np.arange(11) < length
@@ -29,7 +29,7 @@ def make_inputs():
         "padding_mask": real.astype(int),
         "segment_ids": ((np.arange(11) >= length // 2) & real).astype(int),
         "permutation_ranks": ranks,
-        # Nothing sees itself: there the query stream would know its token.
+        # No position sees itself: its query stream must not see its own token.
         "permutation_mask": ((random.random((3, 11, 11)) < 0.6) & ~np.eye(11, dtype=bool)
                              ).astype(int),
         "mask_positions": TARGETS,
@@ -48,42 +48,42 @@ def make_model(**options):
             gamma = "layer_norm" in name and name.endswith("weight")
             weight.copy_(0.3 * torch.randn_like(weight) + float(gamma))
     positions = model.transformer.relative_positional_encoding
-    model.transformer.relative_positional_encoding = (  # it makes them in float32
+    model.transformer.relative_positional_encoding = (  # computed in float32
         lambda *args, **kwargs: positions(*args, **kwargs).double())
     return model.double().eval()
 
 
-class Dropped(torch.nn.Module):
-    """Dropout of what NumPy draws for its number, in the order of batch, place and depth."""
+class SeededDropout(torch.nn.Module):
+    """Dropout whose mask NumPy draws by call number, in the order (batch, position, depth)."""
 
     calls = 0
 
     def forward(self, x):
-        # Theirs are (place, batch, depth), but for the weights of attention, (batch, head, query,
-        # key): each query has the same, as the query stream has rows here that ours has not.
+        # Theirs are (position, batch, depth), and attention weights (batch, head, query, key). All
+        # queries share a mask, as the query stream has rows here that ours has not.
         axes = (0, 1, 2, 3) if x.ndim == 4 else (1, 0, 2)
         shape = (*x.shape[:2], 1, x.shape[3]) if x.ndim == 4 else [x.shape[axis] for axis in axes]
-        kept = np.random.default_rng(Dropped.calls).random(shape) < KEPT
-        Dropped.calls += 1
-        return x * torch.tensor(kept / KEPT).permute(axes)
+        kept = np.random.default_rng(SeededDropout.calls).random(shape) < KEEP_PROBABILITY
+        SeededDropout.calls += 1
+        return x * torch.tensor(kept / KEEP_PROBABILITY).permute(axes)
 
 
 def with_dropout(model):
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, torch.nn.Dropout):
-                setattr(module, name, Dropped())
+                setattr(module, name, SeededDropout())
     return model
 
 
-def seen_by(ranks):
-    """What each place sees: those told before it, and context those of context."""
+def visible_positions(ranks):
+    """Returns the visible positions: targets predicted earlier, and context for context."""
     queries, keys = ranks[:, :, None], ranks[:, None, :]
     return (keys < queries) | ((queries == -1) & (keys == -1))
 
 
 def run(model, inputs, seen, memory=None):
-    """Outputs, loss and gradients of all weights, as a flat dictionary."""
+    """Returns outputs, loss and gradients of all weights as a flat dictionary."""
     model.zero_grad()
     mapping = torch.nn.functional.one_hot(torch.tensor(inputs["mask_positions"]), 11).double()
     outputs = model(
@@ -93,7 +93,7 @@ def run(model, inputs, seen, memory=None):
         perm_mask=torch.tensor(1.0 - seen, dtype=torch.double), target_mapping=mapping,
         labels=torch.tensor(inputs["mask_ids"]), mems=memory, output_hidden_states=True)
     outputs.loss.backward()
-    # Of each layer content and query stream; the last pair is the output.
+    # Content and query stream of each layer; the last pair is the output.
     content, query = outputs.hidden_states[-2:]
     results = {"loss": outputs.loss, "logits": outputs.logits, "sequence_output": content,
                "query_output": query,
@@ -108,10 +108,11 @@ def main():
     with torch.no_grad():
         before = model(input_ids=torch.tensor(inputs["memory_ids"])).mems
     found = {f"weights/{name}": weight for name, weight in model.named_parameters()}
-    cases = {"ranks": (model, seen_by(inputs["permutation_ranks"]), None),
+    visible = visible_positions(inputs["permutation_ranks"])
+    cases = {"ranks": (model, visible, None),
              "mask": (model, inputs["permutation_mask"], None),
              "memory": (model, inputs["permutation_mask"], before),
-             "clamped": (make_model(clamp_len=3), seen_by(inputs["permutation_ranks"]), None)}
+             "clamped": (make_model(clamp_len=3), visible, None)}
     for case, (which, seen, memory) in cases.items():
         found |= {f"{case}/{name}": value
                   for name, value in run(which, inputs, seen.astype(float), memory).items()}
@@ -121,9 +122,10 @@ def main():
         "logits", *(f"gradients/transformer.layer.{number}.rel_attn.r" for number in (0, 1)))}
     reversed_model = make_model(bi_data=True)
     doubled = {name: np.concatenate([value, value]) for name, value in inputs.items()}
-    found |= {f"reversed/{name}": value for name, value in run(
-        reversed_model, doubled, seen_by(doubled["permutation_ranks"]).astype(float)).items()
-        if not name.startswith("gradients")}
+    visible = visible_positions(doubled["permutation_ranks"]).astype(float)
+    found |= {f"reversed/{name}": value
+              for name, value in run(reversed_model, doubled, visible).items()
+              if not name.startswith("gradients")}
     plain = model(input_ids=torch.tensor(inputs["token_ids"]),
                   attention_mask=torch.tensor(inputs["padding_mask"]).double())
     found["plain/logits"] = plain.logits

@@ -11,7 +11,7 @@ import pytest
 
 from finetune import evaluate
 from keras_attn.convert import convert
-from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.errors import UserError
 from keras_attn.inference.embed_files import embed_file
 from keras_attn.inference.generate_files import generate_texts
@@ -89,7 +89,7 @@ def test_prepared_text_is_not_written_among_its_input(tmp_path):
     (tmp_path / "vocab.txt").write_text("some text\n")
     os.symlink(tmp_path, tmp_path / "link")
     for folder in (tmp_path, tmp_path / "link"):
-        with pytest.raises(UserError, match="--output must be another folder"):
+        with pytest.raises(UserError, match="--output must not be the folder of the input"):
             prepare_folder(str(tmp_path / "*.txt"), str(folder))
     assert (tmp_path / "vocab.txt").read_text() == "some text\n"
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attn import finetune, load, pretrain
-from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.data.shards.shard_files import read_shard
 from keras_attn.data.sources.tables import read_table
 from keras_attn.defaults import as_bert, finetuning_defaults, pretraining_defaults

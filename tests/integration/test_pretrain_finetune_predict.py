@@ -164,7 +164,7 @@ def test_flags_say_how_to_read_a_file(finetuned, tmp_path):
         ["line", "label"], ["2", "good"], ["4", "bad"]]
     assert "line 3" in err and "2 rows predicted, 1 (1 encoding) skipped" in err
     _, err = run("finetune.predict", *flags, status=2)
-    assert re.fullmatch("error: Text in utf-8 is needed.*line 3\n", err)
+    assert re.fullmatch("error: The text must be utf-8.*line 3\n", err)
     with pytest.raises(UserError, match="single texts.*Received: text_pair=id"):
         predict_file(finetuned, str(tmp_path / "in.data"), format="csv", text_pair="id")
 

@@ -52,7 +52,7 @@ def test_a_weight_of_a_row_is_that_of_each_of_its_labels(name):
 @pytest.mark.parametrize("shape", [(ROWS, 3), (1,), (ROWS, 4, 2)])
 def test_weights_of_anything_else_are_refused(name, shape):
     make, batch = MODELS[name]
-    with pytest.raises(ValueError, match="sample_weight must be of each label or of each row"):
+    with pytest.raises(ValueError, match="sample_weight must have one weight per label or per row"):
         numbers(make(), {**batch, "sample_weight": np.ones(shape, "float32")})
 
 

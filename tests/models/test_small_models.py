@@ -265,7 +265,7 @@ def test_a_label_that_is_masked_costs_a_bounded_loss():
     (lambda: AttentionalFactorizationMachine(3, 2, attention_l2=-1), "attention_l2=-1"),
     (lambda: PointerNetwork(0), "element_dim=0"),
     (lambda: PointerNetwork(1)({"elements": np.zeros((2, 5, 3)), "label": np.zeros((2, 5), int)}),
-     r"elements must be \(B, n, element_dim=1\). Received: elements.shape=\(2, 5, 3\)"),
+     r"elements must have .* element_dim=1. Received: elements.shape=\(2, 5, 3\)"),
     (lambda: PointerNetwork(1).predict_indices({"elements": np.zeros((2, 5))}),
      r"elements.shape=\(2, 5\)"),
     (lambda: PointerGenerator(9, -1), "num_oov=-1"),

@@ -333,7 +333,7 @@ def test_sizes_that_cannot_be_are_told_at_once(options, message):
 
 def test_two_permutations_are_refused(inputs):
     batch = batch_of(inputs, "permutation_ranks", "permutation_mask")
-    with pytest.raises(ValueError, match="One of permutation_ranks and permutation_mask"):
+    with pytest.raises(ValueError, match="permutation_mask cannot be combined"):
         make_model()(batch)
 
 

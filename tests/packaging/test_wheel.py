@@ -67,6 +67,8 @@ def test_an_installation_imports_from_itself(outside):
 import sys, keras_attn, keras_attn.configs, keras_attn.commands.finetune.predict as predict
 from keras_attn.cli.command_line import config_names
 assert keras_attn.configs.__file__.startswith(sys.prefix), keras_attn.configs.__file__
+from keras_attn.configs import sst2  # has no file of its own
+assert sst2.get_config().data.task == "sst2"
 assert predict.__file__.startswith(sys.prefix), predict.__file__
 print(keras_attn.__version__, *config_names())
 """

@@ -81,10 +81,10 @@ def test_what_it_writes_it_reads_and_so_do_files_of_openai(tokenizer, tmp_path):
 @pytest.mark.parametrize(("vocabulary", "merges", "message"), [
     ("[1, 2]", "", "must be a JSON object"),
     ("{", "", "must be JSON"),
-        ('{"a": "x"}', "", "object of pieces and their ids"),
-    ('{"a": 0, "b": 7}', "", "their ids, 0, 1, 2"),
-    (None, "a b c\n", "Lines of two pieces"),
-    (None, "a zzz\n", "no 'zzz' in"),
+        ('{"a": "x"}', "", "object that maps tokens to the ids"),
+    ('{"a": 0, "b": 7}', "", "to the ids 0, 1, 2"),
+    (None, "a b c\n", "must hold two tokens"),
+    (None, "a zzz\n", "with no 'zzz'"),
     ('{"a": 0}', "", "all bytes"),
 ])
 def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message):
@@ -97,7 +97,7 @@ def test_files_of_something_else_are_told(tmp_path, vocabulary, merges, message)
 
 def test_training_twice_gives_the_same_pieces(tokenizer):
     assert train_byte_pairs(TEXTS * 3, 300).sha256 == tokenizer.sha256
-    with pytest.raises(UserError, match="257 pieces at least"):
+    with pytest.raises(UserError, match="vocab_size must be at least 257"):
         train_byte_pairs(TEXTS, 256)
 
 
@@ -115,7 +115,7 @@ def test_no_pair_goes_across_the_parts_of_a_text(text):
         return [word for word, _ in ByteLevel(add_prefix_space=False).pre_tokenize_str(text)]
 
     for longest in (3, 10_000):
-        with unittest.mock.patch.object(documents, "_LONGEST_PART", longest):
+        with unittest.mock.patch.object(documents, "_PART_CHARACTERS", longest):
             parts = documents.document_of(text, verbatim=True)
         assert "".join(parts) == text * bool(text.strip())
         assert [word for part in parts for word in words(part)] == words("".join(parts))
@@ -124,9 +124,10 @@ def test_no_pair_goes_across_the_parts_of_a_text(text):
 def test_rows_without_a_piece_are_counted_and_left_out():
     pieces = [*_bytes(), "[row 256]", END_OF_TEXT, "[PAD]", "[row 259]", "[row 260]"]
     tokenizer = BytePairTokenizer(pieces, [])
-    assert tokenizer.unnamed == 2 and BytePairTokenizer(pieces[:-2], []).unnamed == 0
-    assert tokenizer.without_unnamed().vocabulary == pieces[:-2]
-    assert tokenizer.without_unnamed().added == ["[PAD]"]
+    assert tokenizer.num_padding_rows == 2
+    assert BytePairTokenizer(pieces[:-2], []).num_padding_rows == 0
+    assert tokenizer.without_padding_rows().vocabulary == pieces[:-2]
+    assert tokenizer.without_padding_rows().added_tokens == ["[PAD]"]
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
@@ -148,8 +149,8 @@ def test_merges_that_are_cut_are_refused(tokenizer, tmp_path, kept):
 
 
 def test_added_tokens_need_no_merge(tmp_path):
-    pieces = ["<pad>", "[PAD]", *_bytes(), "ab", END_OF_TEXT, "added", "<x>"]
+    pieces = ["<pad>", "[PAD]", *_bytes(), "ab", END_OF_TEXT, "added_tokens", "<x>"]
     for order in (pieces, [END_OF_TEXT, *(piece for piece in pieces if piece not in (
-            END_OF_TEXT, "added"))]):
+            END_OF_TEXT, "added_tokens"))]):
         BytePairTokenizer(order, [("a", "b")]).write(tmp_path)
         assert BytePairTokenizer.read(tmp_path).vocabulary == order

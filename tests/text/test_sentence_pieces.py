@@ -10,12 +10,12 @@ import sentencepiece
 import tensorflow as tf
 
 from keras_attn.errors import UserError
-from keras_attn.text.recipes import tokenizer_of
+from keras_attn.text.recipes import make_tokenizer
 from keras_attn.text.sentence_pieces import (
-    MARKS,
-    SIGNS,
+    SPECIAL_TOKENS,
+    SYMBOLS,
     SentencePieceTokenizer,
-    plain,
+    normalize_text,
     train_sentence_pieces,
 )
 
@@ -58,7 +58,7 @@ def with_commas():
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS), model_writer=model, vocab_size=300, hard_vocab_limit=False,
-        control_symbols=list(MARKS), user_defined_symbols=list(SIGNS), minloglevel=2)
+        control_symbols=list(SPECIAL_TOKENS), user_defined_symbols=list(SYMBOLS), minloglevel=2)
     return model.getvalue()
 
 
@@ -81,10 +81,10 @@ def test_ids_are_those_of_sentencepiece_and_the_authors_rules(tokenizer, with_co
 def test_marks_have_xlnets_ids_and_no_text_gives_them(tokenizer):
     assert [tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id,
             tokenizer.mask_id, tokenizer.eod_id, tokenizer.eop_id] == [0, *range(3, 9)]
-    assert tuple(tokenizer.vocabulary[3:9]) == MARKS
+    assert tuple(tokenizer.vocabulary[3:9]) == SPECIAL_TOKENS
     assert tokenizer.vocabulary[tokenizer.mask_id] == tokenizer.mask_token
     assert [tokenizer.surface(piece) for piece in ("\u2581a", "a", "\u2581")] == ["a", "a", ""]
-    flat, _ = tokenizer.encode(HARD + list(MARKS))
+    flat, _ = tokenizer.encode(HARD + list(SPECIAL_TOKENS))
     assert not np.isin(flat, range(3, 9)).any()
 
 
@@ -109,7 +109,7 @@ def test_a_recipe_or_a_file_is_the_same_tokenizer(tokenizer, tmp_path):
     tokenizer.write(tmp_path)
     lower = train_sentence_pieces(TEXTS, 300, lowercase=True)
     for one in (tokenizer, lower):
-        again = tokenizer_of(one.recipe)
+        again = make_tokenizer(one.recipe)
         assert (again.sha256, again.lowercase) == (one.sha256, one.lowercase)
     for place in (tmp_path / "spiece.model", tmp_path):
         assert SentencePieceTokenizer.read(place).sha256 == tokenizer.sha256
@@ -123,19 +123,19 @@ def test_the_same_texts_train_the_same_model(tokenizer):
 
 def test_what_is_no_such_model_is_said(tmp_path):
     (tmp_path / "x").write_bytes(b"\x80nothing")
-    with pytest.raises(UserError, match="Cannot read .*x: it is not a sentencepiece model"):
+    with pytest.raises(UserError, match="Cannot read .*x: it is damaged or not a Sentence"):
         SentencePieceTokenizer.read(tmp_path / "x")
     with pytest.raises(UserError, match="Cannot read .*nowhere: No such file"):
         SentencePieceTokenizer.read(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"vocab_size=5 is too small.*Set vocab_size=\d+ or more"):
         train_sentence_pieces(TEXTS, 5)
     for texts in ([], ["", " "], ["\u0301"], ["\u200b"]):
-        with pytest.raises(UserError, match="needs text. Received: no words"):
+        with pytest.raises(UserError, match="requires text. Received: no words"):
             train_sentence_pieces(texts, 99)
     from keras_attn.text.subwords import train_subwords
 
     (tmp_path / "other").write_bytes(train_subwords(TEXTS, 200))
-    with pytest.raises(UserError, match="XLNet's marks.*other, without <cls>"):
+    with pytest.raises(UserError, match="other lacks special tokens of XLNet: <cls>"):
         SentencePieceTokenizer.read(tmp_path / "other")
 
 
@@ -158,7 +158,8 @@ def test_a_graph_makes_every_character_plain():
              if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
     texts = [f"a{sign}b {sign} {sign}{sign}" for sign in signs]
     graph = train_sentence_pieces(["the cat sat on the mat"] * 9, 60).in_graph()
-    found = [text.decode() for text in graph._plain(tf.constant(texts)).numpy()]
-    differing = [text for text, result in zip(texts, found, strict=True) if result != plain(text)]
+    found = [text.decode() for text in graph._normalize_text(tf.constant(texts)).numpy()]
+    differing = [text for text, result in zip(texts, found, strict=True)
+                 if result != normalize_text(text)]
     assert set(differing) <= set(found)
     assert len(differing) < 100  # a version of Unicode adds few characters that decompose

@@ -50,10 +50,10 @@ def test_a_vocabulary_that_cannot_be_written_leaves_nothing_behind(tmp_path):
         (b"[PAD]\n[UNK]\n\xff\n", "UTF-8.*line 3"),
         (b"[PAD]\n[UNK]\n\n[CLS]\n[SEP]\n[MASK]\n", "line 3 is empty"),
         (b"[PAD]\n[UNK]\n[CLS]\n[CLS]\n", "lines 3 and 4"),
-        (b"a\0b\n", "line 1 holds a NUL character"),
+        (b"a\0b\n", "line 1 contains a NUL character"),
         (b"[PAD]\n##" + b"a" * 256 + b"\n" + "é".encode() * 129, "line 3 has 258 bytes"),
-        (b"a\nb\n", "without"),
-        (b"", "without"),
+        (b"a\nb\n", "lacks"),
+        (b"", "lacks"),
     ],
 )
 def test_a_damaged_file_is_refused_by_name_and_line(tmp_path, content, message):
@@ -111,6 +111,6 @@ def test_a_piece_of_256_bytes_is_taken_and_longer_ones_are_not_trained(monkeypat
     longest = "##" + "é" * 128
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "é", longest], lowercase=False)
     assert tokenizer(["é" * 129]).to_list() == [[5, 6]]
-    monkeypatch.setattr(vocabulary, "MOST_BYTES", 4)
+    monkeypatch.setattr(vocabulary, "MAX_TOKEN_BYTES", 4)
     pieces = train_vocabulary(["abcdefgh abcdefgh"] * 9, 200)
     assert "abcd" in pieces and max(len(piece.removeprefix("##")) for piece in pieces[5:]) == 4

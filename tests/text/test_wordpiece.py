@@ -234,7 +234,7 @@ def test_detokenized_text_reads_as_the_original(text):
     [
         ([*SPECIALS, "a", "b", "a"], "lines 6 and 8"),
         ([*SPECIALS, "a", " "], "line 7"),
-        (["[PAD]", "[UNK]", "[CLS]", "a"], r"without \[SEP\] \[MASK\]"),
+        (["[PAD]", "[UNK]", "[CLS]", "a"], r"lacks \[SEP\] \[MASK\]"),
     ],
 )
 def test_a_vocabulary_that_cannot_be_one_is_refused(vocabulary, message):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_attn.data.batches import StreamBatches
 from keras_attn.data.packing import choose_rows, pack
-from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.models import BertEncoder, BertPretrainer
 from keras_attn.ops import attention
 from keras_attn.ops.kernels import tensorflow as kernels

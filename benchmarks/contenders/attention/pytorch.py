@@ -1,25 +1,25 @@
-"""Attention of PyTorch."""
+"""Attention in PyTorch."""
 
 import torch
 from torch.nn import functional
 
-from benchmarks.process_memory import begin_peak, held
+from benchmarks.process_memory import read_memory, reset_peak
 from benchmarks.turns import serve
 
 
 def prepare(options):
-    heads, width, length = options["heads"], options["width"], options["length"]
+    heads, head_dim, length = options["heads"], options["head_dim"], options["length"]
     if options["what"] == "layer":
-        inputs = [torch.randn(options["rows"], length, heads * width, requires_grad=True)]
-        layer = torch.nn.MultiheadAttention(heads * width, heads, batch_first=True)
+        inputs = [torch.randn(options["rows"], length, heads * head_dim, requires_grad=True)]
+        layer = torch.nn.MultiheadAttention(heads * head_dim, heads, batch_first=True)
 
         def attend(x):
             return layer(x, x, x, need_weights=False)[0]
     else:
-        inputs = [torch.randn(options["rows"], heads, length, width, requires_grad=True)
+        inputs = [torch.randn(options["rows"], heads, length, head_dim, requires_grad=True)
                   for _ in range(3)]
         attend = functional.scaled_dot_product_attention
-    before = begin_peak()
+    before = reset_peak()
 
     def work(count):
         for _ in range(count):
@@ -30,7 +30,7 @@ def prepare(options):
             else:
                 with torch.no_grad():
                     attend(*inputs)
-        return {"memory": held("VmHWM") - before}
+        return {"memory": read_memory("VmHWM") - before}
 
     return work
 

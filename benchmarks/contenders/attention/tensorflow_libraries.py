@@ -1,19 +1,19 @@
-"""Attention of keras-attn and of Keras on TensorFlow."""
+"""Attention in keras-attn and Keras, on TensorFlow."""
 
 import keras
 import tensorflow as tf
 
 import keras_attn
-from benchmarks.process_memory import begin_peak, held
+from benchmarks.process_memory import read_memory, reset_peak
 from benchmarks.turns import serve
 
 
 def layer_of(options):
-    sizes = options["heads"], options["width"]
+    sizes = options["heads"], options["head_dim"]
     if options["what"] == "window":
         return keras_attn.layers.WindowAttention(*sizes, options["window"])
     if options["what"] == "expanded":
-        reach = options["window"] // 2  # of every second position
+        reach = options["window"] // 2  # with dilation 2
         return keras_attn.layers.ExpandedWindowAttention(
             *sizes, 1, reach, dilation=2, global_tokens=16)
     library = keras_attn.layers if options["ours"] else keras.layers
@@ -21,18 +21,18 @@ def layer_of(options):
 
 
 def prepare(options):
-    heads, width, length = options["heads"], options["width"], options["length"]
+    heads, head_dim, length = options["heads"], options["head_dim"], options["length"]
     if options["what"] != "function":
-        inputs = [tf.random.normal((options["rows"], length, heads * width))]
+        inputs = [tf.random.normal((options["rows"], length, heads * head_dim))]
         layer = layer_of(options)
         first = inputs[0][:, :4]
-        layer(first, first)  # one tensor: windows are of a sequence to itself
+        layer(first, first)  # the same tensor twice: window attention is self-attention
         attend, weights = lambda x: layer(x, x), [v.value for v in layer.trainable_variables]
     else:
-        inputs = [tf.random.normal((options["rows"], heads, length, width)) for _ in range(3)]
+        inputs = [tf.random.normal((options["rows"], heads, length, head_dim)) for _ in range(3)]
         weights, attend = [], keras_attn.ops.scaled_dot_product_attention
         if not options["ours"]:
-            # Keras has the heads behind the tokens.
+            # Keras expects heads after tokens, (B, T, H, K).
             inputs = [tf.transpose(x, (0, 2, 1, 3)) for x in inputs]
             attend = keras.ops.dot_product_attention
 
@@ -45,13 +45,13 @@ def prepare(options):
             loss = tf.reduce_sum(attend(*inputs))
         return tape.gradient(loss, [*inputs, *weights])
 
-    before = begin_peak()
+    before = reset_peak()
 
     def work(count):
         for _ in range(count):
             found = step(*inputs)
         found[0].numpy()
-        return {"memory": held("VmHWM") - before}
+        return {"memory": read_memory("VmHWM") - before}
 
     return work
 

@@ -1,6 +1,4 @@
-"""CTranslate2, with the random weights of transformers' Marian.
-
-It is left out where it is not installed.
+"""CTranslate2, with random weights of transformers' Marian; skipped if it is not installed.
 """
 
 import os
@@ -39,7 +37,7 @@ def prepare(options):
 
 
 class _Converter(ctranslate2.converters.TransformersConverter):
-    """Of a model without a tokenizer."""
+    """Converter of a model without a tokenizer."""
 
     def __init__(self, path, tokens):
         super().__init__(path)

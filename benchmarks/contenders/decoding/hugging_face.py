@@ -1,4 +1,4 @@
-"""`generate` of transformers' Marian."""
+"""`generate` of Marian in transformers."""
 
 import torch
 from transformers import MarianConfig, MarianMTModel
@@ -7,13 +7,14 @@ from benchmarks.turns import check_length, serve
 
 
 def make_model(options):
-    width = options["width"]
+    hidden_dim = options["hidden_dim"]
     return MarianMTModel(MarianConfig(
-        vocab_size=options["vocabulary"], decoder_vocab_size=options["vocabulary"], d_model=width,
-        encoder_layers=options["layers"], decoder_layers=options["layers"],
+        vocab_size=options["vocabulary"], decoder_vocab_size=options["vocabulary"],
+        d_model=hidden_dim, encoder_layers=options["layers"], decoder_layers=options["layers"],
         encoder_attention_heads=options["heads"], decoder_attention_heads=options["heads"],
-        encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, max_position_embeddings=1024,
-        # As in Marian, padding is the last and begins a translation.
+        encoder_ffn_dim=4 * hidden_dim, decoder_ffn_dim=4 * hidden_dim,
+        max_position_embeddings=1024,
+        # As in Marian, the padding token has the last id and begins a translation.
         pad_token_id=options["vocabulary"] - 1, bos_token_id=1, eos_token_id=2,
         decoder_start_token_id=options["vocabulary"] - 1,
         forced_eos_token_id=None, scale_embedding=True)).eval()

@@ -1,4 +1,4 @@
-"""KerasHub's samplers on its BART, an encoder-decoder with a cache of its own."""
+"""KerasHub's samplers with its BART, an encoder-decoder with a key-value cache."""
 
 import keras
 import keras_hub
@@ -10,13 +10,13 @@ BEGIN = 1
 
 
 def prepare(options):
-    width, length, rows = options["width"], options["length"], options["rows"]
+    hidden_dim, length, rows = options["hidden_dim"], options["length"], options["rows"]
     if options["bf16"]:
         keras.config.set_dtype_policy("bfloat16")
     backbone = keras_hub.models.BartBackbone(
         vocabulary_size=options["vocabulary"], num_layers=options["layers"],
-        num_heads=options["heads"], hidden_dim=width, intermediate_dim=4 * width, dropout=0.0,
-        max_sequence_length=1024)
+        num_heads=options["heads"], hidden_dim=hidden_dim, intermediate_dim=4 * hidden_dim,
+        dropout=0.0, max_sequence_length=1024)
     model = keras_hub.models.BartSeq2SeqLM(backbone=backbone, preprocessor=None)
     sampler = "greedy" if options["beams"] == 1 else keras_hub.samplers.BeamSampler(
         num_beams=options["beams"])

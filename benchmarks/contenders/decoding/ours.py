@@ -1,4 +1,4 @@
-"""Beam search and greedy decoding of keras-attn."""
+"""Beam search and greedy decoding in keras-attn."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +14,7 @@ BEGIN, END = 1, 2
 
 def prepare(options):
     rows, source, length, beams = (options[n] for n in ("rows", "source", "length", "beams"))
-    model = Transformer(options["vocabulary"], options["layers"], options["width"],
+    model = Transformer(options["vocabulary"], options["layers"], options["hidden_dim"],
                         options["heads"], max_length=1024,
                         dtype="bfloat16" if options["bf16"] else "float32")
     model.build()
@@ -36,7 +36,7 @@ def prepare(options):
         return beam_search(step, cache, begin, beams, length, END, min_length=length,
                            reorder=model.reorder_cache)
 
-    decode = traced(search, options["xla"])  # writes in place, as in `Translator`
+    decode = traced(search, options["xla"])  # updates the cache in place, as `Translator` does
 
     def work(count):
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""A classifier of transformers, trained in a plain loop of PyTorch with dynamic padding."""
+"""A classifier of transformers, trained in a PyTorch loop with dynamic padding."""
 
 import time
 
@@ -35,8 +35,8 @@ def prepare(options):
     rows = tokenize("train")
     seconds = time.perf_counter() - begin
     model = BertForSequenceClassification(BertConfig(
-        vocab_size=len(tokenizer), num_hidden_layers=epoch.LAYERS, hidden_size=epoch.WIDTH,
-        num_attention_heads=epoch.HEADS, intermediate_size=4 * epoch.WIDTH,
+        vocab_size=len(tokenizer), num_hidden_layers=epoch.LAYERS, hidden_size=epoch.HIDDEN_DIM,
+        num_attention_heads=epoch.HEADS, intermediate_size=4 * epoch.HIDDEN_DIM,
         hidden_act="gelu_pytorch_tanh", num_labels=2)).train()
     kernels = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]

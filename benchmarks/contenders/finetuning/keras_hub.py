@@ -1,4 +1,4 @@
-"""A classifier of KerasHub, trained with `fit`: from texts, or from ids made ahead."""
+"""A classifier of KerasHub, trained with `fit`, from texts or from ids tokenized in advance."""
 
 import time
 
@@ -12,7 +12,7 @@ from benchmarks.turns import serve
 
 
 class Rates(keras.optimizers.schedules.LearningRateSchedule):
-    """The rates of an epoch's steps."""
+    """Schedule that looks up the learning rate of each step."""
 
     def __init__(self, rates):
         self.rates = tf.constant(rates)
@@ -28,7 +28,7 @@ def prepare(options):
         tokenizer, sequence_length=epoch.LENGTH)
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=tokenizer.vocabulary_size(), num_layers=epoch.LAYERS,
-        num_heads=epoch.HEADS, hidden_dim=epoch.WIDTH, intermediate_dim=4 * epoch.WIDTH)
+        num_heads=epoch.HEADS, hidden_dim=epoch.HIDDEN_DIM, intermediate_dim=4 * epoch.HIDDEN_DIM)
     model = keras_hub.models.BertTextClassifier(
         backbone, num_classes=2, preprocessor=None if options["ahead"] else preprocessor)
     data = epoch.read_rows(options)
@@ -52,17 +52,17 @@ def prepare(options):
     inputs = inputs_of(texts)
     seconds = time.perf_counter() - begin if options["ahead"] else None
 
-    def given(inputs, rows=slice(None)):
+    def model_inputs(inputs, rows=slice(None)):
         inputs = {name: x[rows] for name, x in inputs.items()}
         return inputs if options["ahead"] else inputs[""]
 
     def train(first, stop):
         rows = order[first * epoch.BATCH:stop * epoch.BATCH]
-        model.fit(given(inputs, rows), labels[rows], batch_size=epoch.BATCH, shuffle=False,
+        model.fit(model_inputs(inputs, rows), labels[rows], batch_size=epoch.BATCH, shuffle=False,
                   verbose=0)
 
     def validate():
-        found = given(inputs_of(data["validation"][0]))
+        found = model_inputs(inputs_of(data["validation"][0]))
         return model.predict(found, batch_size=64, verbose=0), epoch.LENGTH
 
     return epoch.work_of(data["validation"][1], len(rates), train, validate, seconds)

@@ -15,7 +15,7 @@ from keras_attn.text.wordpiece import WordPieceTokenizer
 from keras_attn.training.engines import make_engine
 from keras_attn.training.optimizers import make_optimizer
 
-MOST = 16  # examples that share a row
+MAX_PACKED = 16  # maximum number of examples packed into a row
 
 
 def prepare(options):
@@ -33,13 +33,13 @@ def prepare(options):
     source = examples("train", epoch.BATCH, True)
     seconds = time.perf_counter() - begin
     engine = make_engine(strategy="one_device")
-    model = BertClassifier(BertEncoder(tokenizer.vocabulary_size, epoch.LAYERS, epoch.WIDTH,
+    model = BertClassifier(BertEncoder(tokenizer.vocabulary_size, epoch.LAYERS, epoch.HIDDEN_DIM,
                                        epoch.HEADS, dropout=0.1, seed=0), 2, dropout=0.1)
     model.build()
     optimizer = make_optimizer("adamw", model, weight_decay=epoch.DECAY, epsilon=epoch.EPSILON)
     step = engine.make_step(model, optimizer, clip_norm=epoch.CLIP, jit=options["xla"])
     rates = epoch.learning_rates(source.num_examples)
-    table = TableBatches(source, MOST if options["packed"] else 1,
+    table = TableBatches(source, MAX_PACKED if options["packed"] else 1,
                          counts=ROW_COUNTS if options["xla"] else None)
     feed = step.feed(table, 0)
 

@@ -1,4 +1,4 @@
-"""GPT-2 of transformers, in PyTorch: a training step, or `generate`."""
+"""GPT-2 of transformers in PyTorch: a training step, or `generate`."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -11,7 +11,7 @@ def prepare(options):
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(
         vocab_size=VOCABULARY, n_positions=POSITIONS, n_layer=options["layers"],
-        n_embd=options["width"], n_head=options["heads"], resid_pdrop=0.0, embd_pdrop=0.0,
+        n_embd=options["hidden_dim"], n_head=options["heads"], resid_pdrop=0.0, embd_pdrop=0.0,
         attn_pdrop=0.0, bos_token_id=END, eos_token_id=END, pad_token_id=END))
     ids = torch.as_tensor(random_ids(options["rows"], options["length"])).long()
     return (_texts if options["tokens"] else _steps)(model, ids, options)

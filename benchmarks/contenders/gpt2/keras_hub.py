@@ -1,4 +1,4 @@
-"""GPT-2 of KerasHub: a training step, or `generate`."""
+"""KerasHub's GPT-2: a training step, or `generate`."""
 
 import keras
 import keras_hub
@@ -11,14 +11,14 @@ from benchmarks.turns import check_length, serve
 
 def prepare(options):
     if options["bf16"]:
-        # Texts need no weights of float32.
+        # Generation needs no float32 weights.
         keras.config.set_dtype_policy("bfloat16" if options["tokens"] else "mixed_bfloat16")
     keras.utils.set_random_seed(0)
     model = keras_hub.models.GPT2CausalLM(
         keras_hub.models.GPT2Backbone(
             vocabulary_size=VOCABULARY, num_layers=options["layers"], num_heads=options["heads"],
-            hidden_dim=options["width"], intermediate_dim=4 * options["width"], dropout=0.0,
-            max_sequence_length=POSITIONS), preprocessor=None)
+            hidden_dim=options["hidden_dim"], intermediate_dim=4 * options["hidden_dim"],
+            dropout=0.0, max_sequence_length=POSITIONS), preprocessor=None)
     ids = random_ids(options["rows"], options["length"])
     return (_texts if options["tokens"] else _steps)(model, ids, options)
 
@@ -38,7 +38,7 @@ def _steps(model, ids, options):
     def work(count):
         for _ in range(count):
             found = model.train_function(batches)
-        float(found["loss"])  # waits for the last
+        float(found["loss"])  # waits for the last step
         return {}
 
     return work

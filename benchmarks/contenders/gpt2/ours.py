@@ -1,4 +1,4 @@
-"""GPT-2 of keras-attn: a step of `python -m pretrain`, or texts as `generate` makes them."""
+"""GPT-2 of keras-attn: a training step of `python -m pretrain`, or generation as in `generate`."""
 
 from types import SimpleNamespace
 
@@ -16,10 +16,10 @@ from keras_attn.training.optimizers import make_optimizer
 
 
 def prepare(options):
-    half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # texts: --precision=bfloat16
+    half = "bfloat16" if options["tokens"] else "mixed_bfloat16"  # generation: --precision=bfloat16
     policy = half if options["bf16"] else "float32"
     model = GPT2LanguageModel(
-        GPT2(VOCABULARY, options["layers"], options["width"], options["heads"], dropout=0.0,
+        GPT2(VOCABULARY, options["layers"], options["hidden_dim"], options["heads"], dropout=0.0,
              max_length=POSITIONS, dtype=policy), dtype=policy)
     model.build()
     ids = random_ids(options["rows"], options["length"])
@@ -41,7 +41,8 @@ def _steps(model, ids, options):
 
 def _texts(model, ids, options):
     rows, tokens = len(ids), options["tokens"]
-    search = Generator(model, SimpleNamespace(end_id=END)).found
+    search = Generator(model, SimpleNamespace(
+        end_id=END, vocabulary_size=VOCABULARY, unnamed=0)).found
     how = ({"beams": options["beams"]} if options["beams"] > 1 else
            {"temperature": 1.0, "top_k": options["top_k"]} if options["top_k"] else
            {"temperature": 0})

@@ -1,4 +1,4 @@
-"""What every library works on."""
+"""Sizes and inputs of all libraries."""
 
 import numpy as np
 
@@ -6,5 +6,5 @@ VOCABULARY, POSITIONS, END = 50257, 1024, 50256
 
 
 def random_ids(rows, length, seed=0):
-    """int32 `(rows, length)`, none of which is the end of a text."""
+    """Returns random ids, int32 `(rows, length)`, without the end-of-text token."""
     return np.random.default_rng(seed).integers(0, END, (rows, length), dtype=np.int32)

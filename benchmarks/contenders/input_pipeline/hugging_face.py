@@ -1,6 +1,6 @@
-"""Masked examples of Hugging Face: `datasets`, and transformers' collator for masked LM.
+"""Masked examples with Hugging Face: `datasets`, and the masked-LM collator of transformers.
 
-Rows are text cut every 128 tokens, as in its script `run_mlm`: no pairs, no padding.
+Examples are text split every 128 tokens, as in its script `run_mlm`: no pairs, no padding.
 """
 
 import os
@@ -17,7 +17,7 @@ from benchmarks.turns import serve
 
 
 def prepare(options):
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are processes
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # parallelism is by processes
     datasets.disable_progress_bars()
     tokenizer = BertTokenizerFast(vocab=options["vocabulary"])
     collator = DataCollatorForLanguageModeling(tokenizer)
@@ -26,7 +26,7 @@ def prepare(options):
         name: datasets.List(datasets.Value(dtype), length=length)
         for name, dtype in (("input_ids", "int32"), ("special_tokens_mask", "int8"))})
 
-    def cut(batch):
+    def split(batch):
         found = tokenizer([line for line in batch["text"] if line], return_token_type_ids=False,
                           return_attention_mask=False, return_special_tokens_mask=True)
         flat = {name: np.fromiter(chain.from_iterable(found[name]), np.int32) for name in columns}
@@ -36,11 +36,11 @@ def prepare(options):
     def tokenize(cache):
         lines = datasets.load_dataset(
             "text", data_files=options["text"], split="train", cache_dir=cache)
-        return lines.map(cut, batched=True, num_proc=options["processes"],
+        return lines.map(split, batched=True, num_proc=options["processes"],
                          remove_columns=lines.column_names, features=columns)
 
     def mask(batch):
-        """What the collator does, of a batch that is one tensor already."""
+        """Applies the collator's masking to a batch that is one tensor already."""
         ids, labels = collator.torch_mask_tokens(
             batch["input_ids"].long(), special_tokens_mask=batch["special_tokens_mask"].bool())
         return {"input_ids": ids, "labels": labels, "attention_mask": torch.ones_like(ids)}
@@ -64,7 +64,7 @@ def prepare(options):
     if options["what"] == "text":
         return text_to_batches
     folder = os.path.join(options["folder"], "ids")
-    if not os.path.exists(folder):  # by a try of another mode
+    if not os.path.exists(folder):  # exists if another mode was tried
         tokenize(os.path.join(options["folder"], "cache")).save_to_disk(folder)
     loader = load(datasets.load_from_disk(folder))
     batches = iter(())
@@ -74,7 +74,7 @@ def prepare(options):
         made = 0
         for _ in range(count):
             batch = next(batches, None)
-            if batch is None:  # the next epoch
+            if batch is None:  # next epoch
                 batches = iter(loader)
                 batch = next(batches)
             made += len(batch["input_ids"])

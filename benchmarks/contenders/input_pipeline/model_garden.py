@@ -1,4 +1,4 @@
-"""Masked examples of Model Garden: `create_pretraining_data`, and its loader of what that wrote."""
+"""Masked examples with Model Garden: `create_pretraining_data`, and the loader of its files."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Masked examples of keras-attn, as `python -m pretrain` feeds them."""
+"""Masked examples in keras-attn, as `python -m pretrain` reads them."""
 
 import os
 import tempfile
@@ -29,7 +29,7 @@ def prepare(options):
         for _ in range(count):
             with tempfile.TemporaryDirectory(dir=options["folder"]) as folder:
                 batches = open_folder(folder)
-                stop = batches.num_examples // rows  # of whole batches
+                stop = batches.num_examples // rows  # full batches only
                 for batch in distributed_batches(batches, strategy, start=0, stop=stop):
                     made += len(batch["token_ids"])
         return {"rows": made / count}

@@ -1,9 +1,9 @@
-"""A training step of keras-attn and the most memory that it takes."""
+"""A training step of keras-attn and its peak memory."""
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.process_memory import begin_peak, held
+from benchmarks.process_memory import read_memory, reset_peak
 from benchmarks.turns import serve
 from keras_attn.freed_memory import keep_freed_memory
 from keras_attn.models import (
@@ -25,7 +25,7 @@ TASKS = {"bert": (BertEncoder, BertPretrainer), "gpt2": (GPT2, GPT2LanguageModel
 
 
 def prepare(options):
-    before = begin_peak()
+    before = reset_peak()
     if not options.get("blocks", True):
         cross_entropy.BLOCK_LOGITS = 1 << 62
     model = make_model(options)
@@ -38,18 +38,18 @@ def prepare(options):
 
     def work(count):
         step.run(feed, 0, np.full(count, 1e-4))
-        return {"peak": held("VmHWM") - before}
+        return {"peak": read_memory("VmHWM") - before}
 
     return work
 
 
 def make_model(options):
-    """A built task model of random weights."""
+    """Returns a built task model with random weights."""
     kind, task = TASKS[options["family"]]
     dtype = "mixed_bfloat16" if options["bf16"] else "float32"
     longest = {"max_length": options["length"]} if options["family"] != "xlnet" else {}
-    backbone = kind(options["vocabulary"], options["layers"], options["width"], options["heads"],
-                    dropout=options["dropout"], dtype=dtype, **longest)
+    backbone = kind(options["vocabulary"], options["layers"], options["hidden_dim"],
+                    options["heads"], dropout=options["dropout"], dtype=dtype, **longest)
     backbone.remat = options["remat"]
     model = task(backbone, dtype=dtype) if task else backbone
     model.build()
@@ -57,7 +57,7 @@ def make_model(options):
 
 
 def make_batch(options):
-    """Rows of random ids without padding."""
+    """Returns a batch of random ids without padding."""
     random = np.random.default_rng(0)
     rows, length, masked = options["rows"], options["length"], options["masked"]
     ids = random.integers(1, options["vocabulary"], (rows, length), dtype=np.int32)
@@ -66,15 +66,15 @@ def make_batch(options):
         return {**batch, "target_ids": ids, "label": ids}
     if options["family"] == "gpt2":
         return batch
-    places = np.stack([np.sort(random.permutation(length)[:masked]) for _ in range(rows)])
-    batch.update(mask_positions=places.astype(np.int32),
-                 mask_ids=np.take_along_axis(ids, places, 1),
-                 mask_weights=np.ones(places.shape, np.float32))
+    positions = np.stack([np.sort(random.permutation(length)[:masked]) for _ in range(rows)])
+    batch.update(mask_positions=positions.astype(np.int32),
+                 mask_ids=np.take_along_axis(ids, positions, 1),
+                 mask_weights=np.ones(positions.shape, np.float32))
     if options["family"] == "bert":
         return {**batch, "segment_ids": np.zeros_like(ids),
                 "next_sentence_label": np.zeros(rows, np.int32)}
     ranks = np.full((rows, length), -1, np.int32)
-    np.put_along_axis(ranks, places, np.arange(masked, dtype=np.int32)[None], 1)
+    np.put_along_axis(ranks, positions, np.arange(masked, dtype=np.int32)[None], 1)
     return {**batch, "permutation_ranks": ranks}
 
 

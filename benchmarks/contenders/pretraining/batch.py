@@ -1,4 +1,4 @@
-"""One batch of masked-LM and next-sentence pretraining, the same for every library."""
+"""The batch of masked-LM and next-sentence pretraining that all libraries share."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ PRODUCT_ROWS = 2048
 
 
 def synthetic_batch(rows, length, masked, seed=0):
-    """Full-length rows of random ids, half of each row in either segment."""
+    """Returns full-length sequences of random ids, half of each in either segment."""
     random = np.random.default_rng(seed)
     ids = random.integers(1000, VOCABULARY, (rows, length), dtype=np.int32)
     ids[:, 0] = 101
-    places = [np.sort(random.permutation(np.arange(1, length))[:masked]) for _ in range(rows)]
-    positions = np.stack(places).astype(np.int32)
+    positions = [np.sort(random.permutation(np.arange(1, length))[:masked]) for _ in range(rows)]
+    positions = np.stack(positions).astype(np.int32)
     labels = np.take_along_axis(ids, positions, 1)
     np.put_along_axis(ids, positions, 103, 1)
     segments = np.repeat((np.arange(length) >= length // 2).astype(np.int32)[None], rows, 0)
@@ -24,8 +24,8 @@ def synthetic_batch(rows, length, masked, seed=0):
     }
 
 
-def useful_flops(layers, width, rows, length, masked):
-    """Of a step: the matrix products, forward and twice that backward."""
-    encoder = 12 * layers * width**2 * length + 2 * layers * length**2 * width
-    head = masked * (width**2 + VOCABULARY * width)
+def useful_flops(layers, hidden_dim, rows, length, masked):
+    """Returns the FLOP of the matrix products of a step; backward counts twice forward."""
+    encoder = 12 * layers * hidden_dim**2 * length + 2 * layers * length**2 * hidden_dim
+    head = masked * (hidden_dim**2 + VOCABULARY * hidden_dim)
     return 6 * rows * (encoder + head)

@@ -1,7 +1,7 @@
-"""A training step of transformers, in PyTorch.
+"""A training step of transformers in PyTorch.
 
-`BertForPreTraining` computes the logits of every token; here, as in every library measured, only
-those of the masked ones.
+`BertForPreTraining` computes the logits of every token; here, as in every measured library, only
+those of masked tokens are computed.
 """
 
 import torch
@@ -18,8 +18,8 @@ def prepare(options):
     torch.set_default_device(device)
     model = BertForPreTraining(BertConfig(
         vocab_size=VOCABULARY, num_hidden_layers=options["layers"],
-        hidden_size=options["width"], num_attention_heads=options["heads"],
-        intermediate_size=4 * options["width"], hidden_act="gelu_pytorch_tanh",
+        hidden_size=options["hidden_dim"], num_attention_heads=options["heads"],
+        intermediate_size=4 * options["hidden_dim"], hidden_act="gelu_pytorch_tanh",
         hidden_dropout_prob=options["dropout"],
         attention_probs_dropout_prob=options["dropout"])).train()
     kernels = [p for p in model.parameters() if p.ndim > 1]
@@ -28,14 +28,14 @@ def prepare(options):
                                    {"params": others, "weight_decay": 0.0}], lr=1e-4, fused=True)
     batch = {name: torch.as_tensor(value) for name, value in synthetic_batch(
         options["rows"], options["length"], options["masked"]).items()}
-    places = batch["mask_positions"].long()[:, :, None].expand(-1, -1, options["width"])
+    positions = batch["mask_positions"].long()[:, :, None].expand(-1, -1, options["hidden_dim"])
     labels, weights = batch["mask_ids"].long().flatten(), batch["mask_weights"].flatten()
     following = batch["next_sentence_label"].long()
 
     def loss_of():
         found = model.bert(batch["token_ids"], attention_mask=batch["padding_mask"],
                            token_type_ids=batch["segment_ids"])
-        hidden = found.last_hidden_state.gather(1, places)
+        hidden = found.last_hidden_state.gather(1, positions)
         words, pairs = model.cls(hidden, found.pooler_output)
         errors = functional.cross_entropy(words.float().flatten(0, 1), labels, reduction="none")
         return ((errors * weights).sum() / weights.sum()

@@ -1,4 +1,4 @@
-"""A training step of KerasHub: `BertBackbone` with a masked-LM head and a next-sentence head."""
+"""A training step of KerasHub: `BertBackbone` with masked-LM and next-sentence heads."""
 
 import keras
 import keras_hub
@@ -14,16 +14,16 @@ def prepare(options):
     keras.utils.set_random_seed(0)
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=VOCABULARY, num_layers=options["layers"], num_heads=options["heads"],
-        hidden_dim=options["width"], intermediate_dim=4 * options["width"],
+        hidden_dim=options["hidden_dim"], intermediate_dim=4 * options["hidden_dim"],
         dropout=options["dropout"])
-    places = keras.Input((options["masked"],), dtype="int32")
+    positions = keras.Input((options["masked"],), dtype="int32")
     head = keras_hub.layers.MaskedLMHead(
         VOCABULARY, backbone.token_embedding, activation="linear",
         intermediate_activation=lambda x: keras.activations.gelu(x, approximate=True))
-    words = head(backbone.output["sequence_output"], mask_positions=places)
+    words = head(backbone.output["sequence_output"], mask_positions=positions)
     words = keras.layers.Activation("linear", dtype="float32", name="words")(words)
     pairs = keras.layers.Dense(2, dtype="float32", name="pairs")(backbone.output["pooled_output"])
-    model = keras.Model({**backbone.input, "mask_positions": places},
+    model = keras.Model({**backbone.input, "mask_positions": positions},
                         {"words": words, "pairs": pairs})
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(

@@ -1,4 +1,4 @@
-"""A training step of TensorFlow's Model Garden: `BertPretrainerV2`."""
+"""A training step of TensorFlow Model Garden: `BertPretrainerV2`."""
 
 import os
 
@@ -17,15 +17,15 @@ def prepare(options):
     if options["bf16"]:
         tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
     tf_keras.utils.set_random_seed(0)
-    width, dropout = options["width"], options["dropout"]
+    hidden_dim, dropout = options["hidden_dim"], options["dropout"]
     encoder = networks.BertEncoderV2(
-        vocab_size=VOCABULARY, num_layers=options["layers"], hidden_size=width,
-        num_attention_heads=options["heads"], inner_dim=4 * width, type_vocab_size=2,
+        vocab_size=VOCABULARY, num_layers=options["layers"], hidden_size=hidden_dim,
+        num_attention_heads=options["heads"], inner_dim=4 * hidden_dim, type_vocab_size=2,
         output_dropout=dropout, attention_dropout=dropout)
     model = models.BertPretrainerV2(
         encoder, mlm_activation=lambda x: tf_keras.activations.gelu(x, approximate=True),
         classification_heads=[layers.ClassificationHead(
-            inner_dim=width, num_classes=2, dropout_rate=dropout, name="pairs")])
+            inner_dim=hidden_dim, num_classes=2, dropout_rate=dropout, name="pairs")])
     optimizer = AdamWeightDecay(
         1e-4, weight_decay_rate=0.01, epsilon=1e-6, gradient_clip_norm=1.0,
         exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"])
@@ -46,7 +46,7 @@ def prepare(options):
             loss = (tf.reduce_sum(errors * weights) / tf.reduce_sum(weights)
                     + tf.reduce_mean(pairs))
         variables = model.trainable_variables
-        # Its own pooler has no part in the loss.
+        # The loss does not depend on the encoder's own pooler.
         gradients = tape.gradient(loss, variables)
         optimizer.apply_gradients(
             [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None])

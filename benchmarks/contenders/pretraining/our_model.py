@@ -1,13 +1,13 @@
-"""The model of keras-attn, the same on every backend."""
+"""The BERT of keras-attn, on any backend."""
 
 from benchmarks.contenders.pretraining.batch import VOCABULARY
 from keras_attn.models import BertEncoder, BertPretrainer
 
 
 def make_model(options):
-    """A built `BertPretrainer` of random weights."""
+    """Returns a built `BertPretrainer` with random weights."""
     policy = "mixed_bfloat16" if options["bf16"] else "float32"
-    backbone = BertEncoder(VOCABULARY, options["layers"], options["width"], options["heads"],
+    backbone = BertEncoder(VOCABULARY, options["layers"], options["hidden_dim"], options["heads"],
                            dropout=options["dropout"], dtype=policy)
     model = BertPretrainer(backbone, dtype=policy)
     model.build()

@@ -1,4 +1,4 @@
-"""A training step of keras-attn, as `python -m pretrain` takes it."""
+"""A training step of keras-attn, as in `python -m pretrain`."""
 
 import numpy as np
 import tensorflow as tf

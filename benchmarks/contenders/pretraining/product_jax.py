@@ -1,4 +1,4 @@
-"""A product of two large square matrices on JAX: what the card can do at most."""
+"""Product of two large square matrices in JAX: the peak throughput of the device."""
 
 import jax
 

@@ -1,1 +1,1 @@
-"""Token ids in shards, made once."""
+"""Shards of token ids, prepared once per corpus."""

@@ -1,4 +1,4 @@
-"""Text to shards of word-piece ids: in several processes, resumable, in bounded memory."""
+"""Converts text to shards of token ids: in several processes, resumable, in bounded memory."""
 
 import contextlib
 import fnmatch
@@ -22,7 +22,7 @@ from keras_attn.data.shards.shard_files import (
 from keras_attn.data.shards.shard_processes import write_tasks
 from keras_attn.data.shards.shard_writer import task_file, write_task
 from keras_attn.data.sources.files import file_sha256
-from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.text_sources import plan_source, read_task
 from keras_attn.errors import UserError
 from keras_attn.io.json_files import read_if_complete, write_json
@@ -30,18 +30,18 @@ from keras_attn.io.locks import lock_file
 
 PLAN = "plan.json"
 LOCK = "prepare.lock"
-# Of `beam.write_tasks`: a job on other machines goes on while its file is there.
+# Job files of `beam.write_tasks`: remote jobs only continue while their file exists.
 BEAM_JOBS = "beam-*.json"
-_PARTS = ("task-*.json", "shard-*.npz")
+_OUTPUTS = ("task-*.json", "shard-*.npz")
 _UNFINISHED = [f"{name}.*.unfinished"
-               for name in (INDEX, PLAN, *_PARTS, BEAM_JOBS, "pairs-*.json")]  # fmt: skip
-_OURS = {"vocabulary_sha256", "lowercase", "source"}  # what our index and plan hold
-# Less text than this is tokenised sooner than further processes start.
+               for name in (INDEX, PLAN, *_OUTPUTS, BEAM_JOBS, "pairs-*.json")]  # fmt: skip
+_PLAN_KEYS = {"vocabulary_sha256", "lowercase", "source"}  # keys of every index and plan
+# Smaller texts are tokenized faster than additional processes start.
 _BYTES_WORTH_PROCESSES = 20_000_000
-# A share of unknown tokens that a vocabulary of the text's own language does not leave.
-MUCH_UNKNOWN = 0.05
-# So many parts of a source give a sample of it.
-_MOST_SAMPLED = 256
+# A vocabulary in the language of the text leaves a smaller fraction of unknown tokens.
+_MAX_UNKNOWN_FRACTION = 0.05
+# Maximum number of parts of a source that are sampled.
+_MAX_SAMPLED_PARTS = 256
 
 
 def prepare(
@@ -54,32 +54,33 @@ def prepare(
     log=print,
     **reading,
 ):
-    """Tokenises text into a folder of shards.
+    """Tokenizes text into a folder of shards.
 
-    Calling it again returns at once; after a kill it goes on with what is missing; if the text, the
-    vocabulary or an option is another one, it starts anew. The shards depend neither on the number
-    of processes nor on interruptions.
+    Repeated calls return at once. After an interruption, a call resumes with the missing shards; if
+    the text, the vocabulary or an option has changed, it starts from scratch. The shards depend
+    neither on the number of processes nor on interruptions.
 
     Args:
-        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes
-            them; or a prepared folder, which is returned if its vocabulary is the tokenizer's.
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as for `files.find_files`; or a
+            prepared folder, whose index is returned if its vocabulary is the tokenizer's.
         tokenizer: See `keras_attn.text.recipes`.
-        folder: Where the shards go.
-        processes: How many; by default one for every core, or none besides this for little text.
-        run_tasks: Does the tasks elsewhere: a function of (plan, numbers, tokenizer, folder), as
-            `beam.write_tasks`. None does them here.
-        log: Takes a line of text.
+        folder: Folder of the shards.
+        processes: Number of processes; defaults to one per core, and to this process for small
+            texts.
+        run_tasks: Function of (plan, numbers, tokenizer, folder) that runs the tasks elsewhere,
+            such as `beam.write_tasks`. None: the tasks run on this machine.
+        log: Called with lines of text.
         **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`,
-            `tokens_per_shard`, as those of `sources.plan_source`.
+            `tokens_per_shard`; see `text_sources.plan_source`.
 
     Returns:
-        The index, a dict: `shards` (file, documents, sentences, tokens, sha256), `report`
+        The index, a dictionary: `shards` (file, documents, sentences, tokens, sha256), `report`
         (documents, sentences, tokens, unknown_share, duplicate_documents, lines_skipped,
         characters, seconds, megabytes_per_second), `vocabulary_sha256`, `lowercase`, `source`.
 
     Raises:
-        UserError: If the text is missing, empty, in another encoding or cannot be read, there is
-            no space, or another process prepares text in the folder.
+        UserError: If the text is missing, empty or cannot be decoded or read, there is no space, or
+            another process prepares text in the folder.
     """
     if isinstance(source, (str, os.PathLike)) and is_prepared(source):
         return _check_vocabulary(source, tokenizer)
@@ -89,38 +90,38 @@ def prepare(
     plan |= {"vocabulary_sha256": tokenizer.sha256, "lowercase": tokenizer.lowercase}
     if _has_plan(folder, plan) and is_prepared(folder):
         return read_index(folder)
-    with _alone_in(folder):
+    with _exclusive(folder):
         if not _has_plan(folder, plan):
-            _start_anew(folder, plan)
+            _reset_folder(folder, plan)
         if plan.get("reason"):
             log(f"Reading text as {plan['format']}: {plan['reason']}.")
-        tasks = _do_tasks(plan, tokenizer, folder, processes, run_tasks, log)
+        tasks = _run_tasks(plan, tokenizer, folder, processes, run_tasks, log)
         if not any(task["shards"] for task in tasks):
             raise _no_word(source)
         index = _finish(folder, plan, tasks, started)
     log(report_line(index["report"]))
     if warning := unknown_warning(index["report"]["unknown_share"]):
         log(warning + ("" if plan.get("format") not in ("lines", "paragraphs") else
-                       "; records are read with data.format=jsonl, csv, tsv or parquet (--format)"))
+                       "; to read records, set data.format=jsonl, csv, tsv or parquet (--format)"))
     return index
 
 
 def sample_texts(source, *, limit_bytes=64_000_000, **reading):
-    """Yields sentences, or parts of texts, from all over a source, to train a vocabulary on.
+    """Yields sentences, or parts of texts, from all parts of a source, to train a vocabulary.
 
     Args:
-        source: As that of `prepare`.
-        limit_bytes: About how much text; each part of the source gives an equal share.
-        **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`, `verbatim`,
-            as those of `sources.plan_source`.
+        source: See `prepare`.
+        limit_bytes: Approximate amount of text, in equal portions from each part of the source.
+        **reading: `format`, `encoding`, `field`, `on_bad_text`, `max_line`, `split`, `verbatim`;
+            see `text_sources.plan_source`.
 
     Raises:
         UserError: As `prepare`.
     """
-    plan = plan_source(source, **reading, tokens_per_shard=1, most_tasks=_MOST_SAMPLED)
-    share, empty = -(-limit_bytes // len(plan["tasks"])), True
+    plan = plan_source(source, **reading, tokens_per_shard=1, most_tasks=_MAX_SAMPLED_PARTS)
+    portion, empty = -(-limit_bytes // len(plan["tasks"])), True
     for number in range(len(plan["tasks"])):
-        left = share
+        left = portion
         for document in read_task(plan, number, Counter()):
             yield from document
             empty = False
@@ -132,11 +133,11 @@ def sample_texts(source, *, limit_bytes=64_000_000, **reading):
 
 
 def _no_word(source):
-    return UserError(f"The text must hold at least one word. Received: {source}")
+    return UserError(f"The text must contain at least one word. Received: {source}")
 
 
 def report_line(report):
-    """Returns the report of an index as one line of text."""
+    """Formats the report of an index as one line of text."""
     return (
         f"Prepared {counted(report['documents'], 'document')}, "
         f"{counted(report['sentences'], 'sentence')}, "
@@ -147,16 +148,17 @@ def report_line(report):
     )
 
 
-def unknown_warning(share):
-    """A warning that much of a text is [UNK], or None.
+def unknown_warning(fraction):
+    """Returns a warning if many tokens of a text are [UNK], or None.
 
     Args:
-        share: Of its tokens.
+        fraction: Fraction of unknown tokens.
     """
-    if share < MUCH_UNKNOWN:
+    if fraction < _MAX_UNKNOWN_FRACTION:
         return None
-    return (f"warning: {share:.0%} of the tokens are unknown ([UNK]): check that the text is in a "
-            "language of the vocabulary and in data.encoding (--encoding), or train a larger one")
+    return (f"warning: {fraction:.0%} of the tokens are unknown ([UNK]): check that the text is in "
+            "a language of the vocabulary and in data.encoding (--encoding), or train a larger "
+            "vocabulary")
 
 
 def _check_vocabulary(folder, tokenizer):
@@ -164,8 +166,8 @@ def _check_vocabulary(folder, tokenizer):
     for name, ours in (("vocabulary_sha256", tokenizer.sha256), ("lowercase", tokenizer.lowercase)):
         if index[name] != ours:
             raise UserError(
-                f"The text of {folder} must have been prepared with this vocabulary "
-                f"({name}={ours}). Received: {name}={index[name]}"
+                f"{folder} was prepared with another vocabulary: {name}={index[name]} instead of "
+                f"{ours}. Prepare the text again with this vocabulary"
             )
     return index
 
@@ -175,13 +177,13 @@ def _has_plan(folder, plan):
 
 
 @contextlib.contextmanager
-def _alone_in(folder):
-    """Makes the folder and keeps other processes from preparing text in it."""
+def _exclusive(folder):
+    """Creates the folder and locks it, so that no other process prepares text in it."""
     path = tf.io.gfile.join(folder, LOCK)
     try:
         tf.io.gfile.makedirs(folder)
-        lock = lock_file(path, f"One process at a time may prepare text in a folder. "
-                               f"Received: {folder}")  # fmt: skip
+        lock = lock_file(path, "Only one process at a time may prepare text in a folder. "
+                               f"Received: {folder}")
     except (OSError, tf.errors.OpError) as error:
         raise _not_writable(folder, error) from error
     try:
@@ -189,44 +191,45 @@ def _alone_in(folder):
     finally:
         if lock:
             with contextlib.suppress(FileNotFoundError):
-                os.remove(path)  # before it is let go: `lock_file` sees that it is gone
+                os.remove(path)  # before it is released: `lock_file` detects the removal
             lock.close()
 
 
 def _not_writable(folder, error):
     reason = getattr(error, "message", None) or error
     return UserError(
-        f"The folder for prepared text must be writable. Received: {folder} ({reason})"
+        f"The output folder must be writable. Received: {folder} ({reason})"
     )
 
 
-def _start_anew(folder, plan):
-    """Empties the folder of another plan's files and writes the plan.
+def _reset_folder(folder, plan):
+    """Removes the files of another plan from the folder and writes the plan.
 
-    The index goes first, tasks before their shards, and the plan is replaced last: whatever a kill
-    leaves is known as ours, and no task is taken for done whose shards are gone.
+    The index is removed first, then task files before their shards, and the plan is replaced last.
+    So after an interruption at any point, the remaining files are recognized, and no task counts as
+    finished without its shards.
     """
     try:
         names = tf.io.gfile.listdir(folder)
-        _check_ours(folder, names)
-        for pattern in (BEAM_JOBS, INDEX, *_PARTS, *_UNFINISHED):
+        _check_foreign_files(folder, names)
+        for pattern in (BEAM_JOBS, INDEX, *_OUTPUTS, *_UNFINISHED):
             _remove(folder, fnmatch.filter(names, pattern))
     except tf.errors.OpError as error:
         raise _not_writable(folder, error) from error
     write_json(tf.io.gfile.join(folder, PLAN), plan)
 
 
-def _check_ours(folder, names):
-    """Raises UserError if files that have the names of ours are of something else."""
+def _check_foreign_files(folder, names):
+    """Raises UserError if the folder contains foreign files with the names of prepared ones."""
     contents = {name: read_if_complete(tf.io.gfile.join(folder, name))
                 for name in (INDEX, PLAN) if name in names}
     foreign = [n for n, content in contents.items()
-               if not isinstance(content, dict) or not content.keys() >= _OURS]  # fmt: skip
+               if not isinstance(content, dict) or not content.keys() >= _PLAN_KEYS]  # fmt: skip
     if not contents:
-        foreign = [name for pattern in _PARTS for name in fnmatch.filter(names, pattern)]
+        foreign = [name for pattern in _OUTPUTS for name in fnmatch.filter(names, pattern)]
     if foreign:
-        raise UserError("The folder for prepared text must be empty or one that was prepared "
-                        f"before. Received: {folder}, where {foreign[0]} is of something else")
+        raise UserError("The output folder must be empty or a prepared one. "
+                        f"Received: {folder}, where {foreign[0]} is not from pretrain.prepare")
 
 
 def _remove(folder, names):
@@ -235,8 +238,8 @@ def _remove(folder, names):
             tf.io.gfile.remove(tf.io.gfile.join(folder, name))
 
 
-def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
-    """Does the tasks that are not done yet; returns what each wrote, in order."""
+def _run_tasks(plan, tokenizer, folder, processes, run_tasks, log):
+    """Runs the tasks that are not finished yet; returns the results of all tasks in order."""
     names = [task_file(folder, number) for number in range(len(plan["tasks"]))]
     tasks = in_threads(_read_task, names)
     missing = [number for number, task in enumerate(tasks) if task is None]
@@ -266,11 +269,11 @@ def _do_tasks(plan, tokenizer, folder, processes, run_tasks, log):
 
 
 def _read_task(path):
-    """What a task wrote to its file; None if it is not done, or the file is damaged."""
+    """Reads the result of a task; None if it is not finished, or its file is damaged."""
     task = read_if_complete(path)
-    whole = isinstance(task, dict) and are_entries(task.get("shards")) and isinstance(
+    valid = isinstance(task, dict) and are_entries(task.get("shards")) and isinstance(
         task.get("counts"), dict) and all(type(n) is int for n in task["counts"].values())
-    return task if whole else None
+    return task if valid else None
 
 
 def _finish(folder, plan, tasks, started):
@@ -281,9 +284,9 @@ def _finish(folder, plan, tasks, started):
     for file, found in zip(files, hashes, strict=True):
         stat = tf.io.gfile.stat(file["file"])
         if (stat.length, stat.mtime_nsec) != (file["bytes"], file["modified_ns"]):
-            raise UserError("The text must stay as it is while it is prepared. "
-                            f"Received: {file['file']}, which has changed")  # fmt: skip
-        file.update(file=shown(file["file"]), sha256=found)
+            raise UserError(f"{file['file']} changed while it was being prepared. Prepare the text "
+                            "again")
+        file.update(file=display_name(file["file"]), sha256=found)
     index = {
         "vocabulary_sha256": plan["vocabulary_sha256"],
         "lowercase": plan["lowercase"],
@@ -303,13 +306,13 @@ def _report(folder, shards, tasks, seconds):
     hashes = in_threads(lambda shard: read_arrays(
         tf.io.gfile.join(folder, shard["file"]), "document_hashes", sha256=shard["sha256"])[0],
         shards)
-    different = len(np.unique(np.concatenate(hashes)))
+    distinct = len(np.unique(np.concatenate(hashes)))
     return {
         "documents": counts["documents"],
         "sentences": counts["sentences"],
         "tokens": counts["tokens"],
         "unknown_share": counts["unknown"] / counts["tokens"],
-        "duplicate_documents": counts["documents"] - different,
+        "duplicate_documents": counts["documents"] - distinct,
         "lines_skipped": counts["lines_skipped"],
         "characters": counts["characters"],
         "seconds": round(seconds, 3),

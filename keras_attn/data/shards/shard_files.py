@@ -1,6 +1,6 @@
-"""Shards: tokenised documents in flat arrays, as large as fits in memory.
+"""Shards: tokenized documents in flat arrays that fit in memory.
 
-A prepared folder holds shard files and `index.json`, which is written last: a folder with an
+A prepared folder contains shard files and `index.json`, which is written last: a folder with an
 index is complete.
 """
 
@@ -22,9 +22,9 @@ from keras_attn.io.npz import parse_npz
 
 FORMAT = 2
 INDEX = "index.json"
-# A folder that is prepared is not read through when the same text is prepared again.
-_AGAIN = "remove the folder and prepare the text again"
-_OURS = {"vocabulary_sha256", "lowercase"}
+# The folder must be removed, as a complete folder is not verified when it is prepared again.
+_ADVICE = "Remove the folder and prepare the text again"
+_INDEX_KEYS = {"vocabulary_sha256", "lowercase"}
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Shard:
     """Documents as spans of one array of ids; no sentence and no document is empty.
 
     Attributes:
-        ids: int32, the word pieces of all sentences in a row, without special tokens.
-        sentence_ends: int64 `(S,)`, where each sentence ends in `ids`, exclusive.
-        document_ends: int64 `(D,)`, where each document ends in the sentences, exclusive.
+        ids: int32, the tokens of all sentences, concatenated, without special tokens.
+        sentence_ends: int64 `(S,)`, the exclusive end of each sentence in `ids`.
+        document_ends: int64 `(D,)`, the exclusive end of each document in the sentences.
     """
 
     ids: np.ndarray
@@ -48,21 +48,21 @@ class Shard:
         ):
             if np.any(np.diff(ends, prepend=0) <= 0) or (ends[-1] if len(ends) else 0) != size:
                 raise ValueError(
-                    f"A shard needs increasing {name}_ends that end with {size}. "
+                    f"Shard: {name}_ends must be increasing and end with {size}. "
                     f"Received: {name}_ends={ends}"
                 )
 
 
 def write_shard(path, shard, **extra):
-    """Writes a shard: ids as uint16 where they fit, so that the file is small.
+    """Writes a shard, with ids as uint16 if they fit, to keep the file small.
 
     Args:
-        path: The file; written under another name first, so that it is whole or not there.
+        path: The file; written atomically.
         shard: A `Shard`.
-        **extra: Further arrays to keep in the file.
+        **extra: Additional arrays to store.
 
     Returns:
-        The SHA-256 of the file, as hexadecimal digits.
+        The SHA-256 of the file as a hexadecimal string.
     """
     largest = int(shard.ids.max(initial=0))
     buffer = io.BytesIO()
@@ -79,11 +79,11 @@ def write_shard(path, shard, **extra):
 
 
 def shard_reader(folder, index):
-    """Function that reads the shard of a number, and checks that it is the one of the index.
+    """Returns a function that reads the shard of a number and verifies it against the index.
 
     Args:
         folder: A prepared folder.
-        index: What `read_index` returned.
+        index: As returned by `read_index`.
     """
     def read(number):
         shard = index["shards"][number]
@@ -93,14 +93,14 @@ def shard_reader(folder, index):
 
 
 def read_shard(path, sha256=None):
-    """Reads a shard back.
+    """Reads a shard.
 
     Args:
         path: The file.
-        sha256: What `write_shard` returned; None: anything.
+        sha256: As returned by `write_shard`; None: not verified.
 
     Raises:
-        UserError: If the file is missing, damaged or another.
+        UserError: If the file is missing or damaged, or has another hash.
     """
     arrays = read_arrays(path, "ids", "sentence_ends", "document_ends", sha256=sha256)
     try:
@@ -110,11 +110,10 @@ def read_shard(path, sha256=None):
 
 
 def read_arrays(path, *names, sha256=None):
-    """Returns the named arrays of a shard file, as stored; see `read_shard`."""
+    """Returns arrays of a shard file as stored; see `read_shard`."""
     content = read_bytes(path, math.inf)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise UserError(f"{path} is not the shard that {INDEX} describes: its SHA-256 differs; "
-                        f"{_AGAIN}")
+        raise UserError(f"{path} is not the shard in {INDEX}: its SHA-256 differs. {_ADVICE}")
     try:
         arrays = parse_npz(content, names)
         return [arrays[name] for name in names]
@@ -123,7 +122,7 @@ def read_arrays(path, *names, sha256=None):
 
 
 def write_index(folder, index):
-    """Writes `index.json`: what the folder holds and that it is complete."""
+    """Writes `index.json`: the contents of the folder, and a marker that it is complete."""
     write_json(tf.io.gfile.join(os.fspath(folder), INDEX), {"format": FORMAT, **index})
 
 
@@ -131,26 +130,26 @@ def read_index(folder):
     """Reads `index.json`.
 
     Raises:
-        UserError: If the folder is not a prepared one, or of another version of the format.
+        UserError: If the folder was not prepared completely, or has another format version.
     """
     index = read_if_complete(tf.io.gfile.join(os.fspath(folder), INDEX))
     if not isinstance(index, dict) or "shards" not in index:
         raise UserError(
-            f"The folder must be one that pretrain.prepare has finished. Received: {folder}"
+            f"The folder must be prepared completely by pretrain.prepare. Received: {folder}"
         )
     if index.get("format") != FORMAT:
         raise UserError(
-            f"The folder must have shards of format {FORMAT}; {_AGAIN}. "
-            f"Received: {folder} of format {index.get('format')}"
+            f"{folder} has shards of format {index.get('format')}, but this version requires "
+            f"format {FORMAT}. {_ADVICE}"
         )
-    if not index.keys() >= _OURS or not are_entries(index["shards"]):
-        raise UserError(f"{tf.io.gfile.join(os.fspath(folder), INDEX)} is damaged; prepare the "
+    if not index.keys() >= _INDEX_KEYS or not are_entries(index["shards"]):
+        raise UserError(f"{tf.io.gfile.join(os.fspath(folder), INDEX)} is damaged. Prepare the "
                         "text again")
     return index
 
 
 def are_entries(shards):
-    """Whether a value out of a JSON file is a list of entries of an index, as they were written."""
+    """Whether a JSON value is a valid list of shard entries of an index."""
     return isinstance(shards, list) and all(map(_is_entry, shards))
 
 
@@ -163,7 +162,7 @@ def _is_entry(shard):
 
 
 def is_prepared(folder):
-    """Returns whether the folder holds a complete set of shards."""
+    """Returns whether the folder contains a complete set of shards."""
     return tf.io.gfile.exists(tf.io.gfile.join(os.fspath(folder), INDEX))
 
 
@@ -172,4 +171,4 @@ def _smallest(ends):
 
 
 def _damaged(path):
-    return UserError(f"The shard must be whole; {_AGAIN}. Received: {path}, damaged")
+    return UserError(f"The shard {path} is damaged. {_ADVICE}")

@@ -1,7 +1,7 @@
-"""Writes the tasks of a plan in several processes.
+"""Runs the tasks of a plan in several processes.
 
-Each is `python -m keras_attn.data.shards.shard_processes`, told the number of the next task on its
-standard input, so that it ends when the caller is killed.
+Each is `python -m keras_attn.data.shards.shard_processes` and receives task numbers on its standard
+input, so it ends if the caller is killed.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from keras_attn.quiet import import_quietly
 
 
 def write_tasks(plan, numbers, tokenizer, folder, processes):
-    """Writes tasks side by side.
+    """Writes tasks in parallel.
 
     Args:
-        plan: Of `sources.plan_source`.
-        numbers: Which tasks.
+        plan: As returned by `text_sources.plan_source`.
+        numbers: Indices of the tasks.
         tokenizer: See `keras_attn.text.recipes`.
-        folder: Where the shards go.
-        processes: How many.
+        folder: Folder of the shards.
+        processes: Number of processes.
 
     Returns:
-        Iterator of (number, what `shard_writer.write_task` returns), as they get done.
+        Iterator of (number, result of `shard_writer.write_task`), in the order of completion.
 
     Raises:
-        UserError: The first one of any process; the others are ended.
+        UserError: The first one of any process; the other processes are killed.
         RuntimeError: If a process fails otherwise.
     """
     job = {
@@ -44,7 +44,7 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
     for number in numbers:
         todo.put(number)
     workers = [
-        # A process that only reads text must not take the memory of a GPU.
+        # A process that only reads text must not allocate GPU memory.
         start_python(__name__, CUDA_VISIBLE_DEVICES="-1", TOKENIZERS_PARALLELISM="false")
         for _ in range(min(processes, len(numbers)))
     ]
@@ -65,7 +65,7 @@ def write_tasks(plan, numbers, tokenizer, folder, processes):
 
 
 def _feed(worker, job, todo, done):
-    """Gives a process one task after the other, and hands on its replies."""
+    """Sends one task after another to a process, and forwards its replies."""
     number = None
     try:
         worker.stdin.write(json.dumps(job) + "\n")
@@ -77,28 +77,28 @@ def _feed(worker, job, todo, done):
     except Empty:
         with contextlib.suppress(OSError):
             worker.stdin.close()
-    except (OSError, ValueError):  # the pipe broke, or half a line came
+    except (OSError, ValueError):  # broken pipe, or an incomplete line
         status = worker.wait()
         why = " (out of memory?)" if status == -signal.SIGKILL else ""
         done.put((number, {"error": f"A process ended with status {status}{why}."}))
 
 
 def _work():
-    """Is one of the processes: reads the job, then task numbers, and writes replies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends us
+    """Runs in each process: reads the job, then task numbers, and writes replies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller kills this process
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not be taken for a reply
+    os.dup2(2, 1)  # library output must not be mistaken for a reply
 
     import_quietly()
     import tensorflow as tf
 
     from keras_attn.data.shards.shard_writer import write_task
-    from keras_attn.text.recipes import tokenizer_of
+    from keras_attn.text.recipes import make_tokenizer
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     job = json.loads(sys.stdin.readline())
-    tokenizer = tokenizer_of(job["tokenizer"])
+    tokenizer = make_tokenizer(job["tokenizer"])
     for line in sys.stdin:
         try:
             reply = write_task(job["plan"], int(line), tokenizer, job["folder"])

@@ -1,4 +1,4 @@
-"""Documents in, shards out: what one process does for one part of a text."""
+"""Converts documents to shards: the work of one process on one part of a text."""
 
 import hashlib
 from collections import Counter
@@ -10,27 +10,27 @@ from keras_attn.data.shards.shard_files import Shard, write_shard
 from keras_attn.data.sources.text_sources import read_task
 from keras_attn.io.json_files import write_json
 
-# How much text is tokenised at once.
+# Number of characters that are tokenized at once.
 _CHARACTERS = 2_000_000
 
 
 def task_file(folder, number):
-    """Returns the path of the small file that says that a task is done and what it wrote."""
+    """Returns the path of the small file that records the result of a finished task."""
     return tf.io.gfile.join(folder, f"task-{number:05d}.json")
 
 
 def write_task(plan, number, tokenizer, folder, threads=1):
-    """Writes the shards of a task, then the file that says so.
+    """Writes the shards of a task, then its task file.
 
     Args:
-        plan: Of `sources.plan_source`.
-        number: Which of its tasks.
+        plan: As returned by `text_sources.plan_source`.
+        number: Index of the task.
         tokenizer: See `keras_attn.text.recipes`.
-        folder: Where the shards go.
-        threads: To tokenise with.
+        folder: Folder of the shards.
+        threads: Number of threads for tokenization.
 
     Returns:
-        What the task file holds: `shards` and `counts`.
+        The content of the task file: `shards` and `counts`.
     """
     counts = Counter()
     writer = ShardWriter(folder, f"{number:05d}", tokenizer, plan["tokens_per_shard"], threads)
@@ -43,20 +43,20 @@ def write_task(plan, number, tokenizer, folder, threads=1):
 
 
 class ShardWriter:
-    """Collects documents, tokenises them in large batches, and writes shards.
+    """Collects documents, tokenizes them in large batches, and writes shards.
 
-    A shard has `tokens_per_shard` tokens up to twice as many, unless all documents together have
-    fewer: no shard is so small that random next sentences come from few documents.
+    A shard has between `tokens_per_shard` and twice as many tokens, unless all documents together
+    have fewer. So no shard is so small that its random next sentences come from few documents.
 
     Args:
-        folder: Where the shards go.
-        name: Of this writer, a part of the files' names.
+        folder: Folder of the shards.
+        name: Name of this writer, a part of the file names.
         tokenizer: See `keras_attn.text.recipes`.
-        tokens_per_shard: Tokens of a shard.
-        threads: To tokenise with.
+        tokens_per_shard: Minimum number of tokens per shard.
+        threads: Number of threads for tokenization.
 
     Attributes:
-        shards: List of dict (file, documents, sentences, tokens, sha256), in order.
+        shards: List of dictionaries (file, documents, sentences, tokens, sha256), in order.
         counts: Counter of documents, sentences, tokens, unknown tokens, characters.
     """
 
@@ -74,7 +74,7 @@ class ShardWriter:
         self._arrays = [np.zeros(0, dtype) for dtype in ("int32", "int64", "int64", "uint64")]
 
     def add(self, document):
-        """Takes a document, a list of str."""
+        """Adds a document, a list of str."""
         self._pending.append(document)
         self._pending_characters += sum(map(len, document))
         if self._pending_characters >= _CHARACTERS:
@@ -83,7 +83,7 @@ class ShardWriter:
                 self._write(self._documents_to_write())
 
     def close(self):
-        """Writes what is left."""
+        """Writes the remaining documents."""
         self._tokenize()
         while len(self._arrays[0]) >= 2 * self.tokens_per_shard:
             self._write(self._documents_to_write())
@@ -107,7 +107,7 @@ class ShardWriter:
         self._pending_characters = 0
 
     def _documents_to_write(self):
-        """Returns how many documents make up a shard."""
+        """Returns the number of documents in the next shard."""
         ends = np.cumsum(self._arrays[1])[np.cumsum(self._arrays[2]) - 1]
         return int(np.searchsorted(ends, self.tokens_per_shard)) + 1
 

@@ -1,1 +1,1 @@
-"""Text and tables: files, TFDS, docstrings."""
+"""Data sources for text and tables: files, TFDS and docstrings."""

@@ -1,4 +1,4 @@
-"""Docstrings of the Python files of this installation, read with `ast`: nothing is imported.
+"""Reads the docstrings of the Python files of this installation with `ast`, without importing them.
 
 Files are parsed by several processes, `python -m keras_attn.data.sources.docstring_files`.
 """
@@ -19,7 +19,7 @@ STANDARD_LIBRARY = "the standard library"
 _SKIPPED_FOLDERS = frozenset(
     ["__pycache__", "site-packages", "dist-packages", "test", "tests", "idle_test", "node_modules"]
 )
-# This package, so that its own text does not change what it is trained on.
+# This package is skipped, so that its own docstrings do not affect the corpus.
 _SKIPPED_PACKAGES = ("keras_attn",)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = (ast.If, ast.Try, ast.With)
@@ -46,7 +46,7 @@ def find_modules():
                 continue
             for name in files:
                 path = os.path.join(folder, name)
-                if name.endswith(".py") and os.path.isfile(path):  # not a link to nowhere
+                if name.endswith(".py") and os.path.isfile(path):  # not a broken link
                     modules.setdefault(f"{within}/{name}".lstrip("/"), path)
     return sorted(modules.items())
 
@@ -63,31 +63,31 @@ def package_of(path, module):
 
 
 def read_docstrings(paths, processes):
-    """Reads the docstrings of files side by side.
+    """Reads the docstrings of files in parallel.
 
     Args:
         paths: Python files.
-        processes: How many.
+        processes: Number of processes.
 
     Returns:
-        For each file a list, for each docstring of it in order, of its English sentences.
-        Docstrings without any are left out; a file that cannot be parsed has none.
+        For each file, the list of its docstrings in order, each a list of English sentences.
+        Docstrings without such sentences are left out; a file that cannot be parsed has none.
 
     Raises:
         RuntimeError: If a process fails.
     """
     if processes <= 1:
-        return [_of_file(path) for path in paths]
+        return [_read_file(path) for path in paths]
     parts = [paths[start::processes] for start in range(processes)]
     with ThreadPoolExecutor(processes) as pool:
-        answers = list(pool.map(_in_process, parts))
+        answers = list(pool.map(_run_process, parts))
     results = [None] * len(paths)
     for start, answer in enumerate(answers):
         results[start::processes] = answer
     return results
 
 
-def _in_process(paths):
+def _run_process(paths):
     process = start_python(__name__)
     answer, _ = process.communicate(json.dumps(paths))
     if process.returncode:
@@ -95,7 +95,7 @@ def _in_process(paths):
     return json.loads(answer)
 
 
-def _of_file(path):
+def _read_file(path):
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -124,5 +124,5 @@ def _documented(tree):
 
 
 if __name__ == "__main__":
-    gc.disable()  # trees of nodes make it run all the time, and there are no cycles to find
-    json.dump([_of_file(path) for path in json.load(sys.stdin)], sys.stdout)
+    gc.disable()  # syntax trees trigger it all the time, but contain no cycles
+    json.dump([_read_file(path) for path in json.load(sys.stdin)], sys.stdout)

@@ -1,4 +1,6 @@
-"""English sentences out of docstrings: no code, tables, headings, signatures or markup."""
+"""Extracts English sentences from docstrings, without code, tables, headings, signatures and
+markup.
+"""
 
 import inspect
 import re
@@ -8,13 +10,13 @@ from keras_attn.text.sentences import split_long, split_sentences
 _RULE = re.compile(r"[=\-~^+#*_.:|`\s]{3,}")
 _HEADING = re.compile(r"[A-Z][\w /()-]{0,40}:")
 _BULLET = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|\(\d\))\s+")
-# `x: …` and `x (int): …`, `:param int x: …`; the text after it stays.
+# `x: …`, `x (int): …` and `:param int x: …`; the text after them is kept.
 _ENTRY = re.compile(r"(?::\w[^:]*|`{0,2}\*{0,2}[\w.]+`{0,2}(?:\s*\([^)]*\))?):\s+(?=\S)")
 _NUMPY_ENTRY = re.compile(r"\*{0,2}[\w, *]+ : \S")
 _LITERAL = re.compile(
     r"\.\. (?:code|sourcecode|math|image|figure|plot|table|parsed-literal|raw|ipy)"
 )
-# Repetitions have bounds, so that a run of colons or brackets takes no quadratic time.
+# Repetitions are bounded, as runs of colons or brackets would take quadratic time otherwise.
 _ROLE = re.compile(r":[\w:-]{1,40}:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _LINK = re.compile(r"\[([^\]]{1,200})\]\([^)]{0,500}\)|`([^`<]+?)\s*<[^`>]*>`_*")
 _URL = re.compile(r"<?(?:https?|ftp)://\S+|\[[\w+-]{1,12}\]_")
@@ -30,8 +32,8 @@ _ENGLISH = re.compile(
 def docstring_sentences(docstring):
     """Returns the English sentences of a docstring.
 
-    Dropped are doctests, code blocks, tables, headings, the names before a parameter's description,
-    markup, and what is not mostly words.
+    Doctests, code blocks, tables, headings, the names of parameters, markup, and text that is not
+    mostly words are dropped.
 
     Args:
         docstring: str, as in the source.
@@ -49,7 +51,8 @@ def docstring_sentences(docstring):
 
 
 def is_english(sentence):
-    """Returns whether it has at least three words, most of them plain, one of them English."""
+    """Returns whether a text has at least three words, most of them plain and one of them English.
+    """
     words = sentence.split()
     if len(words) < 3:
         return False
@@ -58,9 +61,10 @@ def is_english(sentence):
 
 
 def _paragraphs(lines):
-    """Yields runs of lines that belong together, without what is no prose."""
+    """Yields runs of lines that belong together, without lines that are not prose."""
     paragraph = []
-    skipping = None  # within code: until an empty line ("doctest"), a fence, or less indentation
+    # Inside of code: until an empty line ("doctest"), a fence ("fence"), or less indentation (int).
+    skipping = None
     for line in lines:
         text = line.strip()
         indent = len(line) - len(line.lstrip())

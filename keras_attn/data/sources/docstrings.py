@@ -1,4 +1,4 @@
-"""The embedded corpus: English that any installation has, the docstrings of its Python files."""
+"""The docstring corpus: English text that is part of every installation."""
 
 import functools
 import hashlib
@@ -18,18 +18,18 @@ from keras_attn.data.sources.docstring_files import (
 from keras_attn.errors import UserError
 
 SPLITS = ("train", "validation")
-_VALIDATION_SHARE = 0.05
-# Of each package that is a class, if a quarter of it is that much: enough to measure accuracy on.
+_VALIDATION_FRACTION = 0.05
+# Minimum number for each class, enough to measure accuracy, but at most a quarter of its package.
 _VALIDATION_DOCSTRINGS = 150
-# Docstrings that begin with the same words are versions of one text.
+# Docstrings that start with the same words count as near-duplicates.
 _WORDS_COMPARED = 16
-# Boilerplate such as "Defaults to None." stays this often.
+# Maximum number of repetitions of boilerplate such as "Defaults to None."
 _SENTENCE_REPEATS = 3
-_SHORTEST_LABELLED = 8  # words
-_SMALLEST_CLASS = 100  # docstrings
+_MIN_LABELLED_WORDS = 8
+_MIN_CLASS_DOCSTRINGS = 100
 
-# The classes: packages that every installation has and that have many docstrings, with the names
-# and aliases that would tell one.
+# The classes: packages with many docstrings that are part of every installation, with the names and
+# aliases that would reveal them.
 CLASSES = {
     STANDARD_LIBRARY: ("python", "cpython", "stdlib"),
     "absl": ("absl", "abseil"),
@@ -54,8 +54,8 @@ class Module:
     """The docstrings of a Python file.
 
     Attributes:
-        name: Path within the standard library or the installed packages.
-        package: Its package, the first folder; `STANDARD_LIBRARY` is one.
+        name: Path relative to the standard library or the installed packages.
+        package: Its package, the first folder, or `STANDARD_LIBRARY`.
         docstrings: List of lists of sentences.
     """
 
@@ -65,38 +65,39 @@ class Module:
 
 
 def docstring_documents(split):
-    """Returns the corpus: each module is a document.
+    """Returns the corpus, with one document per module.
 
     Args:
-        split: "train", or "validation": about 5 % of each package, more of small ones.
+        split: "train", or "validation": about 5 % of each package, more for small ones.
 
     Returns:
-        List of lists of sentences, in the order of the modules' names.
+        List of lists of sentences, sorted by module name.
     """
     return [
         [sentence for docstring in module.docstrings for sentence in docstring]
-        for module in _modules_of(split)
+        for module in _split_modules(split)
     ]
 
 
 def labelled_docstrings(split):
-    """Returns docstrings with the package that each comes from.
+    """Returns docstrings labelled with their packages.
 
-    Names of packages are masked, so that the text tells and not the name. The modules are those of
-    `docstring_documents`: none is in two splits.
+    Package names are masked, so that the text must be classified by its content. The modules are
+    those of `docstring_documents`; the splits share no module.
 
     Args:
         split: "train" or "validation".
 
     Returns:
-        (texts, labels): lists of str of one length. Each class is there equally often, and the
-        first rows of any number too, as nearly as can be; their order is arbitrary and fixed.
+        (texts, labels): lists of str of equal length. The classes are balanced, as are any first
+        rows as far as possible; the order is arbitrary but deterministic.
     """
     of_class = {name: [] for name in CLASSES}
-    for module in _modules_of(split):
+    for module in _split_modules(split):
         if module.package in of_class:
-            texts = (_masked(" ".join(docstring)) for docstring in module.docstrings)
-            of_class[module.package] += [t for t in texts if t.count(" ") >= _SHORTEST_LABELLED - 1]
+            texts = (_mask_names(" ".join(docstring)) for docstring in module.docstrings)
+            of_class[module.package] += [
+                text for text in texts if text.count(" ") >= _MIN_LABELLED_WORDS - 1]
     classes = _present_classes()
     size = min(len(of_class[name]) for name in classes)
     chosen = [sorted(of_class[name], key=_digest)[:size] for name in classes]
@@ -105,7 +106,7 @@ def labelled_docstrings(split):
 
 
 def fingerprint():
-    """Returns a hash of which Python files there are, and of how they are read."""
+    """Returns a hash of the Python files of this installation and of the code that reads them."""
     here = Path(__file__).parent
     code = [here / "docstrings.py", here / "docstring_files.py", here / "docstring_text.py"]
     code.append(here.parent.parent / "text" / "sentences.py")
@@ -118,7 +119,7 @@ def fingerprint():
 
 @functools.cache
 def read_modules():
-    """Returns all modules with a docstring in English, near-duplicates left out."""
+    """Returns all modules that have a docstring in English, without near-duplicates."""
     found = find_modules()
     docstrings = read_docstrings([path for _, path in found], available_cores())
     return tuple(_without_duplicates(
@@ -127,7 +128,7 @@ def read_modules():
     ))
 
 
-def _modules_of(split):
+def _split_modules(split):
     if split not in SPLITS:
         raise UserError(f"split must be one of {', '.join(SPLITS)}. Received: split={split}")
     validation = _validation_names()
@@ -138,18 +139,18 @@ def _modules_of(split):
 
 @functools.cache
 def _validation_names():
-    """Chooses modules by a hash of their names, of each package its share."""
+    """Selects a fraction of the modules of each package, by a hash of their names."""
     packages = {}
     for module in read_modules():
         packages.setdefault(module.package, []).append(module)
     names = set()
     for package, modules in packages.items():
         total = sum(len(module.docstrings) for module in modules)
-        share = total * _VALIDATION_SHARE
+        share = total * _VALIDATION_FRACTION
         if package in CLASSES:
             share = max(share, min(total / 4, _VALIDATION_DOCSTRINGS))
         for module in sorted(modules, key=lambda module: _digest(module.name)):
-            # A module that would take a small package's share many times over is for training.
+            # Modules that far exceed the remaining fraction of a small package go to training.
             if len(module.docstrings) <= 1.5 * share:
                 names.add(module.name)
                 share -= len(module.docstrings)
@@ -162,7 +163,7 @@ def _present_classes():
     sizes = Counter()
     for module in read_modules():
         sizes[module.package] += len(module.docstrings)
-    return sorted(name for name in CLASSES if sizes[name] >= _SMALLEST_CLASS)
+    return sorted(name for name in CLASSES if sizes[name] >= _MIN_CLASS_DOCSTRINGS)
 
 
 def _without_duplicates(modules):
@@ -193,7 +194,7 @@ def _words(text):
     return re.sub(r"[\W_]+", " ", re.sub(r"\d+", "0", text.lower())).split()
 
 
-def _masked(text):
+def _mask_names(text):
     return " ".join(_ALONE.sub("package", _BEFORE_DOT.sub("", text)).split())
 
 

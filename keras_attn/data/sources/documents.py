@@ -1,4 +1,4 @@
-"""Text files as documents: lists of sentences, or of the parts of a text as it stands."""
+"""Text files as documents: lists of sentences, or of consecutive parts of raw text."""
 
 import json
 import math
@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from itertools import chain, dropwhile, islice, pairwise
 
 from keras_attn.data.sources.record_formats import file_rows, is_json_list
-from keras_attn.data.sources.table_formats import EMPTY, BadRow, Lines, is_text, place, told_format
+from keras_attn.data.sources.table_formats import (
+    EMPTY,
+    BadRow,
+    Lines,
+    describe_location,
+    format_from_name,
+    is_text,
+)
 from keras_attn.data.sources.text_lines import (
     MAX_LINE,
     has_byte_lines,
@@ -19,26 +26,26 @@ from keras_attn.data.sources.text_lines import (
 from keras_attn.errors import UserError
 from keras_attn.text.sentences import split_long, split_sentences
 
-RECORDS = ("jsonl", "csv", "tsv", "quoted_tsv", "parquet")  # a record is a document
+RECORDS = ("jsonl", "csv", "tsv", "quoted_tsv", "parquet")  # one document per record
 FORMATS = ("auto", "lines", "paragraphs", *RECORDS)
-# A document of more sentences is cut, so that a file without an empty line is read in parts.
-LONGEST_DOCUMENT = 100_000
-# Characters after which a part of a text ends with its word.
-_LONGEST_PART = 10_000
-# White space, as openai/gpt-2 cuts text by: without \x1c to \x1f, unlike Python's.
-_BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+# Longer documents (in sentences) are split, so that files without empty lines fit in memory.
+MAX_DOCUMENT_SENTENCES = 100_000
+# A part of a text ends at the first word end after this number of characters.
+_PART_CHARACTERS = 10_000
+# Whitespace for openai/gpt-2's tokenizer: unlike Python's, without \x1c to \x1f.
+_WHITESPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200b)))
 _LINE_ENDS = re.compile(r"\r\n?|\n")
-_WORD = re.compile(f"(?<=[^{_BLANKS}])(?=[{_BLANKS}])")
-# A larger plain file is read in parts of this size, each by the process that is free.
+_WORD_END = re.compile(f"(?<=[^{_WHITESPACE}])(?=[{_WHITESPACE}])")
+# Larger uncompressed files are read in parts of this size, by several processes.
 PART_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a file: the documents that start in the bytes [start, stop), or all of it.
+    """A part of a file: the documents that start in the bytes [start, stop), or the whole file.
 
-    `format` is that of the file where it is another than that of most files.
+    `format` is set if it differs from the format of most files.
     """
 
     path: str
@@ -53,13 +60,13 @@ class Part:
 
 
 def split_files(files, sizes, encoding, formats=None):
-    """Returns the files as parts: a large one that can be cut in several.
+    """Splits files into parts: several for a large file that can be split.
 
     Args:
         files: Paths.
-        sizes: Their sizes in bytes.
-        encoding: Of the text.
-        formats: Of each, one of `FORMATS`; None: plain text.
+        sizes: Sizes in bytes.
+        encoding: Text encoding.
+        formats: Format of each file, one of `FORMATS`; None: plain text.
     """
     parts = []
     for path, size, format in zip(files, sizes, formats or [None] * len(files), strict=True):
@@ -73,7 +80,7 @@ def split_files(files, sizes, encoding, formats=None):
 
 
 def _has_lines(path, format, encoding):
-    """Whether what a line of a file is does not depend on the lines before it."""
+    """Whether the lines of a file can be parsed independently of the preceding lines."""
     return format not in RECORDS or (
         format == "jsonl" and not is_json_list(Lines(path, encoding)))
 
@@ -84,25 +91,25 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
 
     Args:
         part: A `Part`.
-        format: "lines": a sentence a line, an empty line between documents, as
-            google-research/bert. "paragraphs": a paragraph a line, or lines with empty ones between
-            paragraphs; a file is a document. "jsonl", a record a line or a list of records,
-            "csv", "tsv", "quoted_tsv", "parquet": a record is a document, read as by
+        format: "lines": one sentence per line, with empty lines between documents, as in
+            google-research/bert. "paragraphs": one paragraph per line, or paragraphs separated by
+            empty lines; a file is a document. "jsonl" (one record per line, or a list of records),
+            "csv", "tsv", "quoted_tsv" and "parquet": a record is a document, read as in
             `tables.iterate_rows`.
-        encoding: Of the text.
-        field: Which field or column of a record is the text: a str, or a list of sentences.
-        on_bad_text: "error" or "skip", for lines in another encoding, records without text, and
-            what is longer than `max_line`.
-        counts: A Counter; `lines_skipped` counts in it.
-        verbatim: Whether documents are parts which, joined, are the text, with its line ends and
-            indents, in place of sentences. Sentences of "lines" and of records then have a blank
-            between them, and what was broken into lines of one width is a line. Lines of a file end
-            with "\\n", whatever it has, and one of more than 4 MB becomes several.
-        max_line: Bytes of the longest line or record; None: 16 MiB for records, and longer lines
-            of "lines" and "paragraphs" are split.
+        encoding: Text encoding.
+        field: Field or column of the text: a str, or a list of sentences.
+        on_bad_text: "error" or "skip", for lines that cannot be decoded, records without text, and
+            lines or records longer than `max_line`.
+        counts: A Counter whose `lines_skipped` is incremented.
+        verbatim: Whether documents are consecutive parts of the raw text, with its line breaks and
+            indentation, instead of sentences. Then sentences of "lines" and of records are joined
+            with spaces, and text that is wrapped at a fixed width is unwrapped. Line ends become
+            "\\n", and a line of more than 4 MB is split.
+        max_line: Maximum length of a line or record in bytes. By default, 16 MiB for records, and
+            longer lines of "lines" and "paragraphs" are split.
 
     Returns:
-        Iterator of lists of str. No sentence has more than 512 words.
+        Iterator of lists of str. Sentences have at most 512 words.
 
     Raises:
         UserError: If the file is missing or damaged, or a line cannot be read.
@@ -113,7 +120,7 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
         lines = read_lines(part.path, part.start, **options, longest=max_line)
         documents = _documents_of_lines(lines, part)
         if verbatim:
-            documents = map(spaced, documents)
+            documents = map(join_with_spaces, documents)
     elif format == "paragraphs":
         lines = read_lines(part.path, part.start, stop=part.end, **options, longest=max_line)
         documents = _document_of_paragraphs(lines, verbatim)
@@ -129,29 +136,30 @@ def read_documents(part, format, encoding="utf-8", field="text", on_bad_text="er
 
 
 def document_of(text, verbatim=False):
-    """A text as a document; see `read_documents`."""
+    """Converts a text to a document; see `read_documents`."""
     if verbatim:
         return list(_parts(text.split("\n"))) if text.strip() else []
     return [part for paragraph in _LINE_ENDS.split(text) for sentence in split_sentences(paragraph)
             for part in split_long(sentence)]
 
 
-def spaced(sentences):
-    """A document of sentences, not empty, as parts of a text with a blank between them."""
+def join_with_spaces(sentences):
+    """Converts a non-empty list of sentences to parts of a text in which spaces separate them."""
     return [sentences[0], *(" " + sentence for sentence in sentences[1:])]
 
 
 def detect_format(files, encoding="utf-8"):
-    """Looks at the beginning of some files and says how they hold documents.
+    """Detects the document format from the beginning of some files.
 
-    Files that are records by their names are looked at only if there are no others.
+    Files that are records according to their names are only considered if there are no others.
 
     Args:
         files: Paths.
-        encoding: Of the text.
+        encoding: Text encoding.
 
     Returns:
-        (format, reason): a format of `read_documents`, and a phrase for the log.
+        (format, reason): a format of `read_documents`, and a phrase for the log, which is part of
+        the stored plan, so rewording it would invalidate prepared folders.
     """
     plain = [path for path in files if not record_format(path)]
     if not plain:
@@ -175,16 +183,16 @@ def detect_format(files, encoding="utf-8"):
 
 
 def wrapped_width(lines):
-    """Finds out whether paragraphs are broken into lines of about one width.
+    """Detects whether paragraphs are wrapped at a fixed width.
 
-    They are if many lines end within a sentence that the next goes on without a capital, and most
-    are about as long as the longest.
+    They are if many lines end inside of a sentence and the next starts without a capital letter,
+    and most lines are about as long as the longest.
 
     Args:
-        lines: List of str, from the beginning of a text.
+        lines: List of str, the beginning of a text.
 
     Returns:
-        The width, or 0 if a line is a paragraph or a sentence.
+        The width, or 0 if each line is a paragraph or a sentence.
     """
     lines = [line.strip() for line in lines]
     lengths = sorted(len(line) for line in lines if line)
@@ -199,7 +207,7 @@ def wrapped_width(lines):
 
 
 def _head(lines, most=1 << 18):
-    """Returns the first lines, about as many characters as given."""
+    """Returns the first lines, of about `most` characters."""
     head = []
     for _, line in lines:
         head.append(line)
@@ -210,30 +218,30 @@ def _head(lines, most=1 << 18):
 
 
 def record_format(path):
-    """The format of a file of records, by its name; None of other files."""
-    format = told_format(path)
+    """Returns the record format for a file name, or None for other files."""
+    format = format_from_name(path)
     return format if format in RECORDS else None
 
 
 def _starts_with_record(path, encoding):
-    """Returns whether a file begins with a JSON record, or a list of them, however long."""
+    """Returns whether a file starts with a JSON record, or a list of them, of any length."""
     rows = file_rows(path, "jsonl", [], encoding)
     try:
         first = next((row for _, row in rows if row is not EMPTY), EMPTY)
-    except UserError:  # what begins like a list and is none
+    except UserError:  # starts like a list, but is not one
         return False
     return not isinstance(first, BadRow)
 
 
 def _documents_of_lines(lines, part):
-    # A document belongs to the part in which the empty line before it starts.
+    # A document belongs to the part that contains the start of the empty line before it.
     document = []
     ours = part.start == 0
     for position, line in lines:
         line = line.strip()
         if line and ours:
             document.append(line)
-        ended = not line or len(document) >= LONGEST_DOCUMENT
+        ended = not line or len(document) >= MAX_DOCUMENT_SENTENCES
         if ended and document:
             yield document
             document = []
@@ -251,7 +259,7 @@ def _document_of_paragraphs(lines, verbatim):
     width = wrapped_width(head)
     lines = chain(head, lines)
     if width:
-        lines = filter(None, _joined(map(str.strip, lines), width))
+        lines = filter(None, _unwrap(map(str.strip, lines), width))
     if verbatim:
         parts = _parts(dropwhile(lambda line: not line.strip(), lines))
         parts = ([part] for part in parts if part.strip())
@@ -260,18 +268,18 @@ def _document_of_paragraphs(lines, verbatim):
     document = []
     for part in parts:
         document.extend(part)
-        if len(document) >= LONGEST_DOCUMENT:
+        if len(document) >= MAX_DOCUMENT_SENTENCES:
             yield document
             document = []
     if document:
         yield document
 
 
-def _joined(lines, width):
-    """Yields the paragraphs of lines of about one width.
+def _unwrap(lines, width):
+    """Joins wrapped lines to paragraphs.
 
-    A paragraph ends with an empty line; or with one so short that more would have fitted, as in
-    headings and in books without empty lines.
+    A paragraph ends at an empty line, or after a line that is clearly shorter than the width, as
+    for headings and in books without empty lines.
     """
     paragraph = []
     for line in lines:
@@ -284,18 +292,18 @@ def _joined(lines, width):
 
 
 def _parts(lines):
-    """Yields parts of a text, each but the first from the blanks before a line or a word on.
+    """Yields parts of a text; all but the first start with the whitespace before a line or a word.
 
-    No byte pair goes across their borders, so that they have the ids of the whole text.
+    No byte pair crosses the boundaries, so the parts have the token ids of the whole text.
     """
-    held = None  # blanks at the end of what was read, or None before it
+    held = None  # trailing whitespace of the text so far, or None at its start
     for line in lines:
         line = line if held is None else held + "\n" + line
-        part = line.rstrip(_BLANKS)
+        part = line.rstrip(_WHITESPACE)
         held = line[len(part):]
         start = 0
-        while len(part) - start > _LONGEST_PART and (
-                found := _WORD.search(part, start + _LONGEST_PART)):
+        while len(part) - start > _PART_CHARACTERS and (
+                found := _WORD_END.search(part, start + _PART_CHARACTERS)):
             yield part[start:found.start()]
             start = found.start()
         if part:
@@ -305,21 +313,21 @@ def _parts(lines):
 
 
 def _documents_of_rows(path, format, field, verbatim, max_line, encoding, on_bad_text, counts):
-    """The documents of a table, or of a list of JSON."""
+    """Yields the documents of a table, or of a JSON list."""
     for number, values in file_rows(path, format, [field], encoding, max_line=max_line):
         if values is EMPTY:
             continue
         document = None
         if isinstance(values, BadRow):
-            need = values.need
+            requirement = values.requirement
         elif isinstance(values[0], str) and format != "jsonl" and not is_text(values[0]):
-            need = f"The text must be {encoding}; set data.encoding (--encoding)"
+            requirement = f"The text must be {encoding}; set data.encoding (--encoding)"
         else:
-            need = f"A record must have text in its field {field!r}"
+            requirement = f"The field {field!r} of a record must be text"
             document = _document_of_value(values[0], verbatim)
         if document is None and on_bad_text == "error":
-            raise UserError(f"{need}; on_bad_text=skip leaves such records out. "
-                            f"Received: {place(path, number)}")
+            raise UserError(f"{requirement}; on_bad_text=skip skips such records. "
+                            f"Received: {describe_location(path, number)}")
         if document is None:
             counts["lines_skipped"] += 1
         elif document:
@@ -345,12 +353,12 @@ def _documents_of_records(part, field, verbatim, max_line, encoding, on_bad_text
 
 
 def _document_of_value(value, verbatim):
-    """The document of a field, a text or a list of sentences; None of another value."""
+    """Converts a field, a text or a list of sentences, to a document; None for other values."""
     if isinstance(value, str):
         return document_of(_encodable(value), verbatim)
     if isinstance(value, list) and all(isinstance(sentence, str) for sentence in value):
         document = [s for sentence in value if (s := _encodable(sentence).strip())]
-        return spaced(document) if verbatim and document else document
+        return join_with_spaces(document) if verbatim and document else document
     return None
 
 
@@ -363,13 +371,13 @@ def _what_is_wrong(record, field):
 
 
 def _encodable(text):
-    """Drops halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    """Drops unpaired surrogates, which JSON can contain but UTF-8 cannot."""
     return text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def _record(line):
     try:
         record = json.loads(line)
-    except (ValueError, RecursionError):  # nested too deeply
+    except (ValueError, RecursionError):  # RecursionError: nested too deeply
         return None
     return record if isinstance(record, dict) else None

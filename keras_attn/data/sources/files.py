@@ -1,4 +1,4 @@
-"""Which files a source names, and what they hold."""
+"""Finding the files of a source, and hashing files."""
 
 import collections
 import fnmatch
@@ -19,20 +19,20 @@ def find_files(source, tfds=False):
     """Returns the files of a source.
 
     Args:
-        source: A path, a glob, several with commas between them, or a sequence of those. `**` in
-            a glob stands for any number of folders, but for hidden ones and links to folders. `-`
-            is standard input; of it and of other streams, such as named pipes, the path is that of
-            a copy: see `streams.local_copy`.
-        tfds: Whether `tfds:NAME` may stand among them; it is kept as it is.
+        source: A path, a glob, several of them separated by commas, or a sequence of those. In a
+            glob, `**` matches any number of folders, except hidden ones and links to folders. `-`
+            is standard input. The paths of standard input and of other streams, such as named
+            pipes, are those of temporary copies; see `streams.local_copy`.
+        tfds: Whether the source may contain `tfds:NAME`, which is returned unchanged.
 
-    `file://` before an absolute path is dropped.
+    The prefix `file://` of an absolute path is dropped.
 
     Returns:
-        List of paths in the order given, sorted within a glob, each once.
+        List of unique paths in the order given; the matches of a glob are sorted.
 
     Raises:
-        UserError: If one of them is missing, is a folder, matches nothing, or is of a file system
-            that cannot be reached.
+        UserError: If a path is missing or is a folder, a glob has no matches, or a file system
+            cannot be reached.
     """
     if isinstance(source, (str, os.PathLike)):
         source = os.fspath(source)
@@ -42,21 +42,21 @@ def find_files(source, tfds=False):
         if pattern:
             files += [pattern] if tfds and pattern.startswith("tfds:") else _matches(pattern)
     if not files:
-        raise UserError("At least one file is needed. Received: none")
+        raise UserError("At least one file is required. Received: none")
     return list(dict.fromkeys(files))
 
 
 def file_sha256(path):
-    """SHA-256 of a file, read in pieces."""
+    """Returns the SHA-256 of a file, which is read in chunks."""
     sha = hashlib.sha256()
     with tf.io.gfile.GFile(path, "rb") as file:
-        while piece := file.read(1 << 22):
-            sha.update(piece)
+        while chunk := file.read(1 << 22):
+            sha.update(chunk)
     return sha.hexdigest()
 
 
 def _local(path):
-    """The path that a `file://` URL names, so that each file has one name; others as they are."""
+    """Converts a `file://` URL to a path, so that each file has one name."""
     return path.removeprefix("file://") if path.startswith("file:///") else path
 
 
@@ -73,29 +73,29 @@ def _matches(pattern):
         return [local_copy(pattern)]
     exists = _exists(pattern)
     if tf.io.gfile.isdir(pattern):
-        example = "*" + _usual_ending(pattern)
-        raise UserError(f"Files are needed, for example {tf.io.gfile.join(pattern, example)}, or "
-                        f"{tf.io.gfile.join(pattern, '**', example)} for those in its subfolders, "
-                        f"too. Received: {pattern}, which is a folder")
+        example = "*" + _common_extension(pattern)
+        raise UserError(f"{pattern} is a folder. Pass its files, for example as "
+                        f"{tf.io.gfile.join(pattern, example)}, or as "
+                        f"{tf.io.gfile.join(pattern, '**', example)} to include subfolders")
     if exists:
         return [pattern]
     if not _MAGIC.search(pattern):
-        raise UserError(f"An existing file is needed. Received: {pattern}, which does not exist")
+        raise UserError(f"The file {pattern} does not exist")
     try:
         found = list((_glob_recursive if "**" in pattern else tf.io.gfile.glob)(pattern))
-    except UnicodeDecodeError as error:  # TensorFlow's, for a name in the folder
+    except UnicodeDecodeError as error:  # from TensorFlow, for a file name in the folder
         check_path(os.fsdecode(error.object))
         raise
     for path in found:
         check_path(path)
     found = sorted(path for path in found if not tf.io.gfile.isdir(path))
     if not found:
-        raise UserError(f"A pattern that matches a file is needed. Received: {pattern}")
+        raise UserError(f"The pattern {pattern} matches no file")
     return found
 
 
-def _usual_ending(folder):
-    """The ending of most files of a folder, such as `.csv.gz`; `.txt` if they have none."""
+def _common_extension(folder):
+    """Returns the most common extension in a folder, such as `.csv.gz`; `.txt` if there is none."""
     endings = collections.Counter()
     for name in tf.io.gfile.listdir(folder):
         stem = name.removesuffix(".gz")
@@ -105,29 +105,30 @@ def _usual_ending(folder):
 
 
 def _glob_recursive(pattern):
-    """Paths below a folder that match a glob with `**`."""
+    """Yields the paths that match a glob with `**`."""
     parts = pattern.split("/")
     if any("**" in part and part != "**" for part in parts):
-        raise UserError("** stands for whole folders, as in texts/**/*.txt. "
+        raise UserError("** must be a path component of its own, as in texts/**/*.txt. "
                         f"Received: {pattern}")
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
     start, wanted = "".join(f"{part}/" for part in parts[:plain]), parts[plain:]
     if wanted[-1] == "**":
         wanted.append("*")
-    walk = tf.io.gfile.walk if scheme_of(pattern) else os.walk  # which follows no links
+    walk = tf.io.gfile.walk if scheme_of(pattern) else os.walk  # does not follow links
     for folder, _, names in walk(start or "."):
         below = [part for part in folder[len(start or "."):].split("/") if part]
         for name in names:
-            if _fits([*below, name], wanted):
+            if _matches_glob([*below, name], wanted):
                 yield start + "/".join([*below, name])
 
 
-def _fits(names, patterns):
-    """Whether the names of a path fit the parts of a glob; hidden ones must be named."""
+def _matches_glob(names, patterns):
+    """Whether path components match the components of a glob; hidden names must match explicitly.
+    """
     if not names or not patterns:
         return not names and not patterns
     name, (pattern, *rest) = names[0], patterns
     if pattern == "**":
-        return _fits(names, rest) or (name[0] != "." and _fits(names[1:], patterns))
+        return _matches_glob(names, rest) or (name[0] != "." and _matches_glob(names[1:], patterns))
     hidden = name[0] == "." != pattern[0]
-    return not hidden and fnmatch.fnmatchcase(name, pattern) and _fits(names[1:], rest)
+    return not hidden and fnmatch.fnmatchcase(name, pattern) and _matches_glob(names[1:], rest)

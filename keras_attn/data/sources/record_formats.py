@@ -1,4 +1,4 @@
-"""Files of records: tables of text, and JSON and Parquet, whose values have types."""
+"""Record readers: text tables, and JSON and Parquet with typed values."""
 
 import itertools
 import json
@@ -7,7 +7,7 @@ import re
 
 import tensorflow as tf
 
-from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.table_formats import (
     EMPTY,
     UNDECODABLE,
@@ -16,15 +16,16 @@ from keras_attn.data.sources.table_formats import (
     RawFile,
     delimited_rows,
     exceeds,
-    refuse_column,
+    raise_missing_column,
     too_long,
 )
 from keras_attn.errors import UserError, first_line
 
-_BLANKS = re.compile(r"[ \t\r\n]*").match
-_BLOCK = 1 << 16  # characters of a list of JSON that are read at once
-_LONGEST_WORD = 16  # characters; the end of what is read may cut -Infinity or \uXXXX
-# What begins or ends a part of JSON, within a string and elsewhere; an escape as a whole.
+_WHITESPACE = re.compile(r"[ \t\r\n]*").match
+_BLOCK = 1 << 16  # characters of a JSON list per read
+# In characters. The end of the buffer may split tokens such as -Infinity or \uXXXX.
+_LONGEST_WORD = 16
+# Characters that change the nesting, inside a string (with whole escapes) and outside of strings.
 _IN_STRING = re.compile(r'"|\\.|\\', re.DOTALL)
 _OUTSIDE_STRINGS = re.compile(r'["\[\]{},]')
 
@@ -36,25 +37,27 @@ def file_rows(path, format, columns, encoding="utf-8", header=None, max_line=Non
         path: The file.
         format: One of `FORMATS`.
         columns: Names or numbers of the columns.
-        encoding, header, max_line: As in `tables.iterate_rows`.
+        encoding: As in `tables.iterate_rows`.
+        header: As in `tables.iterate_rows`.
+        max_line: As in `tables.iterate_rows`.
 
     Raises:
-        UserError: For an empty file, a missing column, or a file that cannot be read.
+        UserError: If the file is empty or cannot be read, or a column is missing.
     """
     lines = Lines(path, encoding, max_line)
     if format == "parquet":
         yield from parquet_rows(columns, path, lines.max_line)
         return
     if format == "jsonl":
-        yield from json_rows(lines, columns, shown(path))
+        yield from json_rows(lines, columns, display_name(path))
     else:
-        yield from delimited_rows(lines, format, columns, header, shown(path))
+        yield from delimited_rows(lines, format, columns, header, display_name(path))
     if not lines.count:
-        raise UserError(f"A file with rows is needed. Received: the empty file {shown(path)}")
+        raise UserError(f"The file {display_name(path)} is empty")
 
 
 def json_rows(lines, columns, path):
-    """Yields the rows of a file of one JSON object a line, or of a list of objects.
+    """Yields the rows of a file with one JSON object per line, or with a list of objects.
 
     Args:
         lines: `Lines` of the file.
@@ -62,8 +65,7 @@ def json_rows(lines, columns, path):
         path: The file, for messages.
 
     Yields:
-        `(number, values)`, the line or the number in the list and the values as JSON has them,
-        or a `BadRow` in place of the values.
+        `(number, values)`: the line, or the number in the list, and the JSON values, or a `BadRow`.
     """
     keys, known = [str(column) for column in columns], set()
     for number, record in _json_records(lines, path):
@@ -71,38 +73,39 @@ def json_rows(lines, columns, path):
             yield number, record
             continue
         if not isinstance(record, dict):
-            yield number, BadRow("json", "One JSON object a line, or a list of objects, is needed")
+            yield number, BadRow("json", "Each line or list element must be a JSON object")
             continue
         missing = [key for key in keys if key not in record]
-        if missing and missing[0] not in known:  # a wrong name, not a wrong row
-            refuse_column(missing[0], list(record), f"{path}, line {number}")
+        if missing and missing[0] not in known:  # the name is wrong, not the row
+            raise_missing_column(missing[0], list(record), f"{path}, line {number}")
         known.update(record.keys() & set(keys))
         if missing:
             found = ", ".join(record) or "none"
-            yield number, BadRow("fields", f"The field {missing[0]!r} is needed, not {found}")
+            yield number, BadRow(
+                "fields", f"The field {missing[0]!r} is required, but the fields are {found}")
         else:
             yield number, [record[key] for key in keys]
 
 
 def is_json_list(lines):
-    """Whether a file holds a list of JSON, not an object a line."""
-    first = next((piece for piece in lines.pieces() if piece.strip()), "")
+    """Whether a file contains a JSON list instead of one object per line."""
+    first = next((chunk for chunk in lines.chunks() if chunk.strip()), "")
     return first.lstrip().startswith("[")
 
 
 def _json_records(lines, path):
-    """Yields (line, or number in the list, and what is there or a BadRow)."""
-    pieces, blank = lines.pieces(), []
-    for piece in pieces:
-        blank.append(piece)
-        if piece.strip():
+    """Yields (number of the line or list element, its value or a BadRow)."""
+    chunks, blank = lines.chunks(), []
+    for chunk in chunks:
+        blank.append(chunk)
+        if chunk.strip():
             break
-    pieces = itertools.chain(blank, pieces)
+    chunks = itertools.chain(blank, chunks)
     if blank and blank[-1].lstrip().startswith("["):
-        yield from enumerate(_JsonList(pieces, path, lines.max_line), 1)
+        yield from enumerate(_JsonList(chunks, path, lines.max_line), 1)
         lines.count = lines.count or 1
         return
-    for number, line in enumerate(lines.join(pieces), 1):
+    for number, line in enumerate(lines.join(chunks), 1):
         if isinstance(line, BadRow):
             yield number, line
         elif not line.strip():
@@ -111,31 +114,31 @@ def _json_records(lines, path):
             try:
                 yield number, json.loads(line)
             except (ValueError, RecursionError) as error:  # nested too deeply
-                yield number, BadRow("json", f"One JSON object a line is needed ({error})")
+                yield number, BadRow("json", f"Each line must be a JSON object ({error})")
 
 
 class _JsonList:
-    """The elements of a list of JSON, of which one at a time is held.
+    """Iterates over the elements of a JSON list, holding one at a time in memory.
 
     Args:
-        pieces: Iterator of the parts of its text.
+        chunks: Iterator over the chunks of its text.
         path: The file, for messages.
-        most: Bytes of the longest element.
+        most: Maximum size of an element in bytes.
     """
 
-    def __init__(self, pieces, path, most):
-        self._pieces, self._path, self._most = pieces, path, most
+    def __init__(self, chunks, path, most):
+        self._chunks, self._path, self._most = chunks, path, most
         self._text, self._at, self._count = "", 0, 0
         self._decode = json.JSONDecoder().raw_decode
 
     def __iter__(self):
-        """Yields each element, or a BadRow for one that is too long or too deeply nested."""
+        """Yields each element, or a BadRow if it is too long or too deeply nested."""
         self._next_character()
         self._at += 1  # the bracket
         while (found := self._next_character()) != "]":
             if self._count:
                 if found != ",":
-                    self._fail("a comma is needed")
+                    self._fail("missing comma")
                 self._at += 1
                 self._next_character()
             element = self._element()
@@ -145,10 +148,10 @@ class _JsonList:
                 self._skip()
         self._at += 1
         if self._next_character():
-            self._fail("something follows the list")
+            self._fail("unexpected text after the list")
 
     def _element(self):
-        """The next element; of a BadRow the text is still ahead."""
+        """Returns the next element. The text of a BadRow is not consumed."""
         while True:
             element, end, error = None, len(self._text), None
             try:
@@ -156,32 +159,33 @@ class _JsonList:
             except json.JSONDecodeError as caught:
                 error = caught
             except (ValueError, RecursionError) as caught:  # thousands of digits or brackets
-                element = BadRow("json", f"JSON that Python can read is needed ({caught})")
+                element = BadRow(
+                    "json", f"The element must be JSON that Python can parse ({caught})")
             if error and self._is_wrong(error):
                 self._fail(error.msg)
             if exceeds(self._text[self._at:end], self._most):
                 element = too_long(self._most, "record")
             if isinstance(element, BadRow):
                 return element
-            if end < len(self._text):  # one that ends there could go on: a number
+            if end < len(self._text):  # a number at the end of the buffer may be incomplete
                 self._at = end
                 return element
             if not self._read():
-                self._fail(error.msg if error else "its bracket is not closed")
+                self._fail(error.msg if error else "unclosed bracket")
 
     def _is_wrong(self, error):
-        """Whether the text that is held is wrong JSON, rather than the beginning of an element."""
+        """Whether the buffer is invalid JSON rather than the start of an element."""
         return error.pos < len(self._text) - _LONGEST_WORD and "Unterminated" not in error.msg
 
     def _skip(self):
-        """Goes to the end of an element without holding it."""
+        """Skips an element without holding it in memory."""
         depth, in_string = 0, False
         while True:
             found = (_IN_STRING if in_string else _OUTSIDE_STRINGS).search(self._text, self._at)
-            if found is None or found[0] == "\\":  # the end of what is held, or half an escape
+            if found is None or found[0] == "\\":  # end of the buffer, or half an escape
                 self._at = found.start() if found else len(self._text)
                 if not self._read():
-                    self._fail("its bracket is not closed")
+                    self._fail("unclosed bracket")
                 continue
             if not depth and not in_string and found[0] in ",]":
                 self._at = found.start()
@@ -193,52 +197,53 @@ class _JsonList:
                 depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
 
     def _next_character(self):
-        """The next character that is not blank; "" at the end."""
+        """Returns the next non-whitespace character, or "" at the end."""
         while True:
-            self._at = _BLANKS(self._text, self._at).end()
+            self._at = _WHITESPACE(self._text, self._at).end()
             if self._at < len(self._text) or not self._read():
                 return self._text[self._at:self._at + 1]
 
     def _read(self):
-        """Doubles what is held, so that a long element is not parsed at every piece."""
+        """Doubles the buffer, so that a long element is not parsed again for every chunk."""
         wanted, held = max(_BLOCK, len(self._text) - self._at), [self._text[self._at:]]
-        while wanted > 0 and (piece := next(self._pieces, "")):
-            held.append(piece)
-            wanted -= len(piece)
+        while wanted > 0 and (chunk := next(self._chunks, "")):
+            held.append(chunk)
+            wanted -= len(chunk)
         self._text, self._at = "".join(held), 0
         return len(held) > 1
 
     def _fail(self, error):
-        raise UserError("One JSON object a line, or a whole list of them, is needed. Received: "
-                        f"{self._path}, where the list ends or breaks off after element "
-                        f"{self._count:,} ({error})") from None
+        raise UserError("The file must have one JSON object per line, or a complete list of "
+                        f"objects. Received: {self._path}, where the list is damaged or truncated "
+                        f"after element {self._count:,} ({error})") from None
 
 
 def parquet_rows(columns, path, most):
-    """Yields the rows of a Parquet file, as `json_rows` does.
+    """Yields the rows of a Parquet file like `json_rows`.
 
     Args:
-        columns: Names.
+        columns: Names of the columns.
         path: The file.
-        most: Bytes of the longest value.
+        most: Maximum size of a value in bytes.
     """
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
-    except ImportError as error:  # none, or one that is too new for this NumPy
+    except ImportError as error:  # missing, or incompatible with the installed NumPy
         raise UserError(
-            f"Parquet needs pyarrow (pip install pyarrow). Received: {path} ({first_line(error)})"
+            "Parquet files require pyarrow (pip install pyarrow). "
+            f"Received: {path} ({first_line(error)})"
         ) from error
 
-    keys, count, name = [str(column) for column in columns], 0, shown(path)
+    keys, count, name = [str(column) for column in columns], 0, display_name(path)
     try:
         with RawFile(path) as file:
-            # Else it reads all groups of rows ahead, or the whole of one.
+            # By default, pyarrow would prefetch all row groups, or read one as a whole.
             table = ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
             names = table.schema_arrow.names
             for key in keys:
                 if key not in names:
-                    refuse_column(key, names, name)
+                    raise_missing_column(key, names, name)
             for batch in table.iter_batches(batch_size=1024, columns=keys):
                 for record in batch.to_pylist():
                     count += 1
@@ -248,13 +253,13 @@ def parquet_rows(columns, path, most):
     except (ArrowException, OSError, UnicodeDecodeError, tf.errors.OpError) as error:
         reason = first_line(error)
         raise UserError(
-            f"A readable Parquet file is needed. Received: {name} ({reason})") from error
+            f"Cannot read the Parquet file {name}: {reason}") from error
     if not count:
-        raise UserError(f"A file with rows is needed. Received: {name}")
+        raise UserError(f"The file {name} has no rows")
 
 
 def as_text(value):
-    """A value of a record as the text that a table would hold."""
+    """Converts a value of a record to text, as in a text table."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bytes):
@@ -263,19 +268,21 @@ def as_text(value):
         return value
     try:
         return json.dumps(value, ensure_ascii=False)
-    except TypeError:  # a decimal or a date alone is no text with quotes
+    except TypeError:  # a single decimal or date must not be quoted
         inside = isinstance(value, (list, tuple, dict))
-        return json.dumps(value, ensure_ascii=False, default=_plain) if inside else str(value)
+        if not inside:
+            return str(value)
+        return json.dumps(value, ensure_ascii=False, default=_json_default)
 
 
 def as_label(value):
-    """A value of a record as a label: numbers that are equal become the same text.
+    """Converts a value of a record to a label, such that equal numbers become the same text.
 
-    A missing label, one that is not a number and an infinite one become "".
+    Missing labels and non-finite numbers become "".
     """
     if isinstance(value, (list, tuple)):
         parts = [as_label(part) or None if isinstance(part, float) else part for part in value]
-        return json.dumps(parts, ensure_ascii=False, default=_plain)
+        return json.dumps(parts, ensure_ascii=False, default=_json_default)
     if isinstance(value, float):
         if not math.isfinite(value):
             return ""
@@ -284,13 +291,13 @@ def as_label(value):
     return as_text(value)
 
 
-def _plain(value):
-    """What JSON cannot say: bytes of a list, dates."""
+def _json_default(value):
+    """Converts values that JSON does not support: bytes inside of a list, and dates."""
     return as_text(value) if isinstance(value, bytes) else str(value)
 
 
-def number_of(label):
-    """A label as a finite number; None if it is none."""
+def as_number(label):
+    """Converts a label to a finite number, or returns None."""
     try:
         number = float(label)
     except ValueError:

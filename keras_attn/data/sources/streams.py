@@ -1,8 +1,7 @@
-"""Standard input, named pipes and process substitutions as files.
+"""Standard input, named pipes and process substitutions as input files.
 
-A stream can be read once, from its beginning, while readers of tables and text look for the
-format first and read in parts. So a stream is copied to a temporary file, which is read in its
-place.
+A stream can be read only once, but the readers of tables and text detect the format first and read
+files in parts. So a stream is copied to a temporary file, which is read instead.
 """
 
 import errno
@@ -20,13 +19,14 @@ STANDARD_INPUT = "-"
 _STANDARD_INPUTS = (STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _DESCRIPTOR = re.compile(r"/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 _GZIP_MAGIC = b"\x1f\x8b"
-_READ_ERRORS = errno.EIO, errno.EISDIR, errno.EBADF  # of the stream, not of its copy
-_copies: dict[tuple, str] = {}  # path of the copy by identity of the stream
-_names: dict[str, str] = {}  # name of the stream by path of the copy
+# Errors of reading the stream, not of writing its copy.
+_READ_ERRORS = errno.EIO, errno.EISDIR, errno.EBADF
+_copies: dict[tuple, str] = {}  # identity of a stream -> path of its copy
+_names: dict[str, str] = {}  # path of a copy -> name of its stream
 
 
 def is_stream(path):
-    """Returns whether a path is `-`, a pipe or a device, which can be read once only."""
+    """Returns whether a path is `-`, a pipe or a device, which can only be read once."""
     if path == STANDARD_INPUT:
         return True
     try:
@@ -56,14 +56,14 @@ def open_stream(path):
 
 
 def local_copy(path):
-    """Returns the path of a temporary file with all that a stream holds.
+    """Copies a stream to a temporary file and returns its path.
 
-    Each stream is read once in a process: a later call returns the same file, which is removed at
-    the end of the process.
+    Each stream is read once per process; later calls return the same file, which is removed when
+    the process exits.
 
     Raises:
-        UserError: If the stream cannot be read or the copy cannot be written. Nothing of it stays
-            behind.
+        UserError: If the stream cannot be read or the copy cannot be written. A partial copy is
+            removed.
     """
     key = _identity(path)
     if key not in _copies:
@@ -95,14 +95,14 @@ def local_copy(path):
 
 
 def check_streams_differ(sources):
-    """Checks that no two inputs are the same stream, which can be read once only.
+    """Checks that no two inputs are the same stream, as a stream can only be read once.
 
     Args:
-        sources: Dict from the name of each input, such as "data.train", to what `find_files`
-            takes, or None.
+        sources: Dictionary from the name of each input, such as "data.train", to an argument of
+            `find_files` or None.
 
     Raises:
-        UserError: Names two inputs that are.
+        UserError: If two inputs are the same stream.
     """
     seen = {}
     for name, source in sources.items():
@@ -112,13 +112,13 @@ def check_streams_differ(sources):
             other, other_path = seen.setdefault(_identity(path), (name, path))
             both_standard = {path, other_path} <= set(_STANDARD_INPUTS)
             if other != name and (both_standard or _read_once(path) or _read_once(other_path)):
-                raise UserError(f"{other} and {name} are the same stream, which can be read once "
-                                "only. Write it to a file, or give one of them another file. "
+                raise UserError(f"{other} and {name} are the same stream, which can only be read "
+                                "once. Write it to a file, or use another file for one of them. "
                                 f"Received: {other}={other_path}, {name}={path}")
 
 
 def _read_once(path):
-    """Whether a second reader would find nothing; a file that is standard input has a path."""
+    """Whether a path can only be read once. A file redirected to standard input can be reopened."""
     return is_stream(path) and not (path == STANDARD_INPUT and _is_redirected_file())
 
 
@@ -129,22 +129,24 @@ def _is_redirected_file():
         return False
 
 
-def shown(path):
-    """Returns what the user calls a file: the name of the stream that it is a copy of, or itself.
+def display_name(path):
+    """Returns the user's name of a file: the name of the stream if it is a copy, or the path
+    itself.
     """
     return _names.get(path, path)
 
 
 def _identity(path):
-    """The same for all names of a file or stream that exists here; the path of others."""
+    """Returns the same key for all names of a local file or stream; other paths are their own key.
+    """
     try:
         found = os.fstat(sys.stdin.fileno()) if path in _STANDARD_INPUTS else os.stat(path)
-    except (OSError, ValueError, AttributeError):  # no file; standard input may be closed
+    except (OSError, ValueError, AttributeError):  # not a file; standard input may be closed
         return STANDARD_INPUT if path in _STANDARD_INPUTS else path
     return found.st_dev, found.st_ino
 
 
 @functools.cache
 def _folder():
-    """The folder of all copies, removed at the end of the process."""
+    """The temporary folder of all copies, removed when the process exits."""
     return tempfile.TemporaryDirectory(prefix="keras-attn-", ignore_cleanup_errors=True)

@@ -1,7 +1,7 @@
-"""The formats of tables: each turns a source into rows of the wanted columns.
+"""Table formats: each reader yields the selected columns of the rows of a source.
 
-A row is `(number, values)`, values a list of strings in the order of the
-columns, or a `BadRow`. `tables` puts them together.
+A row is `(number, values)`, where values is a list of strings in the order of the columns, or a
+`BadRow`. `tables` combines the readers.
 """
 
 import codecs
@@ -16,43 +16,43 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_attn.counts import counted
-from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.text_lines import MAX_LINE, is_gzip
 from keras_attn.errors import UserError, nearest, shortened
 
 FORMATS = {
     "tsv": (".tsv", ".tab"),
-    "quoted_tsv": (),  # CSV with tabs, as pandas and spreadsheets write it
+    "quoted_tsv": (),  # CSV with tabs, as written by pandas and spreadsheets
     "csv": (".csv",),
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "parquet": (".parquet",),
-    "lines": (".txt",),  # one text a line; the column is called text
-    "label_text": (),  # a label, a blank, the text; columns label and text
+    "lines": (".txt",),  # one text per line, in the column text
+    "label_text": (),  # label, space and text; columns label and text
 }
-_QUOTED = "read TSV with quotes with data.format=quoted_tsv (--format)"
-_PIECE = 1 << 20  # characters of a line that are read at once
+_QUOTED = "for TSV with quotes, set data.format=quoted_tsv (--format)"
+_CHUNK = 1 << 20  # maximum number of characters per read
 _DELIMITERS = {"csv": ",", "quoted_tsv": "\t"}
 _FIXED_COLUMNS = {"lines": ["text"], "label_text": ["label", "text"]}
 
-# Stands for bytes that cannot be decoded: no valid text contains it.
+# Replaces bytes that cannot be decoded; valid text never contains it.
 _UNDECODABLE = "\ud800"
-UNDECODABLE = "keras_attn.undecodable"  # how to treat them in `bytes.decode`
+UNDECODABLE = "keras_attn.undecodable"  # error handler for `bytes.decode`
 codecs.register_error(
     UNDECODABLE, lambda error: (_UNDECODABLE, error.end))  # type: ignore[attr-defined]
 
 
 class BadRow(NamedTuple):
-    """What stands in for a row that cannot be read."""
+    """Takes the describe_location of a row that cannot be read."""
 
-    reason: str  # the name it is counted under
-    need: str  # what the row should have been
-
-
-EMPTY = BadRow("empty line", "A row is needed")  # no fault, but counted
+    reason: str  # key of its count
+    requirement: str  # what a valid row must be
 
 
-def told_format(name):
-    """The format that the ending of a file's name tells, or None."""
+EMPTY = BadRow("empty line", "A row must not be empty")  # counted, but not an error
+
+
+def format_from_name(name):
+    """Returns the format for the extension of a file name, or None."""
     stem = name.lower().removesuffix(".gz")
     for format, endings in FORMATS.items():
         if endings and stem.endswith(endings):
@@ -60,26 +60,28 @@ def told_format(name):
     return None
 
 
-def format_of(name):
-    format = told_format(name)
+def require_format(name):
+    format = format_from_name(name)
     if format is None:
         raise UserError(
-            "A file name that ends in .tsv, .csv, .jsonl, .parquet or .txt is needed, "
-            f"or format={'|'.join(FORMATS)}. Received: {shown(name)!r}"
+            "The file name must end in .tsv, .csv, .jsonl, .parquet or .txt, or set "
+            f"format={'|'.join(FORMATS)}. Received: {display_name(name)!r}"
         )
     return format
 
 
-def place(source, line):
-    """Says where a row came from, for messages."""
+def describe_location(source, line):
+    """Describes the location of a row, for messages."""
     if source.startswith("tfds:"):
         return f"{source}, example {line}"
     rows = source.lower().removesuffix(".gz").endswith((".parquet", ".json"))
-    return f"{shown(source)}, {'row' if rows else 'line'} {line}"
+    return f"{display_name(source)}, {'row' if rows else 'line'} {line}"
 
 
 def is_text(value):
-    """False for what holds half a surrogate pair: undecodable bytes, or JSON's \\ud800."""
+    """Whether a string has no surrogates, i.e. no undecodable bytes and no JSON escapes like
+    \\ud800.
+    """
     if value.isascii():
         return True
     try:
@@ -90,7 +92,7 @@ def is_text(value):
 
 
 class RawFile(io.RawIOBase):
-    """A file of any filesystem TensorFlow knows, as Python's io sees it."""
+    """A file of any TensorFlow filesystem as a raw stream for Python's io module."""
 
     def __init__(self, path):
         self._file = tf.io.gfile.GFile(path, "rb")
@@ -119,28 +121,28 @@ class RawFile(io.RawIOBase):
 
 
 class Lines:
-    """Lines of a file, decoded, with their ends; counts them.
+    """The decoded lines of a file, including their line ends, with a line count.
 
-    A byte order mark is dropped. A line that is too long is a `BadRow`; at most `max_line` bytes
-    of it are held in memory.
+    A byte order mark is dropped. A line that is too long becomes a `BadRow`; at most `max_line`
+    bytes of it are held in memory.
 
     Args:
-        path: The file; gzipped if its name ends with `.gz`.
-        encoding: Of the text.
-        max_line: Bytes of the longest line, as UTF-8; None: `MAX_LINE`.
+        path: The file, gzipped if its name ends in `.gz`.
+        encoding: Text encoding.
+        max_line: Maximum length of a line in UTF-8 bytes; defaults to `MAX_LINE`.
     """
 
     def __init__(self, path, encoding, max_line=None):
         self.path, self.count = path, 0
         self.encoding = codecs.lookup(encoding).name
         self.max_line = max_line or MAX_LINE
-        self._end = "\n"  # only this ends a line: texts may hold \r, \x0b or U+2028
+        self._end = "\n"  # no other separators, as texts may contain \r, \x0b or U+2028
 
     def __iter__(self):
-        return self.join(self.pieces())
+        return self.join(self.chunks())
 
-    def pieces(self):
-        """Yields the text in order: whole short lines, and parts of long ones."""
+    def chunks(self):
+        """Yields the text in order: whole short lines, and chunks of long ones."""
         try:
             with contextlib.ExitStack() as stack:
                 stream = stack.enter_context(io.BufferedReader(RawFile(self.path), 1 << 20))
@@ -150,27 +152,25 @@ class Lines:
                 self._end = _line_end(stream, self.encoding)
                 text = stack.enter_context(io.TextIOWrapper(
                     stream, self.encoding, errors=UNDECODABLE, newline=self._end))
-                yield text.readline(_PIECE).removeprefix("\ufeff")
-                while piece := text.readline(_PIECE):
-                    yield piece
+                yield text.readline(_CHUNK).removeprefix("\ufeff")
+                while chunk := text.readline(_CHUNK):
+                    yield chunk
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise UserError(
-                f"A whole .gz file is needed. Received: {shown(self.path)} ({error})"
-            ) from None
-        except UnicodeError as error:  # UTF-16 that does not say which
-            raise UserError(f"Text in {self.encoding} is needed. "
-                            f"Received: {shown(self.path)} ({error})") from None
+            raise UserError(f"Cannot read {display_name(self.path)}: the gzip file is truncated or "
+                            f"damaged ({error})") from None
+        except UnicodeError as error:  # UTF-16 without a byte order mark
+            raise UserError(f"Cannot decode {display_name(self.path)} as {self.encoding}: {error}. "
+                            "Set data.encoding (--encoding)") from None
         except (OSError, tf.errors.OpError) as error:
-            raise UserError("A readable file is needed. "
-                            f"Received: {shown(self.path)} ({error})") from None
+            raise UserError(f"Cannot read {display_name(self.path)}: {error}") from None
 
-    def join(self, pieces):
-        """Yields the lines that pieces make up."""
+    def join(self, chunks):
+        """Joins chunks to lines."""
         line, skipping = "", False
-        for piece in pieces:
-            ended = piece[-1:] == self._end
+        for chunk in chunks:
+            ended = chunk[-1:] == self._end
             if not skipping:
-                line = line + piece if line else piece
+                line = line + chunk if line else chunk
                 skipping = 4 * len(line) > self.max_line and exceeds(
                     without_end(line), self.max_line)
                 if skipping or ended:
@@ -184,27 +184,27 @@ class Lines:
 
 
 def _line_end(stream, encoding):
-    """What ends the lines of a stream: a line feed, or a carriage return where there is none.
+    """Returns the line separator of a stream: a carriage return if it contains no line feed.
 
-    Where lines end with a line feed, texts may hold a carriage return, \x0b or U+2028.
+    If lines end with a line feed, texts may contain a carriage return, \x0b or U+2028.
     """
     start = stream.peek(1 << 20).decode(encoding, "replace")
     return "\r" if "\r" in start and "\n" not in start else "\n"
 
 
 def exceeds(text, most):
-    """Whether a text has more bytes than `most`, as UTF-8."""
+    """Whether a text has more than `most` bytes in UTF-8."""
     return 4 * len(text) > most and len(text.encode("utf-8", "surrogatepass")) > most
 
 
 def too_long(most, what="line"):
-    """The `BadRow` of a line or record of more than `most` bytes."""
+    """Returns the `BadRow` of a line or record of more than `most` bytes."""
     return BadRow("too long", f"A {what} must have at most {counted(most, 'byte')}; raise "
                               "data.max_line (--max_line) for longer ones")
 
 
 def without_end(line):
-    """A line without its line end, which is a line feed with or without a carriage return."""
+    """Removes the line end, a line feed with or without a carriage return, from a line."""
     return line.removesuffix("\n").removesuffix("\r")
 
 
@@ -218,7 +218,7 @@ def _split_rows(lines, format):
         if not isinstance(line, BadRow):
             line = without_end(line)
             if format == "lines":
-                fields = [line]  # an empty text is a text
+                fields = [line]  # an empty text is valid
             elif not line:
                 fields = EMPTY
             elif format == "tsv":
@@ -240,10 +240,10 @@ def _csv_rows(lines, delimiter):
         while (line := again.popleft() if again else next(lines, None)) is not None:
             taken.append(line)
             if isinstance(line, BadRow):
-                raise csv.Error(line.need)
+                raise csv.Error(line.requirement)
             size = len(line) + (size if len(taken) > 1 else 0)
             if len(taken) > 1 and size > most:
-                raise csv.Error(too_long(most, "row").need)
+                raise csv.Error(too_long(most, "row").requirement)
             yield line
         ended = True
 
@@ -257,11 +257,11 @@ def _csv_rows(lines, delimiter):
         except StopIteration:
             return
         except csv.Error as error:
-            bad = BadRow("csv", f"Well-formed CSV is needed ({error})")
+            bad = BadRow("csv", f"CSV must be well-formed ({error})")
             if len(taken) == 1 and isinstance(taken[0], BadRow):
                 bad = taken[0]
             elif ended or isinstance(taken[-1], BadRow) or sum(map(len, taken)) > most:
-                again.extendleft(reversed(taken[1:]))  # after a quote that nothing closes
+                again.extendleft(reversed(taken[1:]))  # after an unclosed quote
                 del taken[1:]
             ended, rows = False, reader()
             yield from ((number + later, bad) for later in range(len(taken)))
@@ -276,9 +276,9 @@ def delimited_rows(lines, format, columns, header, path):
 
     Args:
         lines: `Lines` of the file.
-        format: One of `FORMATS`, but for JSON and Parquet.
-        columns: Names or numbers.
-        header: Whether the first line has the names; None: if a column is a name.
+        format: One of `FORMATS`, except JSON and Parquet.
+        columns: Names or numbers of the columns.
+        header: Whether the first line is a header; if None, it is if any column is given by name.
         path: The file, for messages.
     """
     rows = _split_rows(lines, format)
@@ -289,32 +289,32 @@ def delimited_rows(lines, format, columns, header, path):
         if first is None:
             return
         if isinstance(first[1], BadRow):
-            raise UserError(f"{first[1].need}. Received: the header of {path}")
+            raise UserError(f"{first[1].requirement}. Received: the header of {path}")
         names = [name.strip() for name in first[1]]
     indices = [
         _column_index(column, number, names, path)
         for column, number in zip(columns, numbers, strict=True)
     ]
-    least, need = max(indices) + 1, None
+    least, requirement = max(indices) + 1, None
     for number, fields in rows:
         if isinstance(fields, BadRow):
             yield number, fields
             continue
         if len(fields) < least:
-            need = (f"A row with at least {counted(least, 'field')} is needed, it has "
-                    f"{len(fields)}")
+            requirement = (f"A row must have at least {counted(least, 'field')}, but this one has "
+                           f"{len(fields)}")
         elif names is not None and any(fields[len(names) :]):
-            need = (f"A row with {counted(len(names), 'field')} as in the header is needed, it has "
-                    "more")
+            requirement = (f"A row must have the {counted(len(names), 'field')} of the header, but "
+                           "this one has more")
         else:
             yield number, [fields[index] for index in indices]
             continue
         quoted = format == "tsv" and any(field.startswith('"') for field in fields)
-        yield number, BadRow("fields", need + (f"; {_QUOTED}" if quoted else ""))
+        yield number, BadRow("fields", requirement + (f"; {_QUOTED}" if quoted else ""))
 
 
 def header_names(path, format, encoding, max_line=None):
-    """The names in the first line of a TSV or CSV file, if that is its header; [] of others."""
+    """Returns the names in the first line of a TSV or CSV file, or [] for other formats."""
     if format not in ("tsv", *_DELIMITERS):
         return []
     for _, fields in _split_rows(Lines(path, encoding, max_line), format):
@@ -326,38 +326,40 @@ def header_names(path, format, encoding, max_line=None):
 def _column_index(column, number, names, path):
     if names is not None and str(column) in names:
         if names.count(str(column)) > 1:
-            raise UserError(f"One column {column!r} is needed. Received: several in {path}")
+            raise UserError(f"The column name {column!r} must be unique. Received: several in "
+                            f"{path}")
         return names.index(str(column))
     if number is None or (names is not None and number >= len(names)):
         _check_header(names or [], path)
-        refuse_column(column, names, path)
+        raise_missing_column(column, names, path)
     return number
 
 
-def refuse_column(column, names, path):
+def raise_missing_column(column, names, path):
     if names is None:
         raise UserError(
-            f"Columns are numbers in a file without a header. Received: {column!r} for {path}"
+            "Columns of a file without a header must be given by number. "
+            f"Received: {column!r} for {path}"
         )
     raise UserError(
-        f"A column of {path} is needed: {shortened(', '.join(names), 500)}. "
-        f"Received: {column!r}{nearest(column, names)}"
+        f"Unknown column {column!r}. The columns of {path} are {shortened(', '.join(names), 500)}"
+        f"{nearest(column, names)}"
     )
 
 
 def _check_header(names, path):
-    """Raises UserError if a header is of another encoding or has other separators."""
+    """Raises UserError if a header has the wrong encoding or the wrong separators."""
     line = "".join(names)
     if not is_text(line) or "\0" in line:
-        raise UserError("Text in the encoding that is given is needed; set data.encoding "
-                        f"(--encoding). Received: another in the header of {path}")
+        raise UserError(f"Cannot decode the header of {path}. Set data.encoding (--encoding) to "
+                        "its encoding")
     if names and all(name[:1] == '"' == name[-1:] for name in names):
-        raise UserError(f"A header of names without quotes is needed; {_QUOTED}. Received: quotes "
-                        f"in the header of {path}")
-    other = {"\t": ("tabs", "read it with data.format=quoted_tsv (--format)"),
-             ";": ("semicolons", "write it with commas"),
-             ",": ("commas", "read it with data.format=csv (--format)")}
-    for sign, (found, advice) in other.items():
-        if len(names) == 1 and sign in line:
-            raise UserError(f"Fields must be separated by commas in CSV, by tabs in TSV; {advice}. "
-                            f"Received: {found} in the header of {path}")
+        raise UserError("Column names in a TSV header must not be quoted; "
+                        f"{_QUOTED}. Received: quotes in the header of {path}")
+    other = {"\t": ("tabs", "set data.format=quoted_tsv (--format)"),
+             ";": ("semicolons", "convert the file to commas"),
+             ",": ("commas", "set data.format=csv (--format)")}
+    for separator, (found, advice) in other.items():
+        if len(names) == 1 and separator in line:
+            raise UserError("Fields must be separated by commas in CSV, and by tabs in TSV; "
+                            f"{advice}. Received: {found} in the header of {path}")

@@ -1,9 +1,8 @@
-"""Rows of text and label from TSV, CSV, JSONL, Parquet and plain files, and from TFDS.
+"""Tables of texts and labels from TSV, CSV, JSONL, Parquet and plain text files, and from TFDS.
 
-Columns are chosen by name, or by number in files without a header. TSV is read
-as GLUE writes it (quotes are ordinary characters), CSV with quoting. Rows keep
-the order of the file, and every row knows its file and line, so that an error
-can say where it is.
+Columns are selected by name, or by number in files without a header. TSV is read as in GLUE (quotes
+are ordinary characters), CSV with quoting. Rows keep the order of the file, and every row knows its
+file and line, which error messages contain.
 """
 
 import codecs
@@ -16,25 +15,26 @@ import numpy as np
 
 from keras_attn.data.sources import tfds_text
 from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.record_formats import as_label, as_text, file_rows, number_of
+from keras_attn.data.sources.record_formats import as_label, as_number, as_text, file_rows
 from keras_attn.data.sources.table_formats import (
     EMPTY,
     FORMATS,
     BadRow,
-    format_of,
+    describe_location,
     is_text,
-    place,
+    require_format,
 )
 from keras_attn.errors import UserError, check_choice
 
-MOST_WORDS_OF_A_NAME = 3  # of a column
-USUAL_NAMES = {"text", "sentence", "review", "content", "body", "document", "question", "label",
-               "labels", "class", "category", "target", "sentiment", "score", "rating", "intent"}
-MOST_PLACES = 20  # of skipped rows, that are remembered
+_MAX_COLUMN_NAME_WORDS = 3
+_COMMON_COLUMN_NAMES = {
+    "text", "sentence", "review", "content", "body", "document", "question", "label", "labels",
+    "class", "category", "target", "sentiment", "score", "rating", "intent"}
+_MAX_SKIPPED_PLACES = 20  # number of skipped rows whose locations are remembered
 
 
 class Row(NamedTuple):
-    """One row; `text_pair` and `label` are None if no such column was asked for."""
+    """A row; `text_pair` and `label` are None if there is no such column."""
 
     text: str
     text_pair: str | None
@@ -48,11 +48,11 @@ class Table:
     """All rows of a source in memory.
 
     Attributes:
-        texts: Strings, one a row.
+        texts: Strings, one per row.
         text_pairs: Strings, or None without such a column.
         labels: Strings, or None without such a column.
-        skipped: How many rows were left out, by reason.
-        lines: Line of the file each row started at, int64.
+        skipped: Number of skipped rows by reason.
+        lines: Line of the file where each row starts, int64.
         files: `(first row, name)` of each file.
     """
 
@@ -67,7 +67,7 @@ class Table:
         return len(self.texts)
 
     def take(self, rows):
-        """Returns the table of some rows, given by number in ascending order."""
+        """Returns a table of the rows with these numbers, which must be in ascending order."""
         starts = [start for start, _ in self.files]
         of_row = np.searchsorted(starts, rows, side="right") - 1
         firsts = np.flatnonzero(np.diff(of_row, prepend=-1))
@@ -81,16 +81,16 @@ class Table:
         )
 
     def find_headers(self, separator=None):
-        """Whether the first rows of the files are names of columns.
+        """Guesses whether the first rows of the files are headers.
 
-        Such a row has a short text and a label that no other row has.
+        A header row has a short text and a label that does not occur in other rows.
 
         Args:
-            separator: Of several labels in a row; None: there is one.
+            separator: Separator of several labels in a row; None: one label per row.
 
         Returns:
-            "yes" if one of the two is a usual name, or if all other labels are numbers; "maybe"
-            if all other labels occur several times; else "no".
+            "yes" if one of the two is a common column name, or if all other labels are numbers;
+            "maybe" if all other labels occur several times; else "no".
         """
         firsts = [first for first, _ in self.files]
         rest = np.setdiff1d(np.arange(len(self)), firsts)
@@ -98,37 +98,41 @@ class Table:
             return "no"
         counts = collections.Counter(
             label for row in rest for label in self.labels[row].split(separator or "\0"))
-        found = "yes" if all(number_of(label) is not None for label in counts) else (
+        found = "yes" if all(as_number(label) is not None for label in counts) else (
             "maybe" if min(counts.values()) > 1 else "no")
         for text, label in ((self.texts[row], self.labels[row]) for row in firsts):
-            if (label in counts or number_of(label) is not None
-                    or len(text.split()) > MOST_WORDS_OF_A_NAME):
+            if (label in counts or as_number(label) is not None
+                    or len(text.split()) > _MAX_COLUMN_NAME_WORDS):
                 return "no"
-            if {text.strip().lower(), label.strip().lower()} & USUAL_NAMES:
+            if {text.strip().lower(), label.strip().lower()} & _COMMON_COLUMN_NAMES:
                 found = "yes"
         return found
 
     def without_first_rows(self):
-        """The table without the first row of each file."""
+        """Returns the table without the first row of each file."""
         return self.take(np.setdiff1d(np.arange(len(self)), [first for first, _ in self.files]))
 
     def where(self, row):
-        """Says where a row came from: `train.tsv, line 7`."""
+        """Describes the location of a row: `train.tsv, line 7`."""
         name = [name for start, name in self.files if start <= row][-1]
-        return place(name, self.lines[row])
+        return describe_location(name, self.lines[row])
 
 
 def read_table(source, *, text, text_pair=None, label=None, **options):
     """Reads a whole source into memory.
 
     Args:
-        source, text, text_pair, label, options: As in `iterate_rows`.
+        source: As in `iterate_rows`.
+        text: As in `iterate_rows`.
+        text_pair: As in `iterate_rows`.
+        label: As in `iterate_rows`.
+        **options: As in `iterate_rows`.
 
     Returns:
         A `Table`.
 
     Raises:
-        UserError: As `iterate_rows`, and if there is no row at all.
+        UserError: As `iterate_rows`, and if there are no rows.
     """
     rows = iterate_rows(source, text=text, text_pair=text_pair, label=label, **options)
     texts, pairs, labels, lines, files = [], [], [], [], []
@@ -141,7 +145,7 @@ def read_table(source, *, text, text_pair=None, label=None, **options):
         lines.append(row.line)
     if not texts:
         skipped = f" ({sum(rows.skipped.values())} skipped)" if rows.skipped else ""
-        raise UserError(f"At least one row is needed{skipped}. Received: {source!r}")
+        raise UserError(f"The data must have at least one row{skipped}. Received: {source!r}")
     return Table(
         texts,
         None if text_pair is None else pairs,
@@ -153,32 +157,34 @@ def read_table(source, *, text, text_pair=None, label=None, **options):
 
 
 class iterate_rows:
-    """Reads a source row by row, in order, in constant memory but for a list of JSON.
+    """Iterates over the rows of a source, in order and in constant memory.
 
     Args:
-        source: A file, a glob, a list of them or the same separated by commas,
-            each optionally gzipped; or `tfds:NAME[/CONFIG][:VERSION][:SPLIT]`.
-        text, text_pair, label: Columns: a name of the header (or JSON field, or
-            TFDS feature), or a number from 0.
-        encoding: Of the files. A UTF-8 byte order mark is dropped.
-        on_bad_text: "error", or "skip" to leave out and count rows that cannot
-            be decoded or parsed, or have too few fields or no label.
-        header: Whether TSV and CSV files start with a line of names. None: they
-            do, unless all columns are given as numbers.
-        format: One of `FORMATS`; None: from the file's name.
-        split: The split of a TFDS name without one.
-        unlabelled: Whether a label may be empty.
-        max_line: Bytes of the longest line, record or value; None: 16 MiB. A longer one is a row
-            that cannot be read, and is never held in memory as a whole.
+        source: A file, a glob, or several of them in a list or separated by commas, each optionally
+            gzipped; or `tfds:NAME[/CONFIG][:VERSION][:SPLIT]`.
+        text: Column of the text: a name of the header (or JSON field, or TFDS feature), or a number
+            from 0.
+        text_pair: Column of the second text of a pair, or None.
+        label: Column of the label, or None.
+        encoding: Encoding of the files. A UTF-8 byte order mark is dropped.
+        on_bad_text: "error", or "skip" to skip and count rows that cannot be decoded or parsed, or
+            have too few fields or no label.
+        header: Whether TSV and CSV files start with a header. None: they do, unless all columns are
+            given by number.
+        format: One of `FORMATS`; by default, from the file name.
+        split: The default split of a TFDS name.
+        unlabelled: Whether labels may be empty.
+        max_line: Maximum length of a line, record or value in bytes; defaults to 16 MiB. A longer
+            one is treated as a row that cannot be read, and is never held in memory as a whole.
 
     Attributes:
-        skipped: Counts of rows left out, by reason; empty lines among them.
-        skipped_places: Where the first of them are, without empty lines, and what they lack.
+        skipped: Counts of skipped rows by reason, including empty lines.
+        skipped_places: Locations of the first skipped rows and their errors, without empty lines.
 
     Raises:
-        UserError: At once for a missing file, an empty glob or an unknown
-            option; while iterating for an empty file, a missing column, a bad
-            row (with file and line) or a row without a label.
+        UserError: At construction, if a file is missing, a glob has no matches or an option is
+            unknown; during iteration, if a file is empty or a column is missing, or for a bad row
+            (with file and line) or a row without a label.
     """
 
     def __init__(
@@ -197,7 +203,7 @@ class iterate_rows:
         max_line=None,
     ):
         if text is None:
-            raise UserError("The name of the text column is needed. Received: text=None")
+            raise UserError("The name of the text column is required. Received: text=None")
         if on_bad_text not in ("error", "skip"):
             raise UserError(f'on_bad_text must be "error" or "skip". Received: {on_bad_text!r}')
         if format is not None:
@@ -205,8 +211,8 @@ class iterate_rows:
         try:
             self._encoding = codecs.lookup(encoding).name
             "".encode(encoding)
-        except (LookupError, TypeError, UnicodeError):  # of bytes to bytes, or of no text at all
-            raise UserError("encoding must be known to Python, and of text. "
+        except (LookupError, TypeError, UnicodeError):  # a codec that is not a text encoding
+            raise UserError("encoding must be a text encoding of Python, such as utf-8. "
                             f"Received: {encoding!r}") from None
         self._columns = {"text": text, "text_pair": text_pair, "label": label}
         self._on_bad_text = on_bad_text
@@ -227,31 +233,35 @@ class iterate_rows:
         for source, read in self._sources:
             for line, values in read(columns):
                 if isinstance(values, BadRow):
-                    self._refuse(values, source, line)
+                    self._handle_bad(values, source, line)
                     continue
                 row = Row(*_in_order(wanted, values), source, line)
                 if row.label is None or row.label.strip() or self._unlabelled:
                     yield row
                 else:
-                    need = f"A label in column {self._columns['label']!r} is needed in every row"
-                    self._refuse(BadRow("without label", need), source, line)
+                    column = self._columns["label"]
+                    self._handle_bad(BadRow(
+                        "without label", f"Every row must have a label in column {column!r}"),
+                        source, line)
 
-    def _refuse(self, bad, source, line):
+    def _handle_bad(self, bad, source, line):
         if self._on_bad_text == "error" and bad is not EMPTY:
             raise UserError(
-                f"{bad.need}; on_bad_text=skip leaves such rows out. "
-                f"Received: {place(source, line)}"
+                f"{bad.requirement}; on_bad_text=skip skips such rows. "
+                f"Received: {describe_location(source, line)}"
             )
         self.skipped[bad.reason] += 1
-        if bad is not EMPTY and len(self.skipped_places) < MOST_PLACES:
-            self.skipped_places.append(f"{place(source, line)}: {bad.need}")
+        if bad is not EMPTY and len(self.skipped_places) < _MAX_SKIPPED_PLACES:
+            self.skipped_places.append(f"{describe_location(source, line)}: {bad.requirement}")
 
     def _source(self, name, format, split):
-        """Returns its name and a function: columns -> (line, their values or BadRow) of rows."""
+        """Returns the name of a source, and a function: columns -> (line, values or BadRow) of its
+        rows.
+        """
         if name.startswith("tfds:"):
             parts = tfds_text.parse(name, split)
             return "tfds:" + ":".join(parts), functools.partial(tfds_text.rows, *parts)
-        format = format or format_of(name)
+        format = format or require_format(name)
         return name, functools.partial(self._file_rows, name, format)
 
     def _file_rows(self, source, format, columns):
@@ -263,18 +273,17 @@ class iterate_rows:
                 if label:
                     texts[-1] = as_label(values[-1])
                 if any(isinstance(value, dict) for value in values):
-                    need = "Text and label must be values, not objects with fields of their own"
-                    values = BadRow("fields", need)
+                    values = BadRow("fields", "Text and label must be values, not nested objects")
                 elif not all(map(is_text, texts)):
-                    need = f"Text in {self._encoding} is needed; set data.encoding (--encoding)"
-                    values = BadRow("encoding", need)
+                    values = BadRow("encoding", f"The text must be {self._encoding}; set "
+                                                "data.encoding (--encoding)")
                 else:
                     values = texts
             yield line, values
 
 
-def told_counts(skipped):
-    """Counts by reason in words: `3 (2 encoding, 1 csv)`."""
+def format_counts(skipped):
+    """Formats counts by reason: `3 (2 encoding, 1 csv)`."""
     each = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
     return f"{sum(skipped.values()):,}" + (f" ({each})" if each else "")
 

@@ -1,4 +1,4 @@
-"""Lines of text files of any size, from any filesystem: gzipped, with any encoding."""
+"""Streams the lines of text files: any size, filesystem and encoding, optionally gzipped."""
 
 import codecs
 import contextlib
@@ -9,35 +9,36 @@ import zlib
 import tensorflow as tf
 
 from keras_attn.counts import counted
-from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.streams import display_name
 from keras_attn.errors import UserError
 
 _BLOCK = 1 << 22
-# Bytes of the longest line of a table, or of the longest record, unless data.max_line says more.
+# Default of data.max_line: the maximum length of a table row or a record in bytes.
 MAX_LINE = 1 << 24
-# A longer line is cut, so that a file without line ends does not have to fit in memory.
-LONGEST_LINE = 1 << 22
+# Longer lines of plain text are split, so that a file without line ends need not fit in memory.
+SPLIT_LINE = 1 << 22
 
 
 def is_gzip(path):
-    """Returns whether the name says that the file is gzipped."""
+    """Returns whether a file is gzipped according to its name."""
     return path.lower().endswith(".gz")
 
 
 def has_byte_lines(encoding):
-    """Returns whether only a line feed is the byte `\\n`, so that a file can be cut anywhere.
+    """Returns whether the byte `\\n` is always a line feed, so that a file can be split at any
+    line.
 
     Raises:
-        UserError: If Python knows no such encoding of text.
+        UserError: If Python does not support this text encoding.
     """
     try:
         name = codecs.lookup(encoding).name
         line_feed = "\n".encode(encoding)
     except (LookupError, TypeError, UnicodeError) as error:
         raise UserError(
-            f"encoding must be one that Python knows, such as utf-8. Received: {encoding}"
+            f"encoding must be a text encoding of Python, such as utf-8. Received: {encoding}"
         ) from error
-    # Not so in UTF-16 and EBCDIC; UTF-7 has states that go on after a line feed.
+    # Not for UTF-16 and EBCDIC, nor for UTF-7, whose state can persist after a line feed.
     return line_feed.endswith(b"\n") and not name.startswith(("utf-16", "utf-32", "utf-7"))
 
 
@@ -46,24 +47,25 @@ def read_lines(
 ):
     """Yields the lines of a file that start in [start, stop).
 
-    A byte-order mark and line ends (LF, CRLF, CR) are dropped.
+    A byte order mark and line ends (LF, CRLF, CR) are dropped.
 
     Args:
-        path: The file; gzipped if its name ends with `.gz`.
-        start, stop: Bytes of the file; neither of a gzipped one nor of an encoding without
-            `has_byte_lines`, such as UTF-16.
-        encoding: Of the text.
-        on_bad_text: For a line that is too long or not in this encoding, "error" or "skip".
-        counts: A Counter; `lines_skipped` counts in it.
-        longest: Bytes that a line, which is a record, may have. Without it, a line of more than
-            4 MB comes in several pieces, all with its position.
+        path: The file, gzipped if its name ends in `.gz`.
+        start: First byte. Not supported for gzipped files and encodings without `has_byte_lines`,
+            such as UTF-16.
+        stop: End byte, exclusive, with the same restriction.
+        encoding: Text encoding.
+        on_bad_text: "error" or "skip", for lines that are too long or cannot be decoded.
+        counts: A Counter whose `lines_skipped` is incremented.
+        longest: Maximum length in bytes of a line that is a record. If None, a line of more than 4
+            MB is yielded in several pieces, all with its position.
 
     Returns:
-        Iterator of (position, str): the byte where the line starts, unzipped and, of a wide
-        encoding, as UTF-8; and the text.
+        Iterator of (position, str): the start of the line in bytes, in the unzipped file and, for
+        wide encodings, as UTF-8; and the text.
 
     Raises:
-        UserError: If the file is missing or damaged, or for a line in another encoding or too long.
+        UserError: If the file is missing or damaged, or a line is too long or cannot be decoded.
     """
     for position, line in _byte_lines(path, start, stop, encoding, longest):
         if position == 0 and line:
@@ -72,7 +74,7 @@ def read_lines(
         if fault:
             if on_bad_text == "error":
                 needed, found = fault
-                needed = f"{needed}, or leave such lines out with on_bad_text=skip"
+                needed = f"{needed}; on_bad_text=skip skips such lines"
                 raise line_error(path, position, needed, encoding, f" ({found})")
             counts["lines_skipped"] += 1
             continue
@@ -88,17 +90,19 @@ def line_error(path, position, needed, encoding="utf-8", found=""):
     """Returns a UserError that names the file and the line that starts at a position.
 
     Args:
-        path, position, encoding: Of a line of `read_lines`.
-        needed: What it must be.
-        found: What it is, to stand after its number.
+        path: Path of the file.
+        position: Position of the line, as yielded by `read_lines`.
+        needed: What the line must be.
+        encoding: Text encoding.
+        found: What the line is, appended to its number.
     """
     number = _line_number(path, position, encoding)
-    return UserError(f"{needed}. Received: {shown(path)}, line {number}{found}")
+    return UserError(f"{needed}. Received: {display_name(path)}, line {number}{found}")
 
 
 @contextlib.contextmanager
 def open_bytes(path):
-    """Opens a file for reading, unzipped; what fails while it is read becomes a UserError."""
+    """Opens a file for reading, unzipped; read errors become a UserError."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             if is_gzip(path):
@@ -107,28 +111,25 @@ def open_bytes(path):
             else:
                 yield file
     except tf.errors.NotFoundError as error:
-        raise UserError(f"The text must be in an existing file. Received: {shown(path)}") from error
+        raise UserError(f"The file {display_name(path)} does not exist") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(
-            f"A .gz file must be a whole gzip file. Received: {shown(path)} ({error})"
-        ) from error
+        raise UserError(f"Cannot read {display_name(path)}: the gzip file is truncated or damaged "
+                        f"({error})") from error
     except (tf.errors.PermissionDeniedError, tf.errors.FailedPreconditionError) as error:
-        raise UserError(
-            f"The text must be in a readable file. Received: {shown(path)} ({error.message})"
-        ) from error
+        raise UserError(f"Cannot read {display_name(path)}: {error.message}") from error
 
 
 def _byte_lines(path, start, stop, encoding, longest):
     """Yields (position, bytes without the LF) of each line that starts in [start, stop).
 
-    With `longest`, a longer line is None; without, it comes in pieces.
+    With `longest`, a longer line is replaced by None; without, it is yielded in pieces.
     """
     with _open_lines(path, encoding) as file:
         position = max(0, start - 1)
         if position:
             file.seek(position)
         pending = b""
-        before = 0  # bytes of a long line that were yielded or dropped already
+        before = 0  # bytes of a long line that were already yielded or dropped
         synced = start == 0
         while block := file.read(_BLOCK):
             lines = (pending + block).split(b"\n")
@@ -137,11 +138,11 @@ def _byte_lines(path, start, stop, encoding, longest):
                 if position >= stop:
                     return
                 if synced:
-                    yield position, _unless_longer(line, before, longest)
+                    yield position, _none_if_longer(line, before, longest)
                 synced = True
                 position += before + len(line) + 1
                 before = 0
-            if not synced:  # an earlier part has this line
+            if not synced:  # this line belongs to an earlier part
                 position += len(pending)
                 pending = b""
             if position >= stop:
@@ -149,29 +150,29 @@ def _byte_lines(path, start, stop, encoding, longest):
             if longest is not None and before + len(pending) > longest:
                 before += len(pending)
                 pending = b""
-            while longest is None and len(pending) > LONGEST_LINE:
-                cut = _place_to_cut(pending)
+            while longest is None and len(pending) > SPLIT_LINE:
+                cut = _split_position(pending)
                 yield position, pending[:cut]
                 before += cut
                 pending = pending[cut:]
         if synced and before + len(pending):
-            yield position, _unless_longer(pending, before, longest)
+            yield position, _none_if_longer(pending, before, longest)
 
 
-def _unless_longer(line, before, longest):
+def _none_if_longer(line, before, longest):
     return line if longest is None or before + len(line) <= longest else None
 
 
-def _place_to_cut(line):
-    space = line.rfind(b" ", 0, LONGEST_LINE)
+def _split_position(line):
+    space = line.rfind(b" ", 0, SPLIT_LINE)
     if space > 0:
         return space
-    # Between two characters of UTF-8, whose later bytes are 10xxxxxx.
-    return next(n for n in range(LONGEST_LINE, 0, -1) if line[n] & 0xC0 != 0x80)
+    # Split between two UTF-8 characters, whose continuation bytes are 10xxxxxx.
+    return next(n for n in range(SPLIT_LINE, 0, -1) if line[n] & 0xC0 != 0x80)
 
 
 def _decode(line, encoding, longest):
-    """Returns (text, None), or None and why there is no text: what is needed, what was found."""
+    """Returns (text, None), or None and the reason: (requirement, what was found)."""
     if line is None:
         return None, (f"A line must have at most {counted(longest, 'byte')}; raise data.max_line "
                       "(--max_line) for longer ones", "longer")
@@ -187,7 +188,8 @@ def _decode(line, encoding, longest):
 
 
 def _line_number(path, position, encoding):
-    """Counts the lines before a byte: read again, since this is needed for one message only."""
+    """Counts the lines before a position. The file is read again, as only error messages need it.
+    """
     number = 1
     with _open_lines(path, encoding) as file:
         while position > 0 and (block := file.read(_BLOCK)):
@@ -198,23 +200,24 @@ def _line_number(path, position, encoding):
 
 @contextlib.contextmanager
 def _open_lines(path, encoding):
-    """Opens a file for reading bytes in which a line ends with `\\n`: as UTF-8, if it is wide."""
+    """Opens a file for reading bytes with `\\n` line ends; wide encodings are converted to UTF-8.
+    """
     with open_bytes(path) as file:
         yield file if has_byte_lines(encoding) else _AsUTF8(file, encoding)
 
 
 class _AsUTF8:
-    """Reads a file of another encoding as UTF-8; what cannot be decoded becomes U+FFFD."""
+    """Reads a file of another encoding as UTF-8; undecodable bytes become U+FFFD."""
 
     def __init__(self, file, encoding):
         self._file = file
         self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
 
     def read(self, size):
-        """Returns the text of about `size` bytes of the file; nothing at its end alone."""
+        """Returns the text of about `size` bytes of the file, or nothing at the end of the file."""
         text = ""
         while not text and (block := self._file.read(size)):
             text = self._decoder.decode(block)
         text = text or self._decoder.decode(b"", final=True)
-        # UTF-7 can hold halves of surrogate pairs, which are refused with their line.
+        # UTF-7 can contain unpaired surrogates; lines with them are rejected later.
         return text.encode("utf-8", "surrogatepass")

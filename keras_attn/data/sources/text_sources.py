@@ -1,4 +1,4 @@
-"""Where text comes from, as a plan: tasks that any process can read on its own."""
+"""Plans how to read a text source: independent tasks that any process can execute."""
 
 import json
 from dataclasses import astuple, replace
@@ -11,9 +11,9 @@ from keras_attn.data.sources.documents import (
     FORMATS,
     Part,
     detect_format,
+    join_with_spaces,
     read_documents,
     record_format,
-    spaced,
     split_files,
 )
 from keras_attn.data.sources.files import find_files
@@ -40,27 +40,31 @@ def plan_source(
     """Looks up a source and plans how to read it.
 
     Args:
-        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; files as `files.find_files` takes them.
-        format, encoding, field, on_bad_text, max_line: How to read files: see
-            `documents.read_documents`; format "auto" goes by the names of files of records and
-            looks at the text of others, which with `verbatim` is never "lines".
-        split: "train" or "validation" of docstrings; the split of a TFDS name without one.
+        source: "docstrings"; `tfds:NAME[/CONFIG][:SPLIT]`; or files as for `files.find_files`.
+        format: See `documents.read_documents`. "auto" uses the names of files with records, and
+            detects the format of others from their text; with `verbatim` it is never "lines".
+        encoding: See `documents.read_documents`.
+        field: See `documents.read_documents`.
+        on_bad_text: See `documents.read_documents`.
+        max_line: See `documents.read_documents`.
+        split: "train" or "validation" for docstrings; the default split for TFDS.
         verbatim: See `documents.read_documents`.
-        tokens_per_shard: Shards have about this many tokens, less than twice as many.
-        most_tasks: There are no more tasks than this.
+        tokens_per_shard: Approximate number of tokens per shard; always less than twice as many.
+        most_tasks: Maximum number of tasks.
 
     Returns:
-        A dict that JSON can hold: `kind`, `source` (what it is and a fingerprint: files with sizes
-        and times), `tasks`, `bytes` (about, unzipped), options. Equal plans give equal shards.
+        A JSON-serializable dictionary: `kind`, `source` (what it is and a fingerprint: files with
+        sizes and times), `tasks`, `bytes` (approximate, unzipped), and options. Equal plans yield
+        equal shards.
 
     Raises:
-        UserError: If the source is missing or an option is wrong.
+        UserError: If the source is missing or an option is invalid.
     """
     check_choice("format", format, FORMATS)
     check_choice("on_bad_text", on_bad_text, ("error", "skip"))
     if tokens_per_shard < 1:
         raise UserError(f"tokens_per_shard must be positive. Received: {tokens_per_shard}")
-    has_byte_lines(encoding)  # raises for an unknown one
+    has_byte_lines(encoding)  # raises for an unknown encoding
     options = {
         "encoding": encoding,
         "field": field,
@@ -90,17 +94,17 @@ def plan_source(
 
 
 def read_task(plan, number, counts):
-    """Yields the documents of one task of a plan, lists of str; see `documents.read_documents`.
+    """Yields the documents of one task of a plan as lists of str; see `documents.read_documents`.
 
     Args:
-        plan: Of `plan_source`.
-        number: Which of its `tasks`.
-        counts: A Counter; `lines_skipped` counts in it.
+        plan: As returned by `plan_source`.
+        number: Index of the task.
+        counts: A Counter whose `lines_skipped` is incremented.
     """
     task, verbatim = plan["tasks"][number], plan.get("verbatim", False)
     if plan["kind"] == "docstrings":
         documents = docstrings.docstring_documents(plan["split"])
-        yield from map(spaced, documents) if verbatim else documents
+        yield from map(join_with_spaces, documents) if verbatim else documents
     elif plan["kind"] == "tfds":
         yield from tfds_text.read_documents(
             plan["name"], plan["split"], plan["field"], *task, verbatim)
@@ -115,11 +119,11 @@ def _plan_files(source, format, encoding, verbatim, tasks_for):
     files = find_files(source)
     stats = in_threads(tf.io.gfile.stat, files)
     sizes = [stat.length for stat in stats]
-    own, reason = {}, None  # formats of files that are of another than most
+    own, reason = {}, None  # formats of files that differ from most
     if format == "auto":
         format, reason = detect_format(files, encoding)
         own = {path: record_format(path) for path in files if record_format(path) != format}
-        if verbatim and format == "lines":  # its sentences are not what follows one another
+        if verbatim and format == "lines":  # line breaks are part of raw text
             format, reason = "paragraphs", "line ends are text, too"
     parts = [replace(part, format=own.get(part.path)) for part in split_files(
         files, sizes, encoding, [own.get(path) or format for path in files])]
@@ -127,7 +131,7 @@ def _plan_files(source, format, encoding, verbatim, tasks_for):
         size * (_GZIP_RATIO if is_gzip(path) else 1)
         for path, size in zip(files, sizes, strict=True)
     )
-    # Tasks take every n-th part, so that every shard mixes many files.
+    # Task i reads parts i, i + number, …, so that every shard mixes many files.
     number = min(len(parts), tasks_for(size))
     return {
         "kind": "files",
@@ -139,20 +143,20 @@ def _plan_files(source, format, encoding, verbatim, tasks_for):
                 for path, stat in zip(files, stats, strict=True)
             ]
         },
-        "tasks": [[_without_none(part) for part in parts[start::number]]
+        "tasks": [[_part_tuple(part) for part in parts[start::number]]
                   for start in range(number)],
         "bytes": int(size),
     }
 
 
-def _without_none(part):
-    """A part as a tuple, which without a format of its own is as that of older versions."""
+def _part_tuple(part):
+    """Converts a part to a tuple; without a format of its own, as in older versions."""
     return astuple(part)[:4 if part.format else 3]
 
 
 def _plan_tfds(source, split, field, tasks_for):
     name, split, examples, size = tfds_text.look_up(source, split, field)
-    # A part of a split, such as train[:10%], is read from its beginning: by one task.
+    # A slice of a split, such as train[:10%], is read from its start, so by a single task.
     number = 1 if "[" in split else min(examples, tasks_for(size))
     bounds = [examples * n // number for n in range(number + 1)]
     return {

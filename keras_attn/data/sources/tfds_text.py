@@ -1,4 +1,4 @@
-"""Text of TensorFlow Datasets: documents, one record each, or rows of a table."""
+"""Text of TensorFlow Datasets: documents (one per record), or rows of a table."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import urllib.request
 import tensorflow as tf
 
 from keras_attn.data.sources.documents import document_of
-from keras_attn.data.sources.table_formats import BadRow, refuse_column
+from keras_attn.data.sources.table_formats import BadRow, raise_missing_column
 from keras_attn.errors import UserError
 
 # A version starts with a digit, a split does not.
@@ -21,34 +21,35 @@ _SECONDS_TO_CONNECT = 3.0
 
 
 def parse(source, split):
-    """Returns (name, split) of `tfds:NAME[/CONFIG][:VERSION][:SPLIT]`.
+    """Parses `tfds:NAME[/CONFIG][:VERSION][:SPLIT]` into (name, split).
 
     Args:
         source: The name.
-        split: The split, if the source names none.
+        split: The default split.
 
     Raises:
-        UserError: If the source is not of that form.
+        UserError: If the source has another form.
     """
     match = _SOURCE.fullmatch(source)
     if match is None:
-        raise UserError(f"A source of TFDS is tfds:NAME[/CONFIG][:SPLIT]. Received: {source}")
+        raise UserError("A TFDS source must be of the form tfds:NAME[/CONFIG][:VERSION][:SPLIT]. "
+                        f"Received: {source}")
     return match["name"], match["split"] or split
 
 
 def look_up(source, split, field):
-    """Finds a prepared or downloadable dataset and checks that it has the field.
+    """Prepares a dataset, downloading it if necessary, and checks that it has the field.
 
     Args:
         source: `tfds:NAME[/CONFIG][:VERSION][:SPLIT]`.
-        split: The split, if the source names none.
-        field: The feature that holds the text.
+        split: The default split.
+        field: Name of the text feature.
 
     Returns:
-        (name, split, number of examples, bytes).
+        (name, split, number of examples, size in bytes).
 
     Raises:
-        UserError: If there is no such dataset, split or feature.
+        UserError: If the dataset, the split or the feature does not exist.
     """
     name, split = parse(source, split)
     builder = _builder(name)
@@ -57,7 +58,7 @@ def look_up(source, split, field):
     texts = sorted(key for key, feature in features.items() if _is_text(feature))
     if field not in texts:
         raise UserError(
-            f"The field of {name} must be text, one of {', '.join(texts)}. Received: {field}"
+            f"The field of {name} must be a text feature: {', '.join(texts)}. Received: {field}"
         )
     whole = builder.info.splits[split.partition("[")[0]]
     size = whole.num_bytes * examples // whole.num_examples
@@ -65,14 +66,14 @@ def look_up(source, split, field):
 
 
 def read_documents(name, split, field, start, stop, verbatim=False):
-    """Yields the documents of examples [start, stop), lists of str; see `documents`.
+    """Yields the documents of examples [start, stop) as lists of str; see `documents`.
 
-    What is no whole split, such as `train[:10%]` or `train+test`, is read from its beginning.
+    Splits such as `train[:10%]` or `train+test` are read from the start.
     """
     import tensorflow_datasets as tfds
 
     builder = _builder(name)
-    # TFDS cuts names of splits alone: train+test[0:5] is all of train and a part of test.
+    # TFDS only slices single splits: train+test[0:5] is all of train and a part of test.
     plain = split in builder.info.splits
     examples = builder.as_dataset(
         split=f"{split}[{start}:{stop}]" if plain else split,
@@ -89,7 +90,8 @@ def read_documents(name, split, field, start, stop, verbatim=False):
 
 
 def rows(name, split, columns):
-    """Yields the rows of a split as `table_formats` does; class labels become their names."""
+    """Yields the rows of a split like `table_formats`; class labels are converted to their names.
+    """
     import tensorflow_datasets as tfds
 
     builder = _builder(name)
@@ -98,7 +100,7 @@ def rows(name, split, columns):
     keys = [str(column) for column in columns]
     for key in keys:
         if key not in features:
-            refuse_column(key, list(features), f"tfds:{name}")
+            raise_missing_column(key, list(features), f"tfds:{name}")
     examples = builder.as_dataset(
         split=split, shuffle_files=False, read_config=tfds.ReadConfig(interleave_cycle_length=1)
     )
@@ -106,7 +108,7 @@ def rows(name, split, columns):
         try:
             yield number, [_as_string(example[key], features[key]) for key in keys]
         except UnicodeDecodeError:
-            yield number, BadRow("encoding", "Text in utf-8 is needed")
+            yield number, BadRow("encoding", "The text must be utf-8")
 
 
 def _builder(name):
@@ -115,27 +117,27 @@ def _builder(name):
     try:
         builder = tfds.builder(name)
     except Exception as error:
-        raise _refusal("A data set that TFDS knows is needed", name, error) from error
+        raise _error("Unknown TFDS dataset", name, error) from error
     if not tf.io.gfile.exists(builder.data_dir) and not _has_downloads(builder):
         _check_network(name, builder)
     try:
         builder.download_and_prepare()
-    # The code of the data set runs here, and what goes wrong in a download has no common class.
+    # This runs the code of the dataset, and download errors have no common class.
     except Exception as error:
-        need = "TFDS must be able to prepare the data set; without network, name local files"
-        raise _refusal(need, name, error) from error
+        raise _error("TFDS cannot prepare the dataset. Without network, pass local files", name,
+                     error) from error
     return builder
 
 
 def _has_downloads(builder):
-    """Whether files that the data set is made from may be here already."""
+    """Whether the source files of the dataset may have been downloaded already."""
     downloads = builder.data_dir.removesuffix(builder.info.full_name) + "downloads"
     return any(tf.io.gfile.glob(f"{downloads}/{pattern}")
                for pattern in (f"{builder.name}/*.INFO*", "*.INFO*", "manual/*"))
 
 
 def _check_network(name, builder):
-    """Raises a UserError without network, where TFDS would try again for minutes."""
+    """Raises a UserError if the network is down, as TFDS would retry for minutes."""
     hosts = {}
     for url in map(urllib.parse.urlsplit, builder.url_infos or ()):
         if url.hostname and url.scheme in _PORTS:
@@ -150,16 +152,16 @@ def _check_network(name, builder):
             host, error = address[0], caught
     raise UserError(f"tfds:{name} is not in {builder.data_dir} and cannot be downloaded: {host} is "
                     f"not reachable ({error.strerror or error}). Check the network, set "
-                    "TFDS_DATA_DIR to a folder that holds the data set, or give local files.")
+                    "TFDS_DATA_DIR to a folder that contains the dataset, or pass local files.")
 
 
-def _refusal(need, name, error):
+def _error(problem, name, error):
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return UserError(f"{need}. Received: tfds:{name} ({reason})")
+    return UserError(f"{problem}. Received: tfds:{name} ({reason})")
 
 
 def _count(builder, name, split):
-    """Returns how many examples a split has; refuses one that is not there or empty."""
+    """Returns the number of examples in a split; raises UserError if it is missing or empty."""
     known = builder.info.splits
     try:
         examples = int(known[split].num_examples)
@@ -169,7 +171,7 @@ def _count(builder, name, split):
             f"{next(iter(known))}[:10%]. Received: {split}"
         ) from error
     if not examples:
-        raise UserError(f"The split must hold an example. Received: {name}, {split}")
+        raise UserError(f"The split {split} of {name} must contain an example. Received: none")
     return examples
 
 

@@ -141,7 +141,7 @@ def _layout(architecture, task, heads, prefix):
 def _check_padding(pad, tokenizer, path):
     """Raises UserError for padding that texts may end in: there it is passed over."""
     if pad is not None and type(pad) is not int or \
-            pad in range(tokenizer.vocabulary_size) and tokenizer.is_cut_into(pad):
+            pad in range(tokenizer.vocabulary_size) and tokenizer.can_occur_in_text(pad):
         raise UserError("pad_token_id must be of a token that no text is cut into, or null. "
                         f"Received: {shorten(pad)} in {path}")
 

@@ -81,7 +81,7 @@ def write(folder, trained):
     os.makedirs(os.path.join(folder, os.path.dirname(_FILES[0])), exist_ok=True)
     write_tensors(os.path.join(folder, WEIGHTS),
                   split(_layout(trained.architecture), trained.weights))
-    trained.tokenizer.without_unnamed().write(folder, _FILES, title="")
+    trained.tokenizer.without_padding_rows().write(folder, _FILES, title="")
     write_json(os.path.join(folder, TOKENIZER), object_of(
         "models.gpt2.gpt2_tokenizer", "GPT2Tokenizer",
         {"name": "gpt2_tokenizer", "trainable": True, "dtype": "int32", "config_file": TOKENIZER,

@@ -66,7 +66,7 @@ def write(folder, trained):
     # By this file its code finds the newest of several.
     atomic_write(os.path.join(folder, "checkpoint"),
                 f'model_checkpoint_path: "{PREFIX}"\n'.encode())
-    trained.tokenizer.without_unnamed().write(folder, FILES[1])
+    trained.tokenizer.without_padding_rows().write(folder, FILES[1])
     write_json(os.path.join(folder, CONFIG), {
         theirs: trained.architecture[ours] for ours, theirs in _FIELDS.items()})
 

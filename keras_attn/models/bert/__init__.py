@@ -1,4 +1,4 @@
-"""BERT: the encoder, and the models for its pretraining, classification and reading."""
+"""BERT: the encoder and its models for pretraining, classification and question answering."""
 
 from keras_attn.models.bert.classifier import BertClassifier
 from keras_attn.models.bert.encoder import BERT_SIZES, BertEncoder

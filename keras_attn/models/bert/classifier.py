@@ -10,16 +10,17 @@ from keras_attn.models.classifier import Classifier
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BertClassifier(Classifier):
-    """BERT with a dense layer on one vector of the text.
+    """BERT with a dense layer on a vector that represents the text.
 
     Args:
         backbone: `BertEncoder`.
         num_classes: Number of classes C; 1 for regression.
-        dropout: Share of the pooled output dropped in training.
-        pooling: `"cls"`, the default: the pooled output, as BERT; `"mean"`: the mean of the
-            sequence output over real tokens, better after short pretraining.
-        **kwargs: `multilabel`, `label_mean`, `label_deviation`, `seed`; calls, losses and metrics
-            are those of `keras_attn.models.classifier.Classifier`, too.
+        dropout: Dropout rate of the pooled output.
+        pooling: `"cls"`, the default: the pooled output, as in BERT; `"mean"`: the mean of the
+            sequence output over real tokens, which is better after short pretraining.
+        **kwargs: `multilabel`, `label_mean`, `label_deviation` and `seed` of
+            `keras_attn.models.classifier.Classifier`, which also documents calls, losses and
+            metrics.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -46,5 +47,5 @@ class BertClassifier(Classifier):
         super().__init__(backbone, num_classes, dropout, pooling, name=name, **kwargs)
         if self.pooling == "cls" and not backbone.use_pooler:
             raise ValueError(
-                "pooling='cls' needs a backbone with a pooler. "
+                "BertClassifier: pooling='cls' requires a backbone with a pooler. "
                 f"Received: pooling={self.pooling!r}, use_pooler={backbone.use_pooler}")

@@ -1,4 +1,4 @@
-"""BERT without a task."""
+"""The BERT encoder."""
 
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from keras_attn.ops.arguments import require_not_negative, require_rates, requir
 from keras_attn.ops.products import apply_rowwise, linear
 from keras_attn.types import Activation, Shape, Tensor
 
-# Layers, width, heads: the sizes of google-research/bert.
+# Number of layers, hidden size, number of heads: the sizes of google-research/bert.
 BERT_SIZES = {
     "tiny": (2, 128, 2),
     "mini": (4, 256, 4),
@@ -30,59 +30,59 @@ BERT_SIZES = {
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BertEncoder(DeclaredInputs, keras.Model):
-    """BERT without a task: token ids to vectors.
+    """BERT encoder without a task head: token ids to vectors.
 
-    Token, position and segment embeddings are added, normalised and passed
-    through Transformer encoder layers.
+    The sum of token, position and segment embeddings is normalized and passed through Transformer
+    encoder layers.
 
     Args:
-        vocabulary_size: Rows V of the token table.
+        vocabulary_size: Vocabulary size V.
         num_layers: Number of encoder layers.
-        hidden_dim: Width D.
-        num_heads: Heads H of each layer; divides D.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        dropout: Share dropped from the embeddings and each sublayer's output.
-        attention_dropout: Share of attention weights dropped; `dropout` if None.
-        max_length: Rows of the position table; the longest input.
-        num_segments: Rows of the segment table.
-        activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging
-            Face's `"gelu"`), a name Keras knows, or a function.
-        norm_first: Norm before each sublayer and after the last layer, instead
-            of after each sublayer.
-        layer_norm_epsilon: Added to the variance.
+        hidden_dim: Hidden size D.
+        num_heads: Number of attention heads H per layer; divides D.
+        intermediate_dim: Feed-forward size; defaults to 4 D.
+        dropout: Dropout rate of the embeddings and of the output of each sublayer.
+        attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
+        max_length: Number of learned positions, the maximum input length.
+        num_segments: Number of segment types.
+        activation: `"gelu_tanh"` (google-research/bert), `"gelu_erf"` (Hugging Face's `"gelu"`), a
+            Keras activation name, or a function.
+        norm_first: Whether to use pre-norm (with a final norm) instead of post-norm.
+        layer_norm_epsilon: Added to the variance in layer normalization.
         initializer_range: Standard deviation of the initial weights.
-        initial_attention: `"uniform"`, as BERT; `"neighbours"`: each head starts
-            by looking at the token one, two, … places before or after, which
-            shortens pretraining on little text (see layers/neighbours.py).
-        use_pooler: Whether there is a `pooled_output`; a masked-LM alone has no use for it.
-        seed: Integer for initial weights and dropout.
+        initial_attention: `"uniform"`, as in BERT, or `"neighbours"`: each head is initialized to
+            attend one, two, … positions before or after, which shortens pretraining on small
+            corpora (see layers/neighbours.py).
+        use_pooler: Whether to compute `pooled_output`, which masked language modeling alone does
+            not need.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, T)`.
-            `segment_ids` `(B, T)`, optional; all 0 if missing.
+            `segment_ids` `(B, T)`, optional; defaults to 0.
             `padding_mask` `(B, T)`, optional; 1 for real tokens.
-            `position_ids` `(B, T)`, optional; 0 to T - 1 if missing.
-            `pack_ids` `(B, T)`, optional; the number of the example each token
-            belongs to, where several share a row: they do not see each other.
-            `cls_positions` `(B, E)`, optional; where each example of a row begins.
-        training: Whether dropout is on.
+            `position_ids` `(B, T)`, optional; defaults to 0 to T - 1.
+            `pack_ids` `(B, T)`, optional; the number of the example of each token, if several
+                examples share a row. Examples do not attend to each other.
+            `cls_positions` `(B, E)`, optional; the first position of each example of a row.
+        training: Whether dropout is applied.
 
     Returns:
-        Dictionary of `sequence_output` `(B, T, D)` and `pooled_output`
-        `(B, D)`, a dense layer with tanh on the first token (with `use_pooler`); with
-        `cls_positions` `(B, E, D)`, on the first token of each example.
+        Dictionary of `sequence_output` `(B, T, D)` and, with `use_pooler`, `pooled_output`
+        `(B, D)`: a dense layer with tanh on the first token; with `cls_positions` `(B, E, D)`, on
+        the first token of each example.
 
     Attributes:
-        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
-            the gradient (rematerialization): less memory, more time, the same result but for
-            rounding. Defaults to False; set it before the model is first trained.
+        remat: Whether training only keeps the inputs of each layer and recomputes the rest for the
+            gradient (rematerialization), which trades time for memory; results are equal up to
+            rounding. Defaults to False; must be set before training.
 
     Raises:
-        ValueError: If an argument is out of range, D is no multiple of H, or T
-            exceeds `max_length`.
+        ValueError: If an argument is out of range, D is not a multiple of H, or T exceeds
+            `max_length`.
 
-    `build()` needs no shape: everything is known at construction.
+    `build()` needs no shape, as all sizes are known at construction.
 
     Reference:
         Devlin et al., BERT, 2018, section 3.
@@ -130,7 +130,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
             raise ValueError(
-                "hidden_dim must be a multiple of num_heads. "
+                "BertEncoder: hidden_dim must be a multiple of num_heads. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
             )
         require_rates(dropout=dropout)
@@ -139,7 +139,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
                              initializer_range=initializer_range)
         if initial_attention not in ("uniform", "neighbours"):
             raise ValueError(
-                "initial_attention must be 'uniform' or 'neighbours'. "
+                "BertEncoder: initial_attention must be 'uniform' or 'neighbours'. "
                 f"Received: initial_attention={initial_attention!r}"
             )
         self.vocabulary_size = vocabulary_size
@@ -161,24 +161,25 @@ class BertEncoder(DeclaredInputs, keras.Model):
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
-        """Encoder of one of the sizes of google-research/bert.
+        """Creates an encoder of one of the sizes of google-research/bert.
 
         Args:
             size: `"tiny"`, `"mini"`, `"small"`, `"medium"`, `"base"` or `"large"`.
-            vocabulary_size: Rows of the token table.
-            **kwargs: Other arguments of the constructor.
+            vocabulary_size: Vocabulary size.
+            **kwargs: Other arguments of the constructor, which override those of the size.
 
         Raises:
             ValueError: If the size is unknown.
         """
         if size not in BERT_SIZES:
-            raise ValueError(f"size must be one of {', '.join(BERT_SIZES)}. Received: size={size}")
+            raise ValueError(f"{cls.__name__}: size must be one of {', '.join(BERT_SIZES)}. "
+                             f"Received: size={size}")
         num_layers, hidden_dim, num_heads = BERT_SIZES[size]
         shape = {"num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads}
         return cls(vocabulary_size, **{**shape, **kwargs})
 
     def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The entries of a batch that this model reads."""
+        """Returns the entries of a batch that are inputs of this model."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
@@ -190,7 +191,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         if self.initial_attention == "neighbours":
             positions = NeighbourPositions(self.initializer_range)
             shifts = neighbour_shifts(self.num_heads)
-        # Rows are gathered before the cast to half precision: the table is large.
+        # Without autocast, as only the gathered rows of this large matrix are cast.
         self.token_embedding = self.add_weight(
             name="token_embedding",
             shape=(self.vocabulary_size, self.hidden_dim),
@@ -248,7 +249,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
         self.built = True
 
     def variables_by_depth(self) -> list[list[keras.Variable]]:
-        """Lists the variables from the input up: of the embeddings, of each layer, of the rest.
+        """Lists the variables from input to output: embeddings, each layer, and the rest.
 
         Returns:
             `num_layers + 2` lists of variables.
@@ -269,7 +270,7 @@ class BertEncoder(DeclaredInputs, keras.Model):
             x = apply_rowwise(self.final_norm, x)
         outputs = {"sequence_output": x}
         if self.pooler is not None:
-            first = ops.sum(x[:, :1], axis=1)  # 0 for texts without a token
+            first = ops.sum(x[:, :1], axis=1)  # 0 for texts without tokens
             if "cls_positions" in inputs:
                 first = take_positions(x, inputs["cls_positions"])
             outputs["pooled_output"] = self.pooler(first)
@@ -280,12 +281,12 @@ class BertEncoder(DeclaredInputs, keras.Model):
         x = self.position_embedding(ops.cast(x, self.compute_dtype), position_ids=position_ids)
         if segment_ids is None:
             return x + self.segment_embedding[0]
-        # A product with few rows is faster than a gather, whose gradient is a scatter.
+        # For few rows, a matrix product is faster than a gather, whose gradient is a scatter.
         chosen = ops.one_hot(segment_ids, self.num_segments, dtype=x.dtype)
         return x + linear(chosen, self.segment_embedding)
 
     def _attention_mask(self, padding_mask, pack_ids):
-        """One mask for all layers, `(B, 1, 1 or T, T)`, or None."""
+        """Returns one mask for all layers, `(B, 1, 1 or T, T)`, or None."""
         if padding_mask is not None:
             padding_mask = padding_mask[:, None, None, :]
         packs = None if pack_ids is None else pack_mask(pack_ids)[:, None]

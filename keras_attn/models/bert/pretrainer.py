@@ -1,4 +1,4 @@
-"""BERT with its pretraining tasks."""
+"""BERT with its pretraining heads."""
 
 from typing import Any
 
@@ -18,35 +18,35 @@ from keras_attn.types import Shape, Tensor
 class BertPretrainer(TaskModel, keras.Model):
     """BERT with its two pretraining tasks.
 
-    Masked language model: a dense layer, activation and norm on the masked
-    positions alone, then the product with the token table plus a bias.
-    Next sentence: a dense layer on the pooled output; label 0 is the true next
-    segment, 1 a random one.
+    Masked language model: a dense layer, activation and norm on the masked positions only, then the
+    product with the token embeddings plus a bias. Next-sentence prediction: a dense layer on the
+    pooled output; label 0 is the true next segment, 1 a random one.
 
     Args:
         backbone: `BertEncoder`.
-        next_sentence: Whether the next-sentence task is learned; the backbone needs its pooler.
-        tie_embeddings: Whether the masked-LM output shares the token table, as BERT's, or has a
-            table of its own.
-        seed: Integer for initial weights; the backbone's if None.
+        next_sentence: Whether to train next-sentence prediction; requires the backbone's pooler.
+        tie_embeddings: Whether the masked LM output shares the token embeddings, as in BERT, or has
+            its own embedding matrix.
+        seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
         inputs: The backbone's dictionary and
-            `mask_positions` `(B, P)`, optional; without it no `mlm_logits`.
+            `mask_positions` `(B, P)`, optional; without it there are no `mlm_logits`.
             For losses and metrics also
-            `mask_ids` `(B, P)`, the true tokens;
-            `mask_weights` `(B, P)`, 0 for an unused place;
+            `mask_ids` `(B, P)`, the original tokens;
+            `mask_weights` `(B, P)`, 0 for unused slots;
             `next_sentence_label` `(B,)`, or `(B, E)` with the backbone's `cls_positions`;
-            `sample_weight` `(B,)`, optional, or `(B, E)`, which is in `mask_weights` already.
-        training: Whether dropout is on.
+            `sample_weight` `(B,)`, optional, or `(B, E)`, which `mask_weights` must already
+                include.
+        training: Whether dropout is applied.
 
     Returns:
-        The backbone's dictionary and, in float32, `mlm_logits` `(B, P, V)` and
-        `nsp_logits` `(B, 2)`, or `(B, E, 2)`; with `mask_ids` also `mlm_errors` and `mlm_hits`
-        `(B, P)`: the cross-entropy, and 1 where no logit exceeds the label's.
+        The backbone's dictionary and, in float32, `mlm_logits` `(B, P, V)` and `nsp_logits`
+        `(B, 2)`, or `(B, E, 2)`; with `mask_ids` also `mlm_errors` and `mlm_hits` `(B, P)`: the
+        cross-entropy, and 1 where no logit exceeds the label's.
 
-    `fit` takes a dataset of such dictionaries. Losses `mlm`, `nsp`; metrics
-    `mlm_accuracy`, `nsp_accuracy`.
+    `fit` requires a dataset of such dictionaries. Losses `mlm`, `nsp`; metrics `mlm_accuracy`,
+    `nsp_accuracy`.
 
     Reference:
         Devlin et al., BERT, 2018, section 3.1.
@@ -81,7 +81,7 @@ class BertPretrainer(TaskModel, keras.Model):
         super().__init__(backbone, seed, name=name, **kwargs)
         if next_sentence and not backbone.use_pooler:
             raise ValueError(
-                "The next-sentence task needs a backbone with a pooler. "
+                "BertPretrainer: next_sentence=True requires a backbone with a pooler. "
                 f"Received: next_sentence={next_sentence}, use_pooler={backbone.use_pooler}"
             )
         self.next_sentence = next_sentence
@@ -125,7 +125,7 @@ class BertPretrainer(TaskModel, keras.Model):
             )
         self.nsp_dense = None
         if self.next_sentence:
-            # In float32 whatever the policy: the loss is.
+            # In float32 for any policy, like the loss.
             self.nsp_dense = keras.layers.Dense(
                 2,
                 kernel_initializer=seeded_initializer(initializer, seeds[1]),

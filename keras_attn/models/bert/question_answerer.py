@@ -1,4 +1,4 @@
-"""BERT for reading comprehension."""
+"""BERT for extractive question answering."""
 
 from typing import Any
 
@@ -16,26 +16,29 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BertQuestionAnswerer(TaskModel, keras.Model):
-    """BERT that finds where in a passage the answer to a question begins and ends.
+    """BERT that predicts the start and end of the answer to a question in a passage.
 
-    A row is `[CLS] question [SEP] passage [SEP]`. Position 0 stands for "no answer here".
+    A row is `[CLS] question [SEP] passage [SEP]`. Position 0 represents "no answer in this
+    passage".
 
     Args:
         backbone: `BertEncoder`.
-        seed: Integer for initial weights; the backbone's if None.
+        seed: Integer seed of the initial weights; defaults to the backbone's.
 
     Call arguments:
         inputs: The backbone's dictionary with `segment_ids`, 1 for the passage; for losses and
-            metrics also `label` `(B, 2)`, integers: the positions of the first and the last
-            token of the answer; `sample_weight` `(B,)`, optional. A row holds one example.
-        training: Whether dropout is on.
+            metrics also
+            `label` `(B, 2)`, integers: the positions of the first and the last token of the answer;
+            `sample_weight` `(B,)`, optional.
+            Each row contains one example.
+        training: Whether dropout is applied.
 
     Returns:
-        The backbone's dictionary and `span_logits` `(B, T, 2)`, of first and last token, in
-        float32; -1e30 where no token of the passage is, but for position 0.
+        The backbone's dictionary and `span_logits` `(B, T, 2)` for the first and last token, in
+        float32; -1e30 at positions that are neither a passage token nor 0.
 
-    `fit` takes a dataset of such dictionaries. Loss `span`: the mean of the two cross-entropies
-    over positions; metric `span_accuracy`: share of rows with both ends right.
+    `fit` requires a dataset of such dictionaries. Loss `span`: the mean of the two cross-entropies
+    over positions; metric `span_accuracy`: the fraction of rows with both ends correct.
 
     Reference:
         Devlin et al., BERT, 2018, sections 4.2 and 4.3.
@@ -63,7 +66,7 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
         backbone = self.build_backbone()
         (kernel_seed,) = split_seed(self.head_seed, 1, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=backbone.initializer_range)
-        # In float32 whatever the policy: the loss is.
+        # In float32 for any policy, like the loss.
         self.span_dense = keras.layers.Dense(
             2,
             kernel_initializer=seeded_initializer(initializer, kernel_seed),
@@ -88,27 +91,27 @@ class BertQuestionAnswerer(TaskModel, keras.Model):
 
     def loss_errors(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
                     ) -> dict[str, Tensor]:
-        errors = self._of_both_ends(sparse_cross_entropy, outputs, batch)
+        errors = self._for_both_ends(sparse_cross_entropy, outputs, batch)
         weights = label_weights(batch, batch["label"][:, 0])
         return {"span": ops.sum(weights * (errors[0] + errors[1]) / 2)}
 
     def metric_sums(self, outputs: dict[str, Tensor], batch: dict[str, Tensor]
                     ) -> dict[str, tuple[Tensor, Tensor]]:
-        first, last = self._of_both_ends(hits, outputs, batch)
+        first, last = self._for_both_ends(hits, outputs, batch)
         weights = label_weights(batch, batch["label"][:, 0])
         return {"span_accuracy": (ops.sum(weights * first * last), ops.sum(weights))}
 
     @staticmethod
-    def _of_both_ends(function, outputs, batch):
+    def _for_both_ends(function, outputs, batch):
         return [function(batch["label"][:, end], outputs["span_logits"][:, :, end])
                 for end in range(2)]
 
 
 def _answer_mask(inputs):
-    """Where an answer may begin or end: in the passage without its [SEP], and at 0. `(B, T)`."""
+    """Returns the valid answer positions `(B, T)`: the passage without its [SEP], and 0."""
     passage = ops.cast(inputs["segment_ids"], "int32")
     padding = inputs.get("padding_mask")
     real = ops.ones_like(passage) if padding is None else ops.cast(padding, "int32")
-    goes_on = ops.pad(real[:, 1:], [[0, 0], [0, 1]])
+    has_next = ops.pad(real[:, 1:], [[0, 0], [0, 1]])
     first = ops.cast(ops.equal(ops.arange(ops.shape(passage)[1]), 0), "int32")
-    return ops.cast(ops.maximum(passage * goes_on, first), "bool")
+    return ops.cast(ops.maximum(passage * has_next, first), "bool")

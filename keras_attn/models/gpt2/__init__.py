@@ -1,4 +1,4 @@
-"""GPT-2: the decoder, the language model on it, and a classifier."""
+"""GPT-2: the decoder, a language model and a classifier."""
 
 from keras_attn.models.gpt2.classifier import GPT2Classifier
 from keras_attn.models.gpt2.decoder import GPT2, GPT2_SIZES

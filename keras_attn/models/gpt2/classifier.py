@@ -10,22 +10,23 @@ from keras_attn.models.gpt2.decoder import GPT2
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class GPT2Classifier(Classifier):
-    """GPT-2 with a dense layer on the vector of the last real token, which has seen all others.
+    """GPT-2 with a dense layer on the vector of the last real token, which attends to all others.
 
     Args:
         backbone: `GPT2`.
         num_classes: Number of classes C; 1 for regression.
-        dropout: Share of the pooled output dropped in training.
+        dropout: Dropout rate of the pooled output.
         pooling: `"last"`, the default, or `"mean"`: the mean over real tokens.
-        **kwargs: `multilabel`, `label_mean`, `label_deviation`, `seed`; calls, losses and metrics
-            are those of `keras_attn.models.classifier.Classifier`, too.
+        **kwargs: `multilabel`, `label_mean`, `label_deviation` and `seed` of
+            `keras_attn.models.classifier.Classifier`, which also documents calls, losses and
+            metrics.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Reference:
-        Radford et al., Improving Language Understanding by Generative Pre-Training, 2018,
-        section 3.2.
+        Radford et al., Improving Language Understanding by Generative Pre-Training, 2018, section
+        3.2.
 
     Examples:
         >>> import numpy as np

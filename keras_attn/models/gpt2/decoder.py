@@ -1,4 +1,4 @@
-"""GPT-2 without a task."""
+"""The GPT-2 decoder."""
 
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from keras_attn.ops.arguments import require_not_negative, require_rates, requir
 from keras_attn.ops.products import MAX_ROWS, apply_rowwise, linear, linear_transposed
 from keras_attn.types import Activation, Shape, Tensor
 
-# Layers, width, heads: "tiny" and "mini" are BERT's, the others those of the paper.
+# Number of layers, hidden size, number of heads: "tiny" and "mini" of BERT, others of the paper.
 GPT2_SIZES = {
     "tiny": (2, 128, 2),
     "mini": (4, 256, 4),
@@ -31,50 +31,51 @@ GPT2_SIZES = {
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class GPT2(DeclaredInputs, keras.Model):
-    """GPT-2 without a task: token ids to vectors, none of which sees what is after it.
+    """GPT-2 decoder without a task head: token ids to vectors, with causal attention.
 
-    Token and position embeddings are added and passed through Transformer layers with the norm
-    before each sublayer, and another after the last.
+    The sum of token and position embeddings is passed through pre-norm Transformer layers and a
+    final norm.
 
     Args:
-        vocabulary_size: Rows V of the token table.
+        vocabulary_size: Vocabulary size V.
         num_layers: Number of layers.
-        hidden_dim: Width D.
-        num_heads: Heads H of each layer; divides D.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        dropout: Share dropped from the embeddings and each sublayer's output.
-        attention_dropout: Share of attention weights dropped; `dropout` if None.
-        max_length: Rows of the position table; the longest input.
-        activation: `"gelu_tanh"`, as GPT-2, a name Keras knows, or a function.
-        layer_norm_epsilon: Added to the variance.
-        initializer_range: Standard deviation of the initial weights; of positions half of it, and
-            of kernels whose products are added to the residual `1 / sqrt(2 num_layers)` of it.
-        seed: Integer for initial weights and dropout.
+        hidden_dim: Hidden size D.
+        num_heads: Number of attention heads H per layer; divides D.
+        intermediate_dim: Feed-forward size; defaults to 4 D.
+        dropout: Dropout rate of the embeddings and of the output of each sublayer.
+        attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
+        max_length: Number of learned positions, the maximum input length.
+        activation: `"gelu_tanh"` (GPT-2), a Keras activation name, or a function.
+        layer_norm_epsilon: Added to the variance in layer normalization.
+        initializer_range: Standard deviation of the initial weights. It is halved for positions,
+            and multiplied by `1 / sqrt(2 num_layers)` for the output kernels of sublayers.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, T)`.
             `padding_mask` `(B, T)`, optional; 1 for real tokens.
-            `position_ids` `(B, T)`, optional; 0 to T - 1 if missing.
-            `pack_ids` `(B, T)`, optional; the number of the document each token belongs to, where
-            several share a row: they do not see each other.
-            `cls_positions` `(B, E)`, optional; which tokens stand for the texts of a row.
-        training: Whether dropout is on.
+            `position_ids` `(B, T)`, optional; defaults to 0 to T - 1.
+            `pack_ids` `(B, T)`, optional; the number of the document of each token, if several
+                documents share a row. Documents do not attend to each other.
+            `cls_positions` `(B, E)`, optional; the tokens whose vectors represent the texts of a
+                row.
+        training: Whether dropout is applied.
 
     Returns:
-        Dictionary of `sequence_output` `(B, T, D)` and `pooled_output` `(B, D)`, that of the last
-        real token; with `cls_positions` `(B, E, D)`, those of these tokens.
+        Dictionary of `sequence_output` `(B, T, D)` and `pooled_output` `(B, D)`, the vector of the
+        last real token; with `cls_positions` `(B, E, D)`, the vectors of these tokens.
 
     Attributes:
-        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
-            the gradient (rematerialization): less memory, more time, the same result but for
-            rounding. Defaults to False; set it before the model is first trained.
+        remat: Whether training only keeps the inputs of each layer and recomputes the rest for the
+            gradient (rematerialization), which trades time for memory; results are equal up to
+            rounding. Defaults to False; must be set before training.
 
     Raises:
-        ValueError: If an argument is out of range, D is no multiple of H, or T
-            exceeds `max_length`.
+        ValueError: If an argument is out of range, D is not a multiple of H, or T exceeds
+            `max_length`.
 
-    `build()` needs no shape: everything is known at construction.
+    `build()` needs no shape, as all sizes are known at construction.
 
     Reference:
         Radford et al., Language Models are Unsupervised Multitask Learners, 2019, section 2.3.
@@ -116,7 +117,7 @@ class GPT2(DeclaredInputs, keras.Model):
                       hidden_dim=hidden_dim, num_heads=num_heads, max_length=max_length)
         require_sizes(optional=True, intermediate_dim=intermediate_dim)
         if hidden_dim % num_heads:
-            raise ValueError("hidden_dim must be a multiple of num_heads. "
+            raise ValueError("GPT2: hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
@@ -137,37 +138,38 @@ class GPT2(DeclaredInputs, keras.Model):
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
-        """Model of a size of `GPT2_SIZES`.
+        """Creates a model of one of the sizes in `GPT2_SIZES`.
 
         Args:
-            size: `"tiny"`, `"mini"`, `"small"` (117M of the paper), `"medium"`, `"large"` or
+            size: `"tiny"`, `"mini"`, `"small"` (117M in the paper), `"medium"`, `"large"` or
                 `"xl"`.
-            vocabulary_size: Rows of the token table.
-            **kwargs: Other arguments of the constructor.
+            vocabulary_size: Vocabulary size.
+            **kwargs: Other arguments of the constructor, which override those of the size.
 
         Raises:
             ValueError: If the size is unknown.
         """
         if size not in GPT2_SIZES:
-            raise ValueError(f"size must be one of {', '.join(GPT2_SIZES)}. Received: size={size}")
+            raise ValueError(f"{cls.__name__}: size must be one of {', '.join(GPT2_SIZES)}. "
+                             f"Received: size={size}")
         names = ("num_layers", "hidden_dim", "num_heads")
         return cls(vocabulary_size,
                    **{**dict(zip(names, GPT2_SIZES[size], strict=True)), **kwargs})
 
     def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The entries of a batch that this model reads."""
+        """Returns the entries of a batch that are inputs of this model."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
     def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         token_seed, position_seed, dropout_seed, *seeds = split_seed(
             self.seed, self.num_layers + 3)
-        spread = self.initializer_range
-        # Rows are gathered before the cast to half precision: the table is large.
+        stddev = self.initializer_range
+        # Without autocast, as only the gathered rows of this large matrix are cast.
         self.token_embedding = self.add_weight(
             name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=seeded_initializer(_normal(spread), token_seed), autocast=False)
+            initializer=seeded_initializer(_normal(stddev), token_seed), autocast=False)
         self.position_embedding = LearnedPositionEmbedding(
-            self.max_length, initializer=_normal(spread / 2), seed=position_seed,
+            self.max_length, initializer=_normal(stddev / 2), seed=position_seed,
             dtype=self.dtype_policy, name="position_embedding")
         self.seed_generator = dropout_generator(self.dropout, dropout_seed, "embedding_dropout")
         self.decoder_layers = [
@@ -179,8 +181,8 @@ class GPT2(DeclaredInputs, keras.Model):
                 activation=self.activation,
                 norm_first=True,
                 layer_norm_epsilon=self.layer_norm_epsilon,
-                kernel_initializer=_normal(spread),
-                output_initializer=_normal(spread / (2 * self.num_layers) ** 0.5),
+                kernel_initializer=_normal(stddev),
+                output_initializer=_normal(stddev / (2 * self.num_layers) ** 0.5),
                 seed=seed,
                 dtype=self.dtype_policy,
                 name=f"layer_{i}",
@@ -195,7 +197,7 @@ class GPT2(DeclaredInputs, keras.Model):
         self.built = True
 
     def variables_by_depth(self) -> list[list[keras.Variable]]:
-        """Variables from the input to the output: of the embeddings, of each layer, of the rest.
+        """Lists the variables from input to output: embeddings, each layer, and the rest.
 
         Returns:
             `num_layers + 2` lists of variables.
@@ -219,24 +221,24 @@ class GPT2(DeclaredInputs, keras.Model):
 
     @needs_weights
     def make_cache(self, batch_size: int, length: int) -> list[tuple[Tensor, Tensor]]:
-        """What decoding of rows up to `length` tokens begins with; see `decode`."""
+        """Creates an empty cache for decoding rows of up to `length` tokens; see `decode`."""
         return [layer.attention.make_cache(batch_size, length) for layer in self.decoder_layers]
 
     @needs_weights
     def decode(self, token_ids: Tensor, index: Tensor | int, cache: list[tuple[Tensor, Tensor]],
                padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
                attention_mask: Tensor | None = None) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """Vectors of tokens, from them and those in the cache.
+        """Returns the vectors of tokens, which also attend to the tokens in the cache.
 
         Args:
-            token_ids: Integers `(B, T)`, the tokens from place `index` of their rows on.
+            token_ids: Integers `(B, T)`, the tokens from index `index` of their rows.
             index: Integer scalar.
-            cache: Of `make_cache`, or of the call before.
-            padding_mask: Integers `(B, length)`, 0 where the cache holds padding, and 1 for what
-                is to come; None: there is none.
-            position_ids: Integers `(B, T)`; their places if None.
-            attention_mask: Boolean `(B, T, length)`, True where a token may attend to a place of
-                the cache, never to one after its own; None: to all others.
+            cache: As returned by `make_cache` or the previous call.
+            padding_mask: Integers `(B, length)`, 0 for padding in the cache and 1 otherwise, also
+                for future tokens. None: no padding.
+            position_ids: Integers `(B, T)`; by default, the indices of the tokens in their rows.
+            attention_mask: Boolean `(B, T, length)`, True where a token may attend to an entry of
+                the cache; later entries are always masked. None: all entries.
 
         Returns:
             `(vectors (B, T, D), cache)`.
@@ -252,18 +254,20 @@ class GPT2(DeclaredInputs, keras.Model):
 
     @needs_weights
     def logits_kernel(self, rows: int | None = None) -> Tensor | None:
-        """The token table as a kernel `(D, V)`, or None where so few rows are faster without."""
+        """Returns the transposed embedding matrix `(D, V)`, or None if it does not pay off for
+        `rows` rows.
+        """
         if isinstance(rows, int) and rows <= MAX_ROWS and self.compute_dtype == "float32":
             return None
         return ops.transpose(ops.cast(self.token_embedding, self.compute_dtype))
 
     @needs_weights
     def token_products(self, hidden: Tensor, kernel: Tensor | None = None) -> Tensor:
-        """Products of vectors `(..., D)` with the token table: the logits `(..., V)`.
+        """Multiplies vectors `(..., D)` with the embedding matrix, which gives logits `(..., V)`.
 
         Args:
             hidden: The vectors.
-            kernel: Of `logits_kernel`, where it is at hand.
+            kernel: Result of `logits_kernel`, if available.
         """
         if kernel is None:
             kernel = self.logits_kernel(hidden.shape[0] if len(hidden.shape) == 2 else None)
@@ -293,5 +297,5 @@ class GPT2(DeclaredInputs, keras.Model):
         }
 
 
-def _normal(spread):
-    return keras.initializers.RandomNormal(stddev=spread)
+def _normal(stddev):
+    return keras.initializers.RandomNormal(stddev=stddev)

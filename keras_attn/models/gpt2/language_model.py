@@ -1,4 +1,4 @@
-"""GPT-2 as a language model."""
+"""GPT-2 as a causal language model."""
 
 from typing import Any
 
@@ -15,24 +15,25 @@ from keras_attn.types import Nest, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class GPT2LanguageModel(TaskModel, keras.Model):
-    """GPT-2 that tells the next token; its output shares the token table.
+    """GPT-2 with a causal language model head, which shares the token embeddings.
 
     Args:
         backbone: `GPT2`.
-        seed: Not used: there are no weights but the backbone's.
+        seed: Unused, as the head has no weights of its own.
 
     Call arguments:
         inputs: The backbone's dictionary and for losses and metrics also
-            `label` `(B, T)`, optional: the token after each; if missing they are those of the row,
-            and what is after its last, after the last of a pack and before padding does not count.
+            `label` `(B, T)`, optional: the next token of each position. By default, the following
+                token of the row; then the last position of a row or pack and positions before
+                padding are excluded from the loss.
             `sample_weight` `(B,)` or `(B, T)`, optional.
-        training: Whether dropout is on.
+        training: Whether dropout is applied.
 
     Returns:
         The backbone's dictionary and `logits` `(B, T, V)` in float32; `errors` and `hits` `(B, T)`
-        of the tokens that are known: the cross-entropy, and 1 where no logit exceeds theirs.
+        for the labels: the cross-entropy, and 1 where no logit exceeds the label's.
 
-    `fit` takes a dataset of such dictionaries. Loss `token`; metric `token_accuracy`.
+    `fit` requires a dataset of such dictionaries. Loss `token`; metric `token_accuracy`.
 
     Reference:
         Radford et al., Language Models are Unsupervised Multitask Learners, 2019, eq. 1.
@@ -71,16 +72,17 @@ class GPT2LanguageModel(TaskModel, keras.Model):
 
     @needs_weights
     def make_cache(self, batch_size: int, length: int) -> list[tuple[Tensor, Tensor]]:
-        """As of `GPT2`."""
+        """See `GPT2.make_cache`."""
         return self.backbone.make_cache(batch_size, length)
 
     @needs_weights
     def decode(self, token_ids: Tensor, index: Tensor | int, cache: list[tuple[Tensor, Tensor]],
                padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
                logits_kernel: Tensor | None = None) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """As of `GPT2`, but with the logits `(B, V)` after the last of the tokens.
+        """Like `GPT2.decode`, but returns the logits `(B, V)` after the last token.
 
-        `logits_kernel` is that of the backbone for so many rows, worth making once for many steps.
+        `logits_kernel` is the result of the backbone's method for this number of rows; computing it
+        once pays off for many steps.
         """
         hidden, cache = self.backbone.decode(token_ids, index, cache, padding_mask, position_ids)
         products = self.backbone.token_products(hidden[:, -1], logits_kernel)
@@ -88,25 +90,25 @@ class GPT2LanguageModel(TaskModel, keras.Model):
 
     def share_cache(self, cache: list[tuple[Tensor, Tensor]], beams: int, length: int
                     ) -> dict[str, Nest]:
-        """The cache of a prompt as that of K hypotheses that all go on from it.
+        """Converts the cache of a prompt to a cache of K hypotheses that continue the prompt.
 
         Args:
-            cache: Of `decode`; it has K `length` positions after those of the prompt.
+            cache: As returned by `decode`, with K `length` entries after those of the prompt.
             beams: K.
-            length: Tokens of a hypothesis at most.
+            length: Maximum number of tokens of a hypothesis.
 
         Returns:
-            What `decode_beams` takes; `reorder_cache` is for `beam_search`.
+            The cache for `decode_beams`; `beam_search` reorders it with `reorder_cache`.
         """
         batch = ops.shape(cache[0][0])[0]
         return {"layers": cache, "writers": make_writers(batch, beams, length)}
 
     def reorder_cache(self, cache: dict[str, Nest], hypotheses: Tensor) -> dict[str, Nest]:
-        """Cache of hypotheses that go on from others of the same prompt; for `beam_search`.
+        """Selects the cache of the parent of each hypothesis, for `beam_search`.
 
         Args:
-            cache: Of `share_cache` or `decode_beams`.
-            hypotheses: Integers `(B K,)`, the one that each goes on from.
+            cache: As returned by `share_cache` or `decode_beams`.
+            hypotheses: Integers `(B K,)`, the index of the parent of each hypothesis.
         """
         return {**cache, "writers": take_writers(cache["writers"], hypotheses)}
 
@@ -114,14 +116,14 @@ class GPT2LanguageModel(TaskModel, keras.Model):
     def decode_beams(self, token_ids: Tensor, index: Tensor | int, cache: dict[str, Nest],
                      padding_mask: Tensor | None = None, position_ids: Tensor | None = None,
                      logits_kernel: Tensor | None = None) -> tuple[Tensor, dict[str, Nest]]:
-        """As `decode`, of one token of each hypothesis.
+        """Like `decode`, for one token of each hypothesis.
 
         Args:
             token_ids: Integers `(B K,)`.
             index: Integer scalar, the step.
-            cache: Of `share_cache`, or of the call before.
-            padding_mask: Integers `(B, P)`, 0 for padding of the prompt; None: there is none.
-            position_ids: Integers `(B,)`; `P + index` if None.
+            cache: As returned by `share_cache` or the previous call.
+            padding_mask: Integers `(B, P)`, 0 for padding of the prompt. None: no padding.
+            position_ids: Integers `(B,)`; defaults to `P + index`.
             logits_kernel: See `decode`.
 
         Returns:
@@ -148,7 +150,7 @@ class GPT2LanguageModel(TaskModel, keras.Model):
     def _labels(self, batch):
         if "label" in batch:
             return ops.cast(batch["label"], "int32")
-        # After the last there is none; its weight is 0.
+        # The last position has no next token; its weight is 0.
         return ops.roll(ops.cast(batch["token_ids"], "int32"), -1, axis=1)
 
     def _weights(self, batch):

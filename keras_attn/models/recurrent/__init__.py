@@ -1,4 +1,4 @@
-"""Recurrent encoder–decoders with attention."""
+"""Recurrent encoder-decoders with attention."""
 
 from keras_attn.models.recurrent.bahdanau_seq2seq import BahdanauSeq2Seq
 from keras_attn.models.recurrent.luong_seq2seq import LuongSeq2Seq

@@ -1,4 +1,4 @@
-"""Bahdanau's encoder–decoder."""
+"""Bahdanau's encoder-decoder."""
 
 from typing import Any
 
@@ -16,45 +16,46 @@ from keras_attn.types import Nest, Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BahdanauSeq2Seq(Seq2Seq, keras.Model):
-    """RNNsearch: a GRU reads the source both ways, and a decoder attends before each step.
+    """RNNsearch: a bidirectional GRU encoder, and a GRU decoder that attends before each step.
 
-    The decoder is `RecurrentDecoder` with `BahdanauDecoderCell`; its first state comes from the
-    last one of the GRU that reads backwards, which is at the first word. Reset gates come before
-    the product, as in the paper.
+    The decoder is a `RecurrentDecoder` with a `BahdanauDecoderCell`. Its initial state is computed
+    from the last state of the backward GRU, which is at the first word. Reset gates are applied
+    before the matrix product, as in the paper.
 
     Args:
-        vocabulary_size: Words of the source.
-        units: Of the decoder, and of either direction of the encoder.
-        embedding_dim: Depth of embeddings; `units` if None.
-        target_vocabulary_size: Words V of the target; `vocabulary_size` if None. Source and
-            target have tables of their own.
-        attention_units: Hidden units of the score; `units` if None.
-        readout_units: Depth of what logits are made of; `units` if None.
-        dropout: Share dropped from embeddings and from what logits are made of.
-        teacher_forcing_ratio, level: See `RecurrentDecoder`.
+        vocabulary_size: Source vocabulary size.
+        units: Units of the decoder, and of each direction of the encoder.
+        embedding_dim: Embedding size; defaults to `units`.
+        target_vocabulary_size: Target vocabulary size V; defaults to `vocabulary_size`. Source and
+            target have separate embeddings.
+        attention_units: Hidden units of the attention score; defaults to `units`.
+        readout_units: Size of the readout layer before the logits; defaults to `units`.
+        dropout: Dropout rate of the embeddings and of the readout.
+        teacher_forcing_ratio: See `RecurrentDecoder`.
+        level: See `RecurrentDecoder`.
         label_smoothing: See `sparse_cross_entropy`.
-        seed: Integer for initial weights, dropout and draws.
+        seed: Integer seed of the initial weights, dropout and sampling.
 
     Call arguments:
-        inputs: Dictionary of integers, as of `Transformer`: `token_ids` and `padding_mask`
-            `(B, S)`, `target_ids` `(B, T)`; `label` and `sample_weight` for losses and metrics.
-            Without `padding_mask` every token of the source is a word.
-        training: Whether dropout is on and steps may be unforced.
-        teacher_forcing_ratio: For this call, a number.
+        inputs: Dictionary of integers, as for `Transformer`: `token_ids` and `padding_mask`
+            `(B, S)`, `target_ids` `(B, T)`; for losses and metrics also `label` and
+            `sample_weight`. Without `padding_mask` all source tokens are real.
+        training: Whether dropout is applied and steps may use the model's own predictions.
+        teacher_forcing_ratio: Overrides the ratio for this call.
 
     Returns:
-        Dictionary of `encoder_output` `(B, S, 2 units)`, `logits` `(B, T, V)` of the next token
-        and `alignments` `(B, T, S)`.
+        Dictionary of `encoder_output` `(B, S, 2 units)`, `logits` `(B, T, V)` of the next token and
+        `alignments` `(B, T, S)`.
 
-    Losses, metrics and decoding are as of `Transformer`.
+    Losses, metrics and decoding are the same as for `Transformer`.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Reference:
-        Bahdanau et al., Neural Machine Translation by Jointly Learning to Align
-        and Translate, 2015. There: 1000 units and attention units, embeddings of 620, 500
-        read-out units, 30000 words.
+        Bahdanau et al., Neural Machine Translation by Jointly Learning to Align and Translate,
+        2015, with 1000 units and attention units, embeddings of size 620, 500 readout units, and
+        30000 words.
 
     Examples:
         >>> import numpy as np
@@ -105,7 +106,7 @@ class BahdanauSeq2Seq(Seq2Seq, keras.Model):
 
     @needs_weights
     def read(self, inputs: dict[str, Tensor], training: bool | None = None) -> tuple[Tensor, Nest]:
-        """The encoder's outputs `(B, S, 2 units)`, and the initial state of the decoder."""
+        """Returns the encoder outputs `(B, S, 2 units)`, and the initial state of the decoder."""
         encoded, _, backward = run_rnn(self.encoder, self.embed(inputs, training),
                                        inputs.get("padding_mask"), training=training)
         return encoded, backward

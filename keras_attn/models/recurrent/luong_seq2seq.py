@@ -1,4 +1,4 @@
-"""Luong's encoder–decoder."""
+"""Luong's encoder-decoder."""
 
 from typing import Any
 
@@ -26,52 +26,52 @@ CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LuongSeq2Seq(Seq2Seq, keras.Model):
-    """A recurrent encoder, and a decoder that attends after each step.
+    """A recurrent encoder, and a recurrent decoder that attends after each step.
 
-    The decoder is `RecurrentDecoder` with `AttentionCell` and `LuongAttention`; its first states
-    are the last ones of the encoder, layer by layer, of both directions side by side.
+    The decoder is a `RecurrentDecoder` with an `AttentionCell` and `LuongAttention`. Its initial
+    states are the last states of each encoder layer, with both directions concatenated.
 
     Args:
-        vocabulary_size: Words of the source.
-        units: Of each layer; of encoder layers that read both ways a half in either direction.
-        embedding_dim: Depth of embeddings; `units` if None.
-        target_vocabulary_size: Words V of the target; `vocabulary_size` if None. Source and
-            target have tables of their own.
-        num_layers: Layers of the encoder, and of the decoder.
+        vocabulary_size: Source vocabulary size.
+        units: Units of each layer; bidirectional encoder layers have half of them per direction.
+        embedding_dim: Embedding size; defaults to `units`.
+        target_vocabulary_size: Target vocabulary size V; defaults to `vocabulary_size`. Source and
+            target have separate embeddings.
+        num_layers: Number of encoder layers, and of decoder layers.
         cell: `"lstm"` or `"gru"`.
-        bidirectional: Whether the encoder reads both ways; the paper's does not.
-        attention: `"global"`, `"local_monotonic"`, `"local_predictive"`, `"hard"` (in training
-            keys are drawn, see `HardAttention`, `"gumbel"`), or None: no attention.
+        bidirectional: Whether the encoder is bidirectional; the paper's is not.
+        attention: `"global"`, `"local_monotonic"`, `"local_predictive"`, `"hard"` (samples keys in
+            training, see `HardAttention` with `"gumbel"`), or None for no attention.
         score: See `Attention`.
-        attention_units: Hidden units of `"concat"` and `"additive"`.
-        window: Keys on either side that local attention sees.
-        input_feeding: Whether a step is told what the one before attended to. Without, all steps
-            attend at once, which is faster.
-        dropout: Share dropped from embeddings, between layers of the encoder, and from what
-            logits are made of.
-        teacher_forcing_ratio, level: See `RecurrentDecoder`.
+        attention_units: Hidden units of the scores `"concat"` and `"additive"`.
+        window: Number of keys on either side of the center of local attention.
+        input_feeding: Whether the previous attention output is an input of each step. Without it,
+            attention is computed for all steps at once, which is faster.
+        dropout: Dropout rate of the embeddings, between encoder layers, and before the logits.
+        teacher_forcing_ratio: See `RecurrentDecoder`.
+        level: See `RecurrentDecoder`.
         label_smoothing: See `sparse_cross_entropy`.
-        seed: Integer for initial weights, dropout and draws.
+        seed: Integer seed of the initial weights, dropout and sampling.
 
     Call arguments:
-        inputs: Dictionary of integers, as of `Transformer`: `token_ids` and `padding_mask`
-            `(B, S)`, `target_ids` `(B, T)`; `label` and `sample_weight` for losses and metrics.
-            Without `padding_mask` every token of the source is a word.
-        training: Whether dropout is on and steps may be unforced.
-        teacher_forcing_ratio: For this call, a number.
+        inputs: Dictionary of integers, as for `Transformer`: `token_ids` and `padding_mask`
+            `(B, S)`, `target_ids` `(B, T)`; for losses and metrics also `label` and
+            `sample_weight`. Without `padding_mask` all source tokens are real.
+        training: Whether dropout is applied and steps may use the model's own predictions.
+        teacher_forcing_ratio: Overrides the ratio for this call.
 
     Returns:
         Dictionary of `encoder_output` `(B, S, units)`, `logits` `(B, T, V)` of the next token and
         `alignments` `(B, T, S)`, which are 0 without attention.
 
-    Losses, metrics and decoding are as of `Transformer`.
+    Losses, metrics and decoding are the same as for `Transformer`.
 
     Raises:
-        ValueError: If an argument is out of range, unknown or given in vain.
+        ValueError: If an argument is out of range, unknown or has no effect.
 
     Reference:
-        Luong et al., Effective Approaches to Attention-based Neural Machine
-        Translation, 2015. There: 4 layers of 1000 units, the source backwards.
+        Luong et al., Effective Approaches to Attention-based Neural Machine Translation, 2015, with
+        4 layers of 1000 units and reversed sources.
 
     Examples:
         >>> import numpy as np
@@ -100,9 +100,11 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
                       target_vocabulary_size=target_vocabulary_size)
         require_rates(dropout=dropout, label_smoothing=label_smoothing)
         if cell not in CELLS:
-            raise ValueError(f"cell must be one of {', '.join(CELLS)}. Received: cell={cell!r}")
+            raise ValueError(f"LuongSeq2Seq: cell must be one of {', '.join(CELLS)}. "
+                             f"Received: cell={cell!r}")
         if attention not in ATTENTIONS:
-            raise ValueError(f"attention must be one of {', '.join(map(repr, ATTENTIONS))}. "
+            raise ValueError("LuongSeq2Seq: attention must be one of "
+                             f"{', '.join(map(repr, ATTENTIONS))}. "
                              f"Received: attention={attention!r}")
         if attention is None:
             reject_unused("an attention", score=(score, "bilinear"),
@@ -110,7 +112,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         if attention not in ("local_monotonic", "local_predictive"):
             reject_unused("local attention", window=(window, 10))
         if bidirectional and units % 2:
-            raise ValueError("units must be even for an encoder that reads both ways. "
+            raise ValueError("LuongSeq2Seq: units must be even for a bidirectional encoder. "
                              f"Received: units={units}, bidirectional={bidirectional}")
         self.vocabulary_size = vocabulary_size
         self.units = units
@@ -129,9 +131,9 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
         self.seed = seed
         (self._table_seed, self._dropout_seed, attention_seed, decoder_seed,
          *seeds) = split_seed(seed, 4 + 2 * num_layers)
-        width = units // 2 if bidirectional else units
+        layer_units = units // 2 if bidirectional else units
         self.encoder_layers = [
-            recurrent_layer(cell, width, bidirectional, seeds.pop(), self.dtype_policy,
+            recurrent_layer(cell, layer_units, bidirectional, seeds.pop(), self.dtype_policy,
                             f"encoder_layer_{i}")
             for i in range(num_layers)]
         attention_cell = AttentionCell(
@@ -183,7 +185,7 @@ class LuongSeq2Seq(Seq2Seq, keras.Model):
 
     @needs_weights
     def read(self, inputs: dict[str, Tensor], training: bool | None = None) -> tuple[Tensor, Nest]:
-        """The encoder's outputs `(B, S, units)`, and the initial states of the decoder."""
+        """Returns the encoder outputs `(B, S, units)`, and the initial states of the decoder."""
         x, mask, states = self.embed(inputs, training), inputs.get("padding_mask"), []
         for i, layer in enumerate(self.encoder_layers):
             if i:

@@ -1,4 +1,4 @@
-"""What recurrent encoder–decoders share."""
+"""Base class of recurrent encoder-decoders."""
 
 import keras
 from keras import ops
@@ -11,11 +11,12 @@ from keras_attn.types import Nest, Tensor
 
 
 class Seq2Seq(RowCache, TokenLoss):
-    """Training and decoding of a recurrent encoder and a `RecurrentDecoder`, as of `Transformer`.
+    """Training and decoding of a recurrent encoder and a `RecurrentDecoder`, with the API of
+    `Transformer`.
 
-    A mixin before `keras.Model`. A model has `decoder`, `label_smoothing` and
-    `read(inputs, training)`, which returns the encoder's outputs `(B, S, D)` and the
-    `initial_state` of the decoder.
+    A mixin that precedes `keras.Model` in the bases. A model has `decoder`, `label_smoothing` and
+    `read(inputs, training)`, which returns the encoder outputs `(B, S, D)` and the `initial_state`
+    of the decoder.
     """
 
     INPUTS = {"token_ids": "BT", "padding_mask": "BT", "target_ids": "BS"}
@@ -32,26 +33,26 @@ class Seq2Seq(RowCache, TokenLoss):
                 "alignments": alignments}
 
     def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        """What the encoder finds in the source, `(B, S, D)`.
+        """Runs the encoder and returns its outputs `(B, S, D)`.
 
         Args:
-            inputs: Dictionary as in a call, of which `token_ids` and `padding_mask` are read.
-            training: Whether dropout is on.
+            inputs: Dictionary as in a call, of which `token_ids` and `padding_mask` are used.
+            training: Whether dropout is applied.
         """
         return self.read(inputs, training)[0]
 
     def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
                        ) -> tuple[Nest, Nest]:
-        """What decoding begins with.
+        """Prepares decoding.
 
         Args:
             inputs: As for `encode`.
-            length: Tokens of a target at most; states are no longer for it.
-            rows: Targets R of each source.
+            length: Maximum number of tokens of a target; unused, as the size of the state is fixed.
+            rows: Number of targets R per source.
 
         Returns:
-            (cache, memory): the states of each target, and what they all attend to. Both go to
-            `decode`, and the cache that it returns to its next call.
+            (cache, memory): the states of each target, and what they all attend to. Both are
+            arguments of `decode`, which returns the cache for its next call.
         """
         encoded, initial_state = self.read(inputs)
         return self.decoder.start_decoding(encoded, inputs.get("padding_mask"), initial_state,
@@ -60,17 +61,18 @@ class Seq2Seq(RowCache, TokenLoss):
     def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
                padding_mask: Tensor | None = None, return_attention_scores: bool = False
                ) -> tuple[Tensor, ...]:
-        """Logits of the next tokens, from those given and the states in the cache.
+        """Returns the logits of the next tokens, given these tokens and the states in the cache.
 
         Args:
-            target_ids: Integers `(B R, T)`, the tokens from position `index` on.
+            target_ids: Integers `(B R, T)`, the tokens from position `index`.
             index: Integer scalar.
-            cache, memory: Of `start_decoding`.
-            padding_mask: Of the source; not needed, for the memory knows it.
-            return_attention_scores: Also return the alignments `(B R, T, S)`.
+            cache: As returned by `start_decoding` or the previous call.
+            memory: As returned by `start_decoding`.
+            padding_mask: Unused, as the memory contains it.
+            return_attention_scores: Whether to return the alignments `(B R, T, S)`.
 
         Returns:
-            `(logits (B R, T, V), cache)`, then the alignments if asked for.
+            `(logits (B R, T, V), cache)`, then the alignments if requested.
         """
         logits, alignments, cache = self.decoder(target_ids, memory, cache=cache,
                                                  cache_index=index)
@@ -78,22 +80,22 @@ class Seq2Seq(RowCache, TokenLoss):
         return (*result, alignments) if return_attention_scores else result
 
     def embed(self, inputs: dict[str, Tensor], training: bool | None) -> Tensor:
-        """Embeddings of the source, `(B, S, E)`, some dropped."""
+        """Returns the source embeddings `(B, S, E)`, after dropout."""
         x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
                      self.compute_dtype)
         return drop(x, self.dropout, self.dropout_generator, training)
 
 
 def recurrent_layer(kind, units, both_ways, seed, dtype, name):
-    """A layer of an encoder that returns its sequence and its last states.
+    """Creates an encoder layer that returns its outputs and its last states.
 
     Args:
         kind: `"gru"` or `"lstm"`.
-        units: Of each direction.
-        both_ways: Whether another reads backwards.
-        seed: Integer for initial weights, of the directions apart.
-        dtype: Policy.
-        name: Of the layer.
+        units: Units per direction.
+        both_ways: Whether the layer is bidirectional.
+        seed: Integer seed of the initial weights; the directions differ.
+        dtype: Dtype policy.
+        name: Name of the layer.
     """
     kind = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[kind]
     if both_ways:

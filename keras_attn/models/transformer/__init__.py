@@ -1,4 +1,4 @@
-"""The Transformer of Attention Is All You Need."""
+"""The Transformer encoder-decoder."""
 
 from keras_attn.models.transformer.transformer import TRANSFORMER_SIZES, Transformer
 

@@ -1,4 +1,4 @@
-"""The Transformer encoder–decoder."""
+"""The Transformer encoder-decoder."""
 
 from typing import Any, Self
 
@@ -23,8 +23,8 @@ from keras_attn.ops.cross_entropy import vocabulary_losses
 from keras_attn.ops.products import apply_rowwise, linear
 from keras_attn.types import Activation, Nest, Shape, Tensor
 
-# Layers of encoder and of decoder, width, heads, width of the feed-forward networks. base and big:
-# Vaswani et al., table 3; tiny: Wu et al., Good for Misconceived Reasons, 2021.
+# Number of encoder (and decoder) layers, hidden size, number of heads, feed-forward size. base and
+# big: Vaswani et al., table 3; tiny: Wu et al., Good for Misconceived Reasons, 2021.
 TRANSFORMER_SIZES = {
     "tiny": (4, 128, 4, 256),
     "base": (6, 512, 8, 2048),
@@ -34,48 +34,51 @@ TRANSFORMER_SIZES = {
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class Transformer(TokenLoss, keras.Model):
-    """The Transformer: an encoder of source tokens, a decoder that predicts the target's next one.
+    """Transformer encoder-decoder that predicts the next target token.
 
     Args:
-        vocabulary_size: Rows V of the token table, of source and target alike.
-        num_layers: Layers of the encoder, and of the decoder.
-        hidden_dim: Width D; even.
-        num_heads: Heads of each layer; divides D.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        target_vocabulary_size: Rows of a token table of the target's own; None: one table.
-        dropout: Share dropped from the embeddings and each sublayer's output.
-        attention_dropout: Share of attention weights dropped; 0 as in the paper.
-        positions: `"sinusoidal"`, or `"learned"`: tables of `max_length` rows.
-        max_length: The longest source and target; of sinusoidal positions no limit.
-        tie_embeddings: Whether the output's kernel is the token table of the target.
-        activation: Of the feed-forward networks.
-        norm_first: Norm before each sublayer and after the last layers, not after each sublayer.
-        layer_norm_epsilon: Added to the variance.
+        vocabulary_size: Vocabulary size V, shared by source and target by default.
+        num_layers: Number of encoder layers, and of decoder layers.
+        hidden_dim: Hidden size D; even.
+        num_heads: Number of attention heads per layer; divides D.
+        intermediate_dim: Feed-forward size; defaults to 4 D.
+        target_vocabulary_size: Size of a separate target vocabulary with its own embeddings; None:
+            source and target share one.
+        dropout: Dropout rate of the embeddings and of the output of each sublayer.
+        attention_dropout: Dropout rate of the attention weights; 0, as in the paper.
+        positions: `"sinusoidal"`, or `"learned"`: embeddings of `max_length` positions.
+        max_length: Maximum length of source and target; no limit for sinusoidal positions.
+        tie_embeddings: Whether the output layer rates the target embeddings.
+        activation: Activation of the feed-forward networks.
+        norm_first: Whether to use pre-norm (with final norms) instead of post-norm.
+        layer_norm_epsilon: Added to the variance in layer normalization.
         label_smoothing: See `sparse_cross_entropy`.
-        seed: Integer for initial weights and dropout.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, S)`, the source.
             `padding_mask` `(B, S)`, optional; 1 for real tokens.
-            `target_ids` `(B, T)`, the target after the mark of its beginning.
-            For losses and metrics also `label` `(B, T)`, the target up to the mark of its end;
+            `target_ids` `(B, T)`, the target, starting with the begin token.
+            For losses and metrics also `label` `(B, T)`, the target up to the end-of-sequence
+                token;
             `sample_weight` `(B, T)`, optional: 0 for padding.
-        training: Whether dropout is on.
+        training: Whether dropout is applied.
 
     Returns:
         Dictionary of `encoder_output` `(B, S, D)` and `logits` `(B, T, V)` of the next token; with
         `label` also `errors`, `hits` and `log_losses` `(B, T)`: the cross-entropy, 1 where no logit
         exceeds the label's, and the cross-entropy without smoothing.
 
-    Embeddings are multiplied by sqrt(D). Padding of the target is on the right, where nothing sees
-    it. `fit` takes a dataset of such dictionaries. Loss `token`: the cross-entropy of the labels,
-    smoothed; metrics `token_accuracy` and `log_perplexity`, the cross-entropy without smoothing.
+    Embeddings are multiplied by sqrt(D). Padding of the target must be on the right, where causal
+    attention does not reach it. `fit` requires a dataset of such dictionaries. Loss `token`: the
+    cross-entropy with label smoothing; metrics `token_accuracy` and `log_perplexity`, the
+    cross-entropy without smoothing.
 
     Attributes:
-        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
-            the gradient (rematerialization): less memory, more time, the same result but for
-            rounding. Defaults to False; set it before the model is first trained.
+        remat: Whether training only keeps the inputs of each layer and recomputes the rest for the
+            gradient (rematerialization), which trades time for memory; results are equal up to
+            rounding. Defaults to False; must be set before training.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -125,15 +128,16 @@ class Transformer(TokenLoss, keras.Model):
         require_sizes(optional=True, intermediate_dim=intermediate_dim,
                       target_vocabulary_size=target_vocabulary_size)
         if hidden_dim % num_heads:
-            raise ValueError("hidden_dim must be a multiple of num_heads. "
+            raise ValueError("Transformer: hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
-        shares = {"dropout": dropout, "attention_dropout": attention_dropout,
+        rates = {"dropout": dropout, "attention_dropout": attention_dropout,
                   "label_smoothing": label_smoothing}
-        require_rates(**shares)
+        require_rates(**rates)
         require_not_negative(layer_norm_epsilon=layer_norm_epsilon)
         if positions not in ("sinusoidal", "learned"):
             raise ValueError(
-                f"positions must be 'sinusoidal' or 'learned'. Received: positions={positions!r}")
+                "Transformer: positions must be 'sinusoidal' or 'learned'. "
+                f"Received: positions={positions!r}")
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.hidden_dim = hidden_dim
@@ -153,19 +157,20 @@ class Transformer(TokenLoss, keras.Model):
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
-        """Transformer of a size of `TRANSFORMER_SIZES`: "tiny", "base" or "big".
+        """Creates a Transformer of one of the sizes in `TRANSFORMER_SIZES`.
 
         Args:
-            size: Name of the size.
-            vocabulary_size: Rows of the token table.
-            **kwargs: Other arguments of the constructor.
+            size: "tiny", "base" or "big".
+            vocabulary_size: Vocabulary size.
+            **kwargs: Other arguments of the constructor, which override those of the size.
 
         Raises:
             ValueError: If the size is unknown.
         """
         if size not in TRANSFORMER_SIZES:
             raise ValueError(
-                f"size must be one of {', '.join(TRANSFORMER_SIZES)}. Received: size={size}")
+                f"{cls.__name__}: size must be one of {', '.join(TRANSFORMER_SIZES)}. "
+                f"Received: size={size}")
         names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
         return cls(vocabulary_size,
                    **{**dict(zip(names, TRANSFORMER_SIZES[size], strict=True)), **kwargs})
@@ -174,13 +179,13 @@ class Transformer(TokenLoss, keras.Model):
         source_seed, target_seed, output_seed, *seeds = split_seed(
             self.seed, 7 + 2 * self.num_layers)
         target_size = self.target_vocabulary_size or self.vocabulary_size
-        self.token_embedding = self._table("token_embedding", self.vocabulary_size, source_seed)
+        self.token_embedding = self._embedding("token_embedding", self.vocabulary_size, source_seed)
         self.target_embedding = self.token_embedding
         if self.target_vocabulary_size:
-            self.target_embedding = self._table("target_embedding", target_size, target_seed)
+            self.target_embedding = self._embedding("target_embedding", target_size, target_seed)
         self.output_kernel = None
         if not self.tie_embeddings:
-            self.output_kernel = self._table("output_kernel", target_size, output_seed)
+            self.output_kernel = self._embedding("output_kernel", target_size, output_seed)
         hidden = (None, None, self.hidden_dim)
         self.position_layers = [self._positions(f"{side}_positions", seeds.pop())
                                 for side in ("source", "target")]
@@ -214,11 +219,11 @@ class Transformer(TokenLoss, keras.Model):
         for layer in (*self.position_layers, *self.encoder_layers, *self.final_norms):
             layer.build(hidden)
         for layer in self.decoder_layers:
-            layer.build(hidden, hidden)  # type: ignore[call-arg]  # those of the decoder
+            layer.build(hidden, hidden)  # type: ignore[call-arg]  # decoder layers
         self.built = True
 
-    def _table(self, name, rows, seed):
-        # Of variance 1 / D: times sqrt(D) an embedding has entries of about 1.
+    def _embedding(self, name, rows, seed):
+        # With variance 1 / D, embeddings times sqrt(D) have unit variance.
         initializer = keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5)
         return self.add_weight(name=name, shape=(rows, self.hidden_dim), autocast=False,
                                initializer=seeded_initializer(initializer, seed))
@@ -246,18 +251,18 @@ class Transformer(TokenLoss, keras.Model):
     def _token_losses(self, labels, x, logits):
         shape, rows = ops.shape(labels), ops.reshape(x, (-1, self.hidden_dim))
         found = vocabulary_losses(
-            ops.reshape(labels, (-1,)), rows, ops.cast(self._output_table(), x.dtype), None,
+            ops.reshape(labels, (-1,)), rows, ops.cast(self._output_embedding(), x.dtype), None,
             ops.reshape(logits, (-1, logits.shape[-1])), self.label_smoothing)
         return {name: ops.reshape(values, shape)
                 for name, values in zip(("errors", "hits", "log_losses"), found, strict=True)}
 
     @needs_weights
     def encode(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        """What the encoder finds in the source.
+        """Runs the encoder.
 
         Args:
-            inputs: Dictionary as in a call, of which `token_ids` and `padding_mask` are read.
-            training: Whether dropout is on.
+            inputs: Dictionary as in a call, of which `token_ids` and `padding_mask` are used.
+            training: Whether dropout is applied.
 
         Returns:
             `(B, S, D)`.
@@ -269,16 +274,16 @@ class Transformer(TokenLoss, keras.Model):
 
     def start_decoding(self, inputs: dict[str, Tensor], length: int, rows: int = 1
                        ) -> tuple[Nest, Nest]:
-        """What decoding begins with.
+        """Prepares decoding.
 
         Args:
             inputs: As for `encode`.
-            length: Tokens of a target at most.
-            rows: Targets R of each source.
+            length: Maximum number of tokens of a target.
+            rows: Number of targets R per source.
 
         Returns:
-            (cache, memory): what the targets leave for their next tokens, and what they all read.
-            Both go to `decode`, and the cache that it returns to its next call.
+            (cache, memory): the state of the targets, and what they all attend to. Both are
+            arguments of `decode`, which returns the cache for its next call.
         """
         encoded = self.encode(inputs)
         batch = ops.shape(encoded)[0]
@@ -290,36 +295,37 @@ class Transformer(TokenLoss, keras.Model):
         return cache, memory
 
     def reorder_cache(self, cache: Nest, targets: Tensor) -> Nest:
-        """Cache of targets that go on from others of the same source; for `beam_search`.
+        """Selects the cache of the parent of each target, for `beam_search`.
 
         Args:
-            cache: Of `start_decoding` or `decode`.
-            targets: Integers `(B R,)`, the one that each goes on from.
+            cache: As returned by `start_decoding` or `decode`.
+            targets: Integers `(B R,)`, the index of the parent of each target.
         """
         return {**cache, "writers": take_writers(cache["writers"], targets)}
 
     def decode(self, target_ids: Tensor, index: Tensor | int, cache: Nest, memory: Nest,
                padding_mask: Tensor | None = None, return_attention_scores: bool = False
                ) -> tuple[Tensor, ...]:
-        """Logits of the next tokens, from those given and the ones in the cache.
+        """Returns the logits of the next tokens, given these tokens and the cache.
 
         Args:
-            target_ids: Integers `(B R, T)`, the tokens from position `index` on; R or T is 1.
+            target_ids: Integers `(B R, T)`, the tokens from position `index`; R or T is 1.
             index: Integer scalar.
-            cache, memory: Of `start_decoding`.
-            padding_mask: Of the source, `(B, S)`, or None.
-            return_attention_scores: Also return the attention to the source: the mean of heads and
-                layers, `(B R, T, S)`.
+            cache: As returned by `start_decoding` or the previous call.
+            memory: As returned by `start_decoding`.
+            padding_mask: Padding mask of the source, `(B, S)`, or None.
+            return_attention_scores: Whether to return the attention to the source, averaged over
+                heads and layers: `(B R, T, S)`.
 
         Returns:
-            `(logits (B R, T, V), cache)`, then the attention if asked for.
+            `(logits (B R, T, V), cache)`, then the attention if requested.
         """
         shape, rows = ops.shape(target_ids), cache["writers"].shape[1]
         if rows > 1 and target_ids.shape[1] != 1:
-            raise ValueError("Several targets of a source are decoded token by token. "
-                             f"Received: target_ids.shape={target_ids.shape}")
+            raise ValueError("Transformer: several targets per source must be decoded one token at "
+                             f"a time. Received: target_ids.shape={target_ids.shape}")
         x = self._embed(1, target_ids, False, index + ops.arange(shape[1], dtype="int32"))
-        # Targets of a source are one row: positions that do not see each other.
+        # Targets of a source share one row, as positions that do not attend to each other.
         x = ops.reshape(x, (-1, rows * shape[1], self.hidden_dim))
         writers, visible = write_step(cache["writers"], index)
         new, scores = [], []
@@ -344,13 +350,13 @@ class Transformer(TokenLoss, keras.Model):
         x = self.position_layers[side](x * self.hidden_dim**0.5, position_ids=position_ids)
         return drop(x, self.dropout, self.seed_generators[side], training)
 
-    def _output_table(self):
-        """`(V, D)`."""
+    def _output_embedding(self):
+        """Returns the output embeddings `(V, D)`."""
         return self.target_embedding if self.output_kernel is None else self.output_kernel
 
     def _logits_kernel(self):
-        """`(D, V)`."""
-        return ops.transpose(ops.cast(self._output_table(), self.compute_dtype))
+        """Returns the transposed output embeddings `(D, V)`."""
+        return ops.transpose(ops.cast(self._output_embedding(), self.compute_dtype))
 
     def _decoder_output(self, x):
         return apply_rowwise(self.final_norms[1], x) if self.norm_first else x

@@ -12,15 +12,16 @@ from keras_attn.models.xlnet.encoder import XLNet
 class XLNetClassifier(Classifier):
     """XLNet with a dense layer on the vector of the last real token, `<cls>`.
 
-    The released code puts a dense layer with tanh before it: that of a backbone with `use_pooler`.
+    The released code applies a dense layer with tanh first, as a backbone with `use_pooler` does.
 
     Args:
         backbone: `XLNet`.
         num_classes: Number of classes C; 1 for regression.
-        dropout: Share of the pooled output dropped in training.
+        dropout: Dropout rate of the pooled output.
         pooling: `"last"`, the default, or `"mean"`: the mean over real tokens.
-        **kwargs: `multilabel`, `label_mean`, `label_deviation`, `seed`; calls, losses and metrics
-            are those of `keras_attn.models.classifier.Classifier`, too.
+        **kwargs: `multilabel`, `label_mean`, `label_deviation` and `seed` of
+            `keras_attn.models.classifier.Classifier`, which also documents calls, losses and
+            metrics.
 
     Raises:
         ValueError: If an argument is out of range.

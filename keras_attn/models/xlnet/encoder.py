@@ -1,4 +1,4 @@
-"""XLNet without a task."""
+"""The XLNet encoder."""
 
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from keras_attn.ops.products import linear
 from keras_attn.ops.relative import relative_position_vectors
 from keras_attn.types import Activation, Nest, Shape, Tensor
 
-# Layers, width, heads: those of BERT; "base" and "large" are the paper's.
+# Number of layers, hidden size, number of heads: sizes of BERT; the paper has "base" and "large".
 XLNET_SIZES = {
     "tiny": (2, 128, 2),
     "mini": (4, 256, 4),
@@ -31,60 +31,66 @@ XLNET_SIZES = {
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class XLNet(DeclaredInputs, keras.Model):
-    """XLNet without a task: token ids to vectors, and places to vectors that do not know theirs.
+    """XLNet encoder without a task head, with a content stream and an optional query stream.
 
-    There are no positions but distances, so any length will do.
+    Positions are relative, so the input length is not limited.
 
     Args:
-        vocabulary_size: Rows V of the token table.
+        vocabulary_size: Vocabulary size V.
         num_layers: Number of layers.
-        hidden_dim: Width D.
-        num_heads: Heads H of each layer; divides D.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        dropout: Share dropped from the embeddings, the vectors of distances, the networks and the
-            output of each sublayer and of the last layer.
-        attention_dropout: Share of attention weights dropped; `dropout` if None.
-        memory_length: Tokens of each row that the next call may see; 0: none.
-        reuse_length: Of a row only the first so many go into the memory; None: all.
-        max_distance: Distances beyond count as it; None: any.
-        activation: `"gelu_tanh"`, `"gelu_erf"`, a name Keras knows, or a function.
-        layer_norm_epsilon: Added to the variance.
+        hidden_dim: Hidden size D.
+        num_heads: Number of attention heads H per layer; divides D.
+        intermediate_dim: Feed-forward size; defaults to 4 D.
+        dropout: Dropout rate of the embeddings, the relative position encodings, the feed-forward
+            networks, and the outputs of each sublayer and of the last layer.
+        attention_dropout: Dropout rate of the attention weights; defaults to `dropout`.
+        memory_length: Maximum number of tokens per row that the next call can attend to; 0: no
+            memory.
+        reuse_length: Number of tokens from the start of a row that are added to the memory;
+            defaults to all.
+        max_distance: Relative distances are clipped to this value. None: not clipped.
+        activation: `"gelu_tanh"`, `"gelu_erf"`, a Keras activation name, or a function.
+        layer_norm_epsilon: Added to the variance in layer normalization.
         initializer_range: Standard deviation of the initial weights.
-        use_pooler: Whether `pooled_output` goes through a dense layer with tanh.
-        seed: Integer for initial weights and dropout.
+        use_pooler: Whether to apply a dense layer with tanh to `pooled_output`.
+        seed: Integer seed of the initial weights and of dropout.
 
     Call arguments:
         inputs: Dictionary of integers.
             `token_ids` `(B, T)`.
-            `segment_ids` `(B, T)`, optional; without all is of one segment.
+            `segment_ids` `(B, T)`, optional; by default, there is a single segment.
             `padding_mask` `(B, T)`, optional; 1 for real tokens.
-            `pack_ids` `(B, T)`, optional; the number of the text each token belongs to, where
-            several share a row: they do not see each other.
+            `pack_ids` `(B, T)`, optional; the number of the text of each token, if several texts
+                share a row. Texts do not attend to each other.
             `permutation_ranks` `(B, T)`, optional; see `permutation_mask`.
-            `permutation_mask` `(B, T, T)`, optional, in place of them; 1 where a place may be seen.
-            `mask_positions` `(B, K)`, optional; the places of the query stream.
-            `cls_positions` `(B, E)`, optional; which tokens stand for the texts of a row.
-            `memory`, optional; list of `(B, M, D)`, a tensor a layer: what the call before
-            returned. `memory_mask` `(B, M)`, optional; 0 for padding in it, which should be before
-            the text: behind it, it puts what follows at a distance.
-            `reversed_rows` `(B,)`, optional; 1 for rows that hold a text from its end on.
-        training: Whether dropout is on.
+            `permutation_mask` `(B, T, T)`, optional, instead of the ranks; 1 where a position may
+                be attended to.
+            `mask_positions` `(B, K)`, optional; the positions of the query stream.
+            `cls_positions` `(B, E)`, optional; the tokens whose vectors represent the texts of a
+                row.
+            `memory`, optional; list of `(B, M, D)`, one tensor per layer, as returned by the
+                previous call.
+            `memory_mask` `(B, M)`, optional; 0 for padding of the memory. Padding should precede
+                the text; after the text, it increases the distance to the following tokens.
+            `reversed_rows` `(B,)`, optional; 1 for rows that contain a text in reverse order.
+        training: Whether dropout is applied.
 
     Returns:
-        Dictionary of `sequence_output` `(B, T, D)`; `pooled_output` `(B, D)`, of the last real
-        token, with `cls_positions` `(B, E, D)`; with `mask_positions` `query_output` `(B, K, D)`;
-        with `memory_length` `memory`, and with a `padding_mask` or `memory_mask` its `memory_mask`.
+        Dictionary of `sequence_output` `(B, T, D)`; `pooled_output` `(B, D)`, the vector of the
+        last real token, with `cls_positions` `(B, E, D)`; with `mask_positions` `query_output`
+        `(B, K, D)`; with `memory_length` `memory`, and with a `padding_mask` or `memory_mask` its
+        `memory_mask`.
 
     Attributes:
-        remat: Whether training keeps the inputs of each layer alone and computes the rest again for
-            the gradient (rematerialization): less memory, more time, the same result but for
-            rounding. Defaults to False; set it before the model is first trained.
+        remat: Whether training only keeps the inputs of each layer and recomputes the rest for the
+            gradient (rematerialization), which trades time for memory; results are equal up to
+            rounding. Defaults to False; must be set before training.
 
     Raises:
-        ValueError: If an argument is out of range, D is no multiple of H, or there are two
-            permutations.
+        ValueError: If an argument is out of range, D is not a multiple of H, or both
+            `permutation_ranks` and `permutation_mask` are given.
 
-    `build()` needs no shape: everything is known at construction.
+    `build()` needs no shape, as all sizes are known at construction.
 
     Reference:
         Yang et al., XLNet, 2019, section 2; released code: zihangdai/xlnet.
@@ -134,7 +140,7 @@ class XLNet(DeclaredInputs, keras.Model):
                       max_distance=max_distance)
         require_sizes(low=0, memory_length=memory_length)
         if hidden_dim % num_heads:
-            raise ValueError("hidden_dim must be a multiple of num_heads. "
+            raise ValueError("XLNet: hidden_dim must be a multiple of num_heads. "
                              f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}")
         require_rates(dropout=dropout)
         require_rates(optional=True, attention_dropout=attention_dropout)
@@ -158,24 +164,25 @@ class XLNet(DeclaredInputs, keras.Model):
 
     @classmethod
     def from_size(cls, size: str, vocabulary_size: int, **kwargs: Any) -> Self:
-        """Model of a size of `XLNET_SIZES`.
+        """Creates a model of one of the sizes in `XLNET_SIZES`.
 
         Args:
             size: `"tiny"`, `"mini"`, `"small"`, `"medium"`, `"base"` or `"large"`.
-            vocabulary_size: Rows of the token table.
-            **kwargs: Other arguments of the constructor.
+            vocabulary_size: Vocabulary size.
+            **kwargs: Other arguments of the constructor, which override those of the size.
 
         Raises:
             ValueError: If the size is unknown.
         """
         if size not in XLNET_SIZES:
-            raise ValueError(f"size must be one of {', '.join(XLNET_SIZES)}. Received: size={size}")
+            raise ValueError(f"{cls.__name__}: size must be one of {', '.join(XLNET_SIZES)}. "
+                             f"Received: size={size}")
         names = ("num_layers", "hidden_dim", "num_heads")
         return cls(vocabulary_size,
                    **{**dict(zip(names, XLNET_SIZES[size], strict=True)), **kwargs})
 
     def select_inputs(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The entries of a batch that this model reads."""
+        """Returns the entries of a batch that are inputs of this model."""
         return {name: batch[name] for name in self.INPUTS if name in batch}
 
     def input_spec_of(self, name: str) -> keras.InputSpec | list[keras.InputSpec]:
@@ -188,7 +195,7 @@ class XLNet(DeclaredInputs, keras.Model):
         token_seed, query_seed, pooler_seed, *dropout_seeds, = split_seed(self.seed, 6)
         seeds = split_seed(self.seed, self.num_layers, stream=1)
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        # Rows are gathered before the cast to half precision: the table is large.
+        # Without autocast, as only the gathered rows of this large matrix are cast.
         self.token_embedding = self.add_weight(
             name="token_embedding", shape=(self.vocabulary_size, self.hidden_dim),
             initializer=seeded_initializer(initializer, token_seed), autocast=False)
@@ -225,7 +232,7 @@ class XLNet(DeclaredInputs, keras.Model):
         self.built = True
 
     def variables_by_depth(self) -> list[list[keras.Variable]]:
-        """Variables from the input to the output: of the embeddings, of each layer, of the rest.
+        """Lists the variables from input to output: embeddings, each layer, and the rest.
 
         Returns:
             `num_layers + 2` lists of variables.
@@ -237,38 +244,40 @@ class XLNet(DeclaredInputs, keras.Model):
 
     def call(self, inputs: dict[str, Nest], training: bool | None = None) -> dict[str, Nest]:
         output_generator = self.seed_generators[2]
-        memory, content, query = self._through_layers(inputs, training)
+        memory, content, query = self._run_layers(inputs, training)
         outputs = {"sequence_output": drop(content, self.dropout, output_generator, training)}
         if query is not None:
             outputs["query_output"] = drop(query, self.dropout, output_generator, training)
         outputs["pooled_output"] = self._pooled(outputs["sequence_output"], inputs)
         if self.memory_length:
             before = inputs.get("memory") or [None] * self.num_layers
-            outputs["memory"] = [self._remembered(ops.stop_gradient(x), seen)
+            outputs["memory"] = [self._update_memory(ops.stop_gradient(x), seen)
                                  for x, seen in zip(memory, before, strict=True)]
             given = [(content, inputs.get("padding_mask"))]
             if before[0] is not None:
                 given.append((before[0], inputs.get("memory_mask")))
             if any(mask is not None for _, mask in given):
-                outputs["memory_mask"] = self._remembered(*(
+                outputs["memory_mask"] = self._update_memory(*(
                     ops.ones(ops.shape(x)[:2], "int32") if mask is None else mask
                     for x, mask in given))
         return outputs
 
     @needs_weights
     def make_memory(self, inputs: dict[str, Nest], training: bool | None = None) -> list[Tensor]:
-        """A memory of all tokens of a batch, whatever `memory_length` and `reuse_length` are.
+        """Computes a memory of all tokens of a batch, regardless of `memory_length` and
+        `reuse_length`.
 
         Args:
-            inputs, training: As of a call.
+            inputs: As in a call.
+            training: As in a call.
 
         Returns:
-            List of `(B, T, D)`, a tensor a layer; no gradient passes into them.
+            List of `(B, T, D)`, one tensor per layer; gradients do not flow into them.
         """
-        return [ops.stop_gradient(x) for x in self._through_layers(inputs, training)[0]]
+        return [ops.stop_gradient(x) for x in self._run_layers(inputs, training)[0]]
 
-    def _through_layers(self, inputs, training):
-        """The content that each layer gets, and what the last makes of content and query."""
+    def _run_layers(self, inputs, training):
+        """Returns the content inputs of all layers, and the final content and query outputs."""
         generators = self.seed_generators
         x = ops.cast(ops.take(self.token_embedding, inputs["token_ids"], axis=0),
                      self.compute_dtype)
@@ -292,35 +301,36 @@ class XLNet(DeclaredInputs, keras.Model):
         return given, content, query
 
     def _position_vectors(self, content, memory, inputs, training):
-        """What all layers know distances by, with entries dropped for each row by itself."""
+        """Returns the relative position encodings of all layers, with independent dropout per row.
+        """
         length = ops.shape(content)[1]
-        if content.shape[1] == 0:  # no pair has a distance
+        if content.shape[1] == 0:  # there are no pairs of positions
             return None
         keys = length if memory is None else ops.shape(memory)[1] + length
         vectors = ops.cast(
             relative_position_vectors(length, keys, self.hidden_dim, self.max_distance,
                                       inputs.get("reversed_rows")), self.compute_dtype)
-        if not (training and self.dropout):  # rows share them
+        if not (training and self.dropout):  # shared by all rows
             return vectors
         vectors = ops.broadcast_to(
             vectors, (ops.shape(content)[0], *ops.shape(vectors)[-2:]))
-        # A generator of its own would be one more variable in every saved model.
+        # A separate generator would be an additional variable in every saved model.
         return drop(vectors, self.dropout, self.seed_generators[0], training)
 
     def _masks(self, inputs, content, memory):
         permutation = inputs.get("permutation_mask")
         if inputs.get("permutation_ranks") is not None:
             if permutation is not None:
-                raise ValueError("One of permutation_ranks and permutation_mask is taken. "
-                                 "Received: both")
+                raise ValueError("XLNet: permutation_ranks and permutation_mask cannot be "
+                                 "combined. Received: both")
             permutation = permutation_mask(inputs["permutation_ranks"])
         return stream_masks(
             ops.shape(content)[1], permutation, inputs.get("padding_mask"),
             inputs.get("pack_ids"), inputs.get("mask_positions"),
             0 if memory is None else ops.shape(memory)[1], inputs.get("memory_mask"))
 
-    def _remembered(self, content, before=None):
-        """What the next call sees of a layer's inputs, or of their mask."""
+    def _update_memory(self, content, before=None):
+        """Returns the memory of a layer's inputs, or of their mask, for the next call."""
         content = content[:, :self.reuse_length]
         if before is not None:
             content = ops.concatenate([ops.cast(before, content.dtype), content], axis=1)
@@ -332,7 +342,9 @@ class XLNet(DeclaredInputs, keras.Model):
 
     @needs_weights
     def token_products(self, hidden: Tensor) -> Tensor:
-        """Products of vectors `(..., D)` with the token table: logits `(..., V)` but for a bias."""
+        """Multiplies vectors `(..., D)` with the embedding matrix: logits `(..., V)` without a
+        bias.
+        """
         return linear(hidden, ops.transpose(ops.cast(self.token_embedding, hidden.dtype)))
 
     def get_config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One layer of XLNet."""
+"""Transformer layer of XLNet."""
 
 import keras
 
@@ -14,24 +14,36 @@ from keras_attn.ops.products import apply_rowwise
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class XLNetLayer(CheckedLayer):
-    """Attention of two streams and a feed-forward network, each with a residual and a norm.
+    """Two-stream attention and a feed-forward network, each with a residual connection and
+    post-norm.
 
-    Both streams go through the same weights.
+    Both streams share all weights.
 
     Args:
-        num_heads, intermediate_dim, dropout, attention_dropout, max_distance, activation,
-            layer_norm_epsilon, kernel_initializer, seed: See `XLNet`.
+        num_heads: See `XLNet`.
+        intermediate_dim: See `XLNet`.
+        dropout: See `XLNet`.
+        attention_dropout: See `XLNet`.
+        max_distance: See `XLNet`.
+        activation: See `XLNet`.
+        layer_norm_epsilon: See `XLNet`.
+        kernel_initializer: Initializer of all kernels and attention biases.
+        seed: See `XLNet`.
 
     Call arguments:
-        content, query, training, and others: See `TwoStreamAttention`.
+        content: See `TwoStreamAttention`.
+        query: See `TwoStreamAttention`.
+        return_attention_scores: Whether to return the attention weights.
+        training: Whether dropout is applied.
+        **options: Other call arguments of `TwoStreamAttention`.
 
     Returns:
-        A pair of `(B, T, D)` and `(B, K, D)`, the latter None without a query; then, if asked
-        for, the weights.
+        A pair of `(B, T, D)` and `(B, K, D)`, the latter None without a query; then, if requested,
+        the attention weights.
     """
 
     AXES = TwoStreamAttention.AXES
-    MASKED_INPUTS = {}  # as of `TwoStreamAttention`
+    MASKED_INPUTS = {}  # as in `TwoStreamAttention`
 
     def __init__(self, num_heads, intermediate_dim, dropout=0.0, attention_dropout=0.0,
                  max_distance=None, activation="gelu_tanh", layer_norm_epsilon=1e-12,
@@ -48,11 +60,11 @@ class XLNetLayer(CheckedLayer):
         self.seed = seed
 
     def build(self, content_shape, query_shape=None):
-        width = content_shape[-1]
+        hidden_dim = content_shape[-1]
         attention_seed, network_seed, *seeds = split_seed(self.seed, 6)
         options = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
         self.attention = TwoStreamAttention(
-            self.num_heads, width // self.num_heads, max_distance=self.max_distance,
+            self.num_heads, hidden_dim // self.num_heads, max_distance=self.max_distance,
             dropout=self.attention_dropout, bias_initializer=self.kernel_initializer,
             seed=attention_seed, name="attention", **options)
         self.feed_forward = PositionwiseFeedForward(

@@ -14,31 +14,33 @@ from keras_attn.types import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class XLNetPretrainer(TaskModel, keras.Model):
-    """XLNet that tells tokens in an order; its output shares the token table.
+    """XLNet with a permutation language model head, which shares the token embeddings.
 
-    Other than in section 2.4 of the paper, a run makes the memory of each row anew from the M
-    tokens before it, in place of keeping that of the row before: rows may be in any order, and a
-    run that is resumed needs no more than its step. So nothing reaches further back than M tokens,
-    where there each layer reaches one segment further, and `reuse_length` has no effect.
+    Unlike in section 2.4 of the paper, training recomputes the memory of each row from the M
+    preceding tokens, instead of keeping the memory of the previous row. So rows may be in any
+    order, and a run can be resumed from its step alone. In return, the context is limited to M
+    tokens, instead of one additional segment per layer, and `reuse_length` has no effect.
 
     Args:
         backbone: `XLNet`.
-        seed: Not used: the one weight of the head begins at 0.
+        seed: Unused, as the only weight of the head is initialized to 0.
 
     Call arguments:
-        inputs: The backbone's dictionary with `mask_positions` `(B, K)`, the tokens to tell; and
-            for losses and metrics `mask_ids` `(B, K)`, what they are, `mask_weights` `(B, K)`,
-            0 for places that are none, and `sample_weight` `(B,)`, optional. In place of the
-            memory, `memory_ids` and `memory_mask` `(B, M)`: the tokens before, all of which it is
-            made of, whatever the backbone's `memory_length`.
-        training: Whether dropout is on.
+        inputs: The backbone's dictionary with
+            `mask_positions` `(B, K)`, the positions to predict; for losses and metrics also
+            `mask_ids` `(B, K)`, the original tokens;
+            `mask_weights` `(B, K)`, 0 for unused slots;
+            `sample_weight` `(B,)`, optional.
+            Instead of the memory, `memory_ids` and `memory_mask` `(B, M)`: the preceding tokens,
+                all of which are used regardless of the backbone's `memory_length`.
+        training: Whether dropout is applied.
 
     Returns:
         The backbone's dictionary, and with `mask_positions` `logits` `(B, K, V)` in float32; with
-        `mask_ids` `errors` and `hits` `(B, K)`: the cross-entropy, and 1 where no logit exceeds
-        that of the token.
+        `mask_ids` `errors` and `hits` `(B, K)`: the cross-entropy, and 1 where no logit exceeds the
+        label's.
 
-    `fit` takes a dataset of such dictionaries. Loss `plm`; metric `plm_accuracy`.
+    `fit` requires a dataset of such dictionaries. Loss `plm`; metric `plm_accuracy`.
 
     Reference:
         Yang et al., XLNet, 2019, eq. 4-5.
@@ -75,7 +77,7 @@ class XLNetPretrainer(TaskModel, keras.Model):
         if "memory_ids" in inputs:
             require_entries(self, inputs, ["memory_mask"])
             before = {"token_ids": inputs["memory_ids"], "padding_mask": inputs["memory_mask"]}
-            if "reversed_rows" in inputs:  # the text behind is read from its end on, too
+            if "reversed_rows" in inputs:  # the memory is in reverse order, too
                 before["reversed_rows"] = inputs["reversed_rows"]
             given["memory"] = self.backbone.make_memory(before, training)
         outputs = self.backbone(given, training=training)

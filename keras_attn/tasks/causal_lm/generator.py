@@ -15,7 +15,7 @@ from keras_attn.data.sources.table_formats import is_text
 from keras_attn.errors import UserError, check_counts
 from keras_attn.generation import beam_search, sample
 from keras_attn.generation.constraints import IMPOSSIBLE
-from keras_attn.generation.sampling import COLDEST
+from keras_attn.generation.sampling import MIN_TEMPERATURE
 from keras_attn.io.finite import check_outputs
 from keras_attn.ops.inference import inference_function
 
@@ -43,7 +43,7 @@ class Generator:
         self.cut = collections.Counter()  # longer prompts are errors
         self.max_length = model.backbone.max_length
         # Of rows of the token table that stand for nothing no text is made.
-        self._named = tokenizer.vocabulary_size - tokenizer.unnamed
+        self._named = tokenizer.vocabulary_size - tokenizer.num_padding_rows
         self.found = inference_function(self.search, model)
 
     def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
@@ -200,7 +200,7 @@ class Generator:
         before = width - 1  # the first step takes the last token
 
         def named(logits):
-            if not self.tokenizer.unnamed:
+            if not self.tokenizer.num_padding_rows:
                 return logits
             return ops.where(ops.arange(logits.shape[-1]) < self._named, logits, IMPOSSIBLE)
 
@@ -265,7 +265,7 @@ def check_options(**options):
             raise UserError(f"{name} must be {needed}. Received: {name}={value}")
     if beam and (given["nbest"] or 1) > beam:
         raise UserError(f"nbest must be in [1, {beam}], the beam. Received: nbest={given['nbest']}")
-    greedy = not beam and given["temperature"] < COLDEST
+    greedy = not beam and given["temperature"] < MIN_TEMPERATURE
     if greedy and (given["nbest"] or 1) > 1:
         raise UserError("nbest must be 1 with temperature=0, which finds one text. "
                         f"Received: nbest={given['nbest']}")

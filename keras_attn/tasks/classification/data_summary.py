@@ -6,10 +6,10 @@ import numpy as np
 
 from keras_attn.counts import counted
 from keras_attn.data.shards.prepare import unknown_warning
-from keras_attn.data.sources.record_formats import number_of
-from keras_attn.data.sources.table_formats import told_format
-from keras_attn.data.sources.tables import told_counts
-from keras_attn.data.splits import differing_labels, shared_rows
+from keras_attn.data.sources.record_formats import as_number
+from keras_attn.data.sources.table_formats import format_from_name
+from keras_attn.data.sources.tables import format_counts
+from keras_attn.data.splits import count_conflicting_labels, count_shared_rows
 from keras_attn.tasks.classification.labels import MISSING
 from keras_attn.tasks.finetuning.choices import tell_few_rows, told_lengths
 
@@ -35,11 +35,11 @@ def tell_rows(run, tables, targets, examples, validation_examples):
                if run.config.data.windows is None else counted(examples.num_examples, "window")
                + f" of up to {run.config.data.length} tokens"))
     tell_few_rows(run, examples.num_examples, "rows")
-    tsv = "tsv" in {run.config.data.format or told_format(name) for _, name in train.files}
+    tsv = "tsv" in {run.config.data.format or format_from_name(name) for _, name in train.files}
     for count, one, many in (
             (sum(not text.strip() for text in train.texts),
              "training row has no text", "training rows have no text"),
-            (differing_labels(train, targets.encoded["train"]),
+            (count_conflicting_labels(train, targets.encoded["train"]),
              "training text occurs with different labels",
              "training texts occur with different labels"),
             (tsv and _count_quoted(train.texts),
@@ -61,7 +61,7 @@ def tell_rows(run, tables, targets, examples, validation_examples):
     if "f1" in targets.metrics:
         run.say(f"f1 is that of {targets.names[1]!r}")
     _warn_of_one_class(run, validation, targets, "validation", "their metrics say little")
-    shared = shared_rows(train, validation)
+    shared = count_shared_rows(train, validation)
     if shared:
         overlap = counted(shared, "validation row is a training row, too",
                           "validation rows are training rows, too")
@@ -95,7 +95,7 @@ def warn_of_rare_labels(run, labels):
 
 def _are_scores(labels):
     """Whether labels are numbers of which most cannot be the numbers of classes."""
-    numbers = [number_of(label) for label in labels]
+    numbers = [as_number(label) for label in labels]
     if len(numbers) < 3 or None in numbers:
         return False
     counted = sorted(numbers) in (list(range(len(numbers))), list(range(1, len(numbers) + 1)))
@@ -109,7 +109,7 @@ def _warn_of_one_class(run, table, targets, name, then):
 
 
 def _skipped(table):
-    return f" · {told_counts(table.skipped)} left out" if table.skipped else ""
+    return f" · {format_counts(table.skipped)} left out" if table.skipped else ""
 
 
 def _class_counts(targets, split):

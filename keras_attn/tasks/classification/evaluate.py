@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from keras_attn.data.sources.tables import place
+from keras_attn.data.sources.tables import describe_location
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification import glue
 from keras_attn.tasks.classification.labels import LabelSet, encode_labels
@@ -50,4 +50,4 @@ def evaluate(predictor, data, batch_size, reading):
 
 def _places(rows):
     """Function from a row's number to where it is."""
-    return lambda number: place(rows[number].file, rows[number].line)
+    return lambda number: describe_location(rows[number].file, rows[number].line)

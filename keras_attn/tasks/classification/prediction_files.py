@@ -9,9 +9,9 @@ from collections import Counter
 
 from keras_attn.counts import counted
 from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.streams import shown
-from keras_attn.data.sources.table_formats import EMPTY, header_names, told_format
-from keras_attn.data.sources.tables import iterate_rows, told_counts
+from keras_attn.data.sources.streams import display_name
+from keras_attn.data.sources.table_formats import EMPTY, format_from_name, header_names
+from keras_attn.data.sources.tables import format_counts, iterate_rows
 from keras_attn.errors import UserError
 from keras_attn.tasks.classification import glue
 
@@ -54,7 +54,7 @@ def predict_file(predictor, source, file, output, batch_size, reading):
         if unnamed:
             print(f"skipped {unnamed:,} more", file=sys.stderr)
     skipped = sum((rows.skipped for rows in tables), Counter())
-    print(f"{counted(count, 'row')} predicted, {told_counts(skipped)} skipped", file=sys.stderr)
+    print(f"{counted(count, 'row')} predicted, {format_counts(skipped)} skipped", file=sys.stderr)
 
 
 def texts_of(rows):
@@ -116,7 +116,7 @@ def _format(data, name):
     trained = data["format"]
     if trained and _ending(name) == _ending(data["train"] or ""):
         return trained
-    return told_format(name) or trained
+    return format_from_name(name) or trained
 
 
 def _ending(name):
@@ -152,7 +152,8 @@ def _write_head(file, predictor, output, placed=False):
 
 def _write(file, predictions, predictor, output, rows=None):
     """Writes JSONL, CSV or TSV, as the name of the output says; of `rows`, where they are."""
-    places = [dict(zip(PLACE, (shown(row.file), row.line), strict=True)) for row in rows or ()]
+    places = [dict(zip(PLACE, (display_name(row.file), row.line), strict=True))
+              for row in rows or ()]
     places = places or [{}] * len(predictions)
     if _is_json(output):
         file.write("".join(json.dumps({**place, **row}, ensure_ascii=False) + "\n"

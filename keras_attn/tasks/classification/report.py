@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_attn.counts import counted
-from keras_attn.data.splits import shared_rows
+from keras_attn.data.splits import count_shared_rows
 from keras_attn.reports.page import columns, isolated, join, section, tag
 from keras_attn.reports.run_report import NAME, about_the_run, write_page
 from keras_attn.reports.sections import curves, numbers
@@ -88,7 +88,7 @@ def _of_classes(baselines, tables, names, encoded, shares, kind):
 def _notes(run, tables):
     """What makes the numbers better than they are."""
     config, notes = run.config, []
-    shared = shared_rows(tables["train"], tables["validation"])
+    shared = count_shared_rows(tables["train"], tables["validation"])
     if shared:
         overlap = counted(shared, "validation row is a training row, too",
                           "validation rows are training rows, too")

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_attn.data.batches import TableBatches
 from keras_attn.data.sources.docstrings import labelled_docstrings
 from keras_attn.data.sources.files import file_sha256
-from keras_attn.data.sources.table_formats import told_format
+from keras_attn.data.sources.table_formats import format_from_name
 from keras_attn.data.sources.tables import Table, read_table
 from keras_attn.data.text_examples import (
     TextExamples,
@@ -281,7 +281,7 @@ def _drop_headers(run, table):
     data = run.config.data
     columns = (data.text, data.text_pair, data.label)
     by_number = all(column is None or str(column).isdigit() for column in columns)
-    formats = {data.format or told_format(name) for _, name in table.files}
+    formats = {data.format or format_from_name(name) for _, name in table.files}
     if (data.header is not None or data.text is None or not by_number
             or not formats <= {"csv", "tsv", "quoted_tsv"}):
         return table

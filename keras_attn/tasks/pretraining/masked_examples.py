@@ -130,7 +130,7 @@ class PretrainingExamples:
             return self._masked(ids, rows, epoch, shard, start)
         batch = self._masked(ids, rows.examples, epoch, shard, rows.first)
         return pack(batch, rows.rows, count=len(rows), length=self.length, most=self.pack,
-                    slots=self._masker.most_masked(self.length, self.pack),
+                    slots=self._masker.max_masked(self.length, self.pack),
                     pad_id=self._tokenizer.pad_id)
 
     def _masked(self, ids, examples, epoch, shard, first):

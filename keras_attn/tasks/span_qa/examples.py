@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.streams import shown
+from keras_attn.data.sources.streams import display_name
 from keras_attn.data.sources.table_formats import is_text
 from keras_attn.data.text_examples import TextExamples
 from keras_attn.errors import UserError
@@ -84,7 +84,7 @@ def read_questions(source, *, answers=True, on_bad_text="error"):
 
 def _rows(name, need_answers, on_bad_text):
     """Yields the columns of `Questions` and how many answers are misplaced."""
-    content, name = read_object(name, MOST), shown(name)
+    content, name = read_object(name, MOST), display_name(name)
     for number, article in enumerate(_field(content, "data", list, name), 1):
         place = f"{name}, article {number}"
         for number_of_passage, passage in enumerate(_field(article, "paragraphs", list, place), 1):

@@ -6,8 +6,14 @@ import itertools
 
 from keras_attn.data.sources.files import find_files
 from keras_attn.data.sources.streams import check_streams_differ
-from keras_attn.data.sources.table_formats import BadRow, Lines, is_text, told_format, without_end
-from keras_attn.data.sources.tables import iterate_rows, place
+from keras_attn.data.sources.table_formats import (
+    BadRow,
+    Lines,
+    format_from_name,
+    is_text,
+    without_end,
+)
+from keras_attn.data.sources.tables import describe_location, iterate_rows
 from keras_attn.errors import UserError
 
 
@@ -43,7 +49,7 @@ class ParallelText:
 
     def where(self, row, side=0):
         """Where the source, or with 1 the target, of a pair stands, for messages."""
-        return place(*self.places[row][side])
+        return describe_location(*self.places[row][side])
 
 
 def read_parallel(source, target=None, *, columns=("source", "target"), format=None, header=None,
@@ -68,7 +74,7 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
     """
     skipped = collections.Counter()
     tfds = source.startswith("tfds:")
-    table = tfds or (format or told_format(source)) not in (None, "lines")
+    table = tfds or (format or format_from_name(source)) not in (None, "lines")
     if target is None and not table:
         raise UserError("A source of lines needs a target: a file with their translations. "
                         f"Received: {source!r}, target=None")
@@ -95,7 +101,7 @@ def read_parallel(source, target=None, *, columns=("source", "target"), format=N
         if on_bad_text == "error":
             raise UserError(
                 "Both sides must have text; on_bad_text=skip leaves out those that have none. "
-                f"Received: no {('source', 'target')[side]} at {place(*where[side])}")
+                f"Received: no {('source', 'target')[side]} at {describe_location(*where[side])}")
         skipped["empty"] += 1
     if not sources:
         raise UserError(f"At least one sentence is needed. Received: {source}")
@@ -129,8 +135,8 @@ def _aligned(sources, targets, encoding, on_bad_text, skipped, max_line):
             if faults:
                 name, fault = faults[0]
                 if on_bad_text == "error":
-                    raise UserError(f"{fault.need}; on_bad_text=skip leaves such lines out. "
-                                    f"Received: {place(name, number)}")
+                    raise UserError(f"{fault.requirement}; on_bad_text=skip leaves such lines out. "
+                                    f"Received: {describe_location(name, number)}")
                 skipped[fault.reason] += 1
                 continue
             yield *map(without_end, pair), *((name, number) for name in names)

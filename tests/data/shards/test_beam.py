@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.data.shards import shard_writer
-from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.data.shards.shard_files import is_prepared
 from keras_attn.errors import UserError
 from tests.support.small_corpus import TOKENIZER, VOCABULARY, run, shard_files, write_files
@@ -45,7 +45,7 @@ def without_times(index):
         ({"runner": "local"}, r"pip install 'keras-attn\[beam\]'.*runner=local"),
         ({"runner": "local", "processes": 3}, "direct_num_workers=3'.*runner=local, processes=3"),
         ({"runner": "local", "source": "docstrings"}, "files or tfds:NAME.*docstrings"),
-        ({"beam_options": "--project=x"}, "need --runner.*beam_options=--project=x"),
+        ({"beam_options": "--project=x"}, "requires --runner.*beam_options=--project=x"),
     ],
 )
 def test_a_runner_that_cannot_be_is_an_error_before_any_work(
@@ -163,7 +163,7 @@ def test_the_command_prepares_on_a_runner_and_names_a_mistake_in_one_line(tmp_pa
         ("DataflowRunner", "", "required option: project"),
         ("local", "--direct_num_workers=x", "workers=x .argument --direct_num_workers: invalid"),
         ("local", "--a='b", "No closing quotation"),
-        ("local", "--runner=FlinkRunner", "flag of its own.*--runner=FlinkRunner"),
+        ("local", "--runner=FlinkRunner", "Set the runner with --runner.*--runner=FlinkRunner"),
     ],
 )
 def test_a_wrong_runner_or_option_is_an_error(runner, options, message):
@@ -225,7 +225,7 @@ def test_workers_that_write_elsewhere_are_an_error(tmp_path, monkeypatch):
 
     source, _ = write_files(tmp_path / "text", files=1)
     monkeypatch.setattr(beam, "write_task", lambda *arguments: None)
-    with pytest.raises(UserError, match="must see the folder.*shards, where"):
+    with pytest.raises(UserError, match="must have access to the output folder.*shards, where"):
         run_beam(source, tmp_path / "shards")
 
 

@@ -142,7 +142,7 @@ def test_text_that_changes_while_it_is_prepared_is_an_error(tmp_path, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(prepare_module, "write_task", write_and_append)
-        with pytest.raises(UserError, match=r"stay as it is.*00\.txt"):
+        with pytest.raises(UserError, match=r"00\.txt changed while it was being prepared"):
             run(source, tmp_path / "shards")
     assert not is_prepared(tmp_path / "shards")
     assert run(source, tmp_path / "shards")["report"]["documents"] == 26

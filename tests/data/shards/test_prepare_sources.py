@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.data.shards.prepare import sample_texts
-from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.data.shards.shard_files import read_shard
 from keras_attn.data.sources import text_sources as sources
 from keras_attn.errors import UserError
@@ -86,7 +86,7 @@ def test_tfds_records_are_documents(tmp_path):
     for source, options, message in (
         ("tfds:plain_texts:test", {}, "one of train"),
         ("tfds:plain_texts", {"field": "number"}, "other, text. Received: number"),
-        ("tfds:no_such_texts", {}, "TFDS knows"),
+        ("tfds:no_such_texts", {}, "Unknown TFDS dataset"),
     ):
         with pytest.raises(UserError, match=message):
             run(source, tmp_path / "none", **options)

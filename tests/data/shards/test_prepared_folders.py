@@ -71,9 +71,9 @@ def test_a_prepared_folder_is_a_source_if_its_vocabulary_fits(tmp_path):
     assert run(folder, tmp_path / "unused") == index
     assert run(tmp_path / "shards", tmp_path / "unused") == index
     assert not (tmp_path / "unused").exists()
-    with pytest.raises(UserError, match="prepared with this vocabulary"):
+    with pytest.raises(UserError, match="was prepared with another vocabulary"):
         run(folder, tmp_path / "unused", WordPieceTokenizer([*VOCABULARY, "x"]))
-    with pytest.raises(UserError, match="lowercase=True"):
+    with pytest.raises(UserError, match="lowercase=True instead of False"):
         run(folder, tmp_path / "unused", WordPieceTokenizer(VOCABULARY, lowercase=False))
 
 
@@ -111,7 +111,7 @@ def test_a_second_process_is_kept_out_of_a_folder_while_one_prepares_text_in_it(
     write_task, refused = shard_writer.write_task, []
 
     def write_and_try_another(*arguments, **options):
-        with pytest.raises(UserError, match=f"One process.*{folder}, in use by process") as error:
+        with pytest.raises(UserError, match=f"one process.*{folder}, in use by process") as error:
             run(source, folder, tokens_per_shard=500)
         refused.append(error)
         return write_task(*arguments, **options)
@@ -147,7 +147,7 @@ def test_a_folder_with_files_of_something_else_is_refused(tmp_path, name, beside
     folder.mkdir()
     for file in {name, *beside}:
         (folder / file).write_text('{"mine": 1}')
-    with pytest.raises(UserError, match="something else"):
+    with pytest.raises(UserError, match="is not from pretrain.prepare"):
         run(source, folder)
     assert {path.name for path in folder.iterdir()} == {name, *beside}
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from keras_attn import pretrain
-from keras_attn.data.shards.preparing import prepare_folder
+from keras_attn.data.shards.prepare_folder import prepare_folder
 from keras_attn.data.shards.shard_files import read_index
 from keras_attn.errors import UserError
-from keras_attn.text.recipes import KINDS, tokenizer_of
+from keras_attn.text.recipes import KINDS, make_tokenizer
 from tests.support.small_corpus import shard_files
 from tests.support.small_language_models import config_of, write_texts
 
@@ -66,7 +66,7 @@ def test_case_is_that_of_the_prepared_text(corpus, tmp_path):
     pretrain(config, workdir=str(tmp_path / "run"))
     saved = json.loads((tmp_path / "run" / "config.json").read_text())
     assert saved["config"]["data"]["lowercase"] is True
-    with pytest.raises(UserError, match="left out with byte_pairs.*Received: lowercase=True"):
+    with pytest.raises(UserError, match="not supported with byte_pairs.*Received: lowercase=True"):
         prepare_folder(str(corpus / "train.txt"), folders[0], tokenizer="byte_pairs",
                        lowercase=True)
 
@@ -89,6 +89,6 @@ def test_a_tokenizer_is_made_again_from_its_files_and_from_its_recipe(tmp_path, 
     assert {path.name for path in tmp_path.iterdir()} == set(KINDS[kind].files)
     paths = [tmp_path, *(tmp_path / name for name in KINDS[kind].files if kind != "byte_pairs")]
     for again in (*(KINDS[kind].read(str(path), False) for path in paths),
-                  tokenizer_of(json.loads(json.dumps(made.recipe)))):
+                  make_tokenizer(json.loads(json.dumps(made.recipe)))):
         assert again.sha256 == made.sha256
         assert again.encode(texts)[0].tolist() == made.encode(texts)[0].tolist()

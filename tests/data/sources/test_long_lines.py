@@ -82,7 +82,7 @@ def test_json_that_python_cannot_read_is_a_bad_row_of_a_list(tmp_path, bad):
 
 def test_wrong_json_in_a_long_list_is_called_wrong(tmp_path):
     (tmp_path / "a.json").write_text('[{"text": "a"b"}, ' + '{"text": "c"}, ' * 10_000 + "{}]")
-    with pytest.raises(UserError, match="breaks off after element 0.*Expecting ','"):
+    with pytest.raises(UserError, match="truncated after element 0.*Expecting ','"):
         read_table(str(tmp_path / "a.json"), text="text", max_line=1000, on_bad_text="skip")
 
 

@@ -48,9 +48,10 @@ def test_what_is_no_parquet_or_has_no_rows_is_said(tmp_path):
     data = (tmp_path / "whole.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(data[:-9])
     (tmp_path / "none.parquet").write_bytes(b"")
-    for name, message in (("empty", "A file with rows is needed"), ("cut", "readable Parquet"),
-                          ("none", "readable Parquet")):
-        refused(f"{message}.*{name}", str(tmp_path / f"{name}.parquet"), label="label")
+    for name, message in (("empty", "empty.parquet has no rows"),
+                          ("cut", "Cannot read the Parquet file .*cut"),
+                          ("none", "Cannot read the Parquet file .*none")):
+        refused(message, str(tmp_path / f"{name}.parquet"), label="label")
     with pytest.raises(UserError, match="Did you mean label"):
         read_table(str(tmp_path / "whole.parquet"), text="text", label="lable")
 

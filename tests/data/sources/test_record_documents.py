@@ -82,7 +82,7 @@ def test_a_large_list_of_json_is_one_part_and_its_records_are_read_one_by_one(tm
 
 def test_records_without_text_are_an_error_or_counted(tmp_path):
     path = _write(tmp_path / "a.json", json.dumps([{"text": "One."}, {"text": 3}, {"text": None}]))
-    with pytest.raises(UserError, match="text in its field 'text'.*on_bad_text=skip.*row 2"):
+    with pytest.raises(UserError, match="'text' of a record must be text.*bad_text=skip.*row 2"):
         _read(path, "jsonl")
     counts = Counter()
     assert _read(path, "jsonl", on_bad_text="skip", counts=counts) == [["One."]]

@@ -13,7 +13,7 @@ import pytest
 
 from keras_attn.data.sources import streams
 from keras_attn.data.sources.files import find_files
-from keras_attn.data.sources.tables import iterate_rows, place
+from keras_attn.data.sources.tables import describe_location, iterate_rows
 from keras_attn.defaults import finetuning_defaults, pretraining_defaults, translation_defaults
 from keras_attn.errors import UserError
 from keras_attn.runs.run_task import finetune, pretrain
@@ -52,7 +52,7 @@ def test_a_stream_is_read_as_often_as_needed(kind, tmp_path, monkeypatch):
     for _ in range(2):
         rows = list(iterate_rows(path, text="text", label="label", format="csv"))
         assert [(row.text, row.label) for row in rows] == ROWS
-    assert place(rows[1].file, rows[1].line) == f"{path}, line 3"
+    assert describe_location(rows[1].file, rows[1].line) == f"{path}, line 3"
 
 
 @pytest.mark.parametrize(("content", "format"), [
@@ -103,7 +103,7 @@ def _names(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["-", "device", "list", "link", "null"])
 def test_two_inputs_cannot_be_the_same_stream(kind, tmp_path):
     first, second = _names(kind, tmp_path)
-    message = "{} and {} are the same stream, which can be read once only.*Received: {}="
+    message = "{} and {} are the same stream, which can only be read once.*Received: {}="
     with pytest.raises(UserError, match=message.format("source", "target", "source")):
         read_parallel(first, second)
     jobs = [(finetune, finetuning_defaults, "train", "validation"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_attn.data.sources.table_formats import header_names
-from keras_attn.data.sources.tables import iterate_rows, read_table, told_counts
+from keras_attn.data.sources.tables import format_counts, iterate_rows, read_table
 from keras_attn.errors import UserError
 from tests.support.refused_tables import refused
 
@@ -71,8 +71,8 @@ def test_quoted_tsv_holds_what_pythons_csv_module_wrote(tmp_path):
 
 def test_quotes_in_tsv_that_break_its_rows_are_named_with_what_reads_them(tmp_path):
     for content, message in (('text\tlabel\n"a\nb"\tx\n', "at least 2 fields.*quoted_tsv"),
-                             ('"text"\t"label"\n"a\nb"\t"x"\n', "without quotes.*quoted_tsv"),
-                             ('text\tlabel\n"a\tb"\tx\n', "2 fields as in the header.*quoted_tsv")):
+                             ('"text"\t"label"\n"a\nb"\t"x"\n', "must not be quoted.*quoted_tsv"),
+                             ('text\tlabel\n"a\tb"\tx\n', "2 fields of the header.*quoted_tsv")):
         path = _write(tmp_path / "t.tsv", content)
         refused(message, path, label="label")
         table = read_table(path, text="text", label="label", format="quoted_tsv")
@@ -100,7 +100,7 @@ def test_a_list_of_json_has_the_rows_of_its_objects(tmp_path):
                                                            on_bad_text="skip")] == [
             ("a [b]", "1"), ("ü\n", "2")]
         assert "row 3" in refused("text", path)
-    assert "t.json" in refused("whole list", _write(tmp_path / "t.json", '[{"text": "a"},'))
+    assert "t.json" in refused("complete list", _write(tmp_path / "t.json", '[{"text": "a"},'))
 
 
 def test_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
@@ -137,10 +137,10 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
 
 def test_a_row_has_the_fields_of_its_header(tmp_path):
     path = _write(tmp_path / "t.tsv", "text\tlabel\na\tx\t\t\nb\ttab in text\ty\n")
-    assert refused("2 fields as in the header", path, label="label").endswith("line 3")
+    assert refused("2 fields of the header", path, label="label").endswith("line 3")
     table = read_table(path, text="text", label="label", on_bad_text="skip")
     assert (table.texts, table.skipped) == (["a"], {"fields": 1})
-    refused("One column 'text'", _write(tmp_path / "t.csv", "text,text\na,b\n"))
+    refused("'text' must be unique", _write(tmp_path / "t.csv", "text,text\na,b\n"))
 
 
 def test_numbered_columns_mean_no_header(tmp_path):
@@ -149,7 +149,7 @@ def test_numbered_columns_mean_no_header(tmp_path):
         table = read_table(path, text=text, label=label)
         assert (table.texts, table.labels) == (["one", "two"], ["1", "0"])
     assert read_table(path, text=2, header=True).texts == ["two"]
-    refused("numbers in a file without a header", path, text="s", header=False)
+    refused("must be given by number", path, text="s", header=False)
     refused("at least 4 fields", path, text=3)
 
 
@@ -192,7 +192,7 @@ def test_half_a_surrogate_pair_in_json_is_bad_text(tmp_path):
     ("name", "bad", "reason", "need"),
     [
         ("t.tsv", "only text", "fields", "at least 2 fields"),
-        ("t.csv", 'x,"a"b', "csv", "Well-formed CSV"),
+        ("t.csv", 'x,"a"b', "csv", "CSV must be well-formed"),
         ("t.jsonl", '{"text": "a", ', "json", "JSON object"),
         ("t.jsonl", '["a", "b"]', "json", "JSON object"),
         ("t.jsonl", "[" * 100_000, "json", "JSON object"),
@@ -210,7 +210,7 @@ def test_bad_rows_are_an_error_or_counted(tmp_path, name, bad, reason, need):
 
 def test_an_unclosed_quote_is_found_where_it_opens(tmp_path):
     path = _write(tmp_path / "t.csv", 'text\na\n"never closed\nb\nc\n')
-    assert refused("Well-formed CSV", path).endswith("line 3")
+    assert refused("CSV must be well-formed", path).endswith("line 3")
 
 
 def test_long_csv_fields_are_read(tmp_path):
@@ -269,10 +269,10 @@ def test_missing_things_are_named(tmp_path):
                                 label="label")  # fmt: skip
     refused("does not exist", str(tmp_path / "nope.tsv"))
     refused("is a folder", str(tmp_path))
-    refused("pattern that matches", str(tmp_path / "nope*.tsv"))
-    refused("file is needed", "")
-    refused("file is needed", [])
-    refused("ends in", _write(tmp_path / "t.xlsx", "a"))
+    refused("matches no file", str(tmp_path / "nope*.tsv"))
+    refused("file is required", "")
+    refused("file is required", [])
+    refused("must end in", _write(tmp_path / "t.xlsx", "a"))
     refused("text column", path, text=None)
 
 
@@ -286,12 +286,12 @@ def test_unknown_options_are_named(tmp_path):
 @pytest.mark.parametrize("name", ["t.tsv", "t.csv", "t.jsonl", "t.txt", "t.tsv.gz"])
 def test_empty_files_are_an_error(tmp_path, name):
     path = _write(tmp_path / name, "")
-    assert "empty file" in refused("rows", path)
+    assert "is empty" in refused(name, path)
 
 
 def test_a_header_alone_is_an_error_only_for_a_table(tmp_path):
     path = _write(tmp_path / "t.tsv", "text\n")
-    refused("At least one row", path)
+    refused("at least one row", path)
     assert list(iterate_rows(path, text="text")) == []
 
 
@@ -299,10 +299,10 @@ def test_broken_gzip_files_are_an_error(tmp_path):
     whole = gzip.compress(b"text\n" + random.Random(0).randbytes(4000).hex().encode())
     cut = tmp_path / "cut.tsv.gz"
     cut.write_bytes(whole[:-1000])
-    refused("whole .gz", str(cut))
+    refused("gzip file is truncated or damaged", str(cut))
     plain = tmp_path / "plain.tsv.gz"
     plain.write_bytes(b"text\na\n")
-    refused("whole .gz", str(plain))
+    refused("gzip file is truncated or damaged", str(plain))
 
 
 @pytest.mark.parametrize("after", ["", '"late",1\n'])  # the quote is closed nowhere, too late
@@ -313,7 +313,7 @@ def test_a_quote_that_nothing_closes_takes_its_row_alone(tmp_path, after):
     assert [row.text for row in rows] == ["good", *9 * ["fine"], *(["late"] if after else [])]
     assert rows.skipped == {"csv": 1}
     assert [place.partition(": ")[0] for place in rows.skipped_places] == [f"{path}, line 3"]
-    assert told_counts(rows.skipped) == "1 (1 csv)"
+    assert format_counts(rows.skipped) == "1 (1 csv)"
 
 
 def test_all_lines_of_a_row_with_a_wrong_quote_are_counted_and_told(tmp_path):
@@ -328,32 +328,32 @@ def test_a_record_without_the_field_is_a_bad_row_where_others_have_it(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": "y"}\n')
     columns = {"text": "text", "label": "label"}
-    with pytest.raises(UserError, match="The field 'label' is needed, not text;.*a.jsonl, line 2"):
+    with pytest.raises(UserError, match="'label' is required, but the fields are text;.*, line 2"):
         read_table(str(path), **columns)
     table = read_table(str(path), **columns, on_bad_text="skip")
     assert (list(table.texts), list(table.labels)) == (["a", "c"], ["x", "y"])
     assert sum(table.skipped.values()) == 1
-    with pytest.raises(UserError, match="A column of .*Received: 'lable'"):
+    with pytest.raises(UserError, match="Unknown column 'lable'. The columns of"):
         read_table(str(path), text="text", label="lable", on_bad_text="skip")
 
 
 @pytest.mark.parametrize("encoding", ["rot13", "zlib", "undefined"])
 def test_what_is_no_encoding_of_text_isrefused(tmp_path, encoding):
     (tmp_path / "a.tsv").write_text("text\nx\n")
-    with pytest.raises(UserError, match="encoding must be known to Python"):
+    with pytest.raises(UserError, match="encoding must be a text encoding of Python"):
         read_table(str(tmp_path / "a.tsv"), text="text", encoding=encoding)
 
 
 def test_utf_16_that_does_not_say_which_is_told(tmp_path):
     (tmp_path / "a.tsv").write_bytes("text\nx\n".encode("utf-16-le"))
-    with pytest.raises(UserError, match="Text in utf-16 is needed.*a.tsv"):
+    with pytest.raises(UserError, match="Cannot decode .*a.tsv as utf-16"):
         read_table(str(tmp_path / "a.tsv"), text="text", encoding="utf-16")
 
 
 def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
     path = _write(tmp_path / "a.tsv", "text\tlabel\na\tx\nb\t\nc\t  \nd\ty\n")
     columns = {"text": "text", "label": "label"}
-    with pytest.raises(UserError, match="needed in every row; on_bad_text=skip.*a.tsv, line 3"):
+    with pytest.raises(UserError, match="label in column 'label'; on_bad_text=skip.*a.tsv, line 3"):
         read_table(path, **columns)
     table = read_table(path, **columns, on_bad_text="skip")
     assert (table.texts, table.labels) == (["a", "d"], ["x", "y"])
@@ -361,13 +361,13 @@ def test_rows_without_a_label_are_told_and_can_be_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("name, data, message, advice", [
-    ("a.csv", b"text;label\na;x\n", "write it with commas.*semicolons in the header of", None),
+    ("a.csv", b"text;label\na;x\n", "convert the file to commas.*semicolons in the header", None),
     ("a.csv", b"text\tlabel\na\tx\n", "data.format=quoted_tsv.*tabs in the header",
      {"format": "quoted_tsv"}),
     ("a.tsv", b"text,label\na,x\n", "data.format=csv.*commas in the header", {"format": "csv"}),
-    ("a.csv", "text,label\na,x\n".encode("utf-16"), "set data.encoding.*another in.*a.csv",
+    ("a.csv", "text,label\na,x\n".encode("utf-16"), "decode the header of .*a.csv. Set data.enc",
      {"encoding": "utf-16"}),
-    ("a.csv", "text,label\na,x\n".encode("utf-16-le"), "set data.encoding.*another in",
+    ("a.csv", "text,label\na,x\n".encode("utf-16-le"), "decode the header.*Set data.encoding",
      {"encoding": "utf-16-le"}),
 ])
 def test_another_separator_or_encoding_is_no_wrong_column(tmp_path, name, data, message, advice):
@@ -395,5 +395,5 @@ def test_an_object_is_neither_a_text_nor_a_label(tmp_path, column):
     rows[column] = {"0": "a"}
     rows["label" if column == "text" else "text"] = "b"
     (tmp_path / "t.json").write_text(json.dumps(rows))
-    with pytest.raises(UserError, match="not objects.*row 1"):
+    with pytest.raises(UserError, match="not nested objects.*row 1"):
         read_table(str(tmp_path / "t.json"), text="text", label="label")

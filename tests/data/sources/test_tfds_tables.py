@@ -48,7 +48,7 @@ def test_tfds_examples_are_rows_and_classes_their_names(tmp_path):
     assert "example 1" in refused("label", "tfds:toy_reviews:test", label="label")
     refused("one of train, test.*Received: tran", "tfds:toy_reviews:tran")
     refused("one of train, test.*Received: all", "tfds:toy_reviews:all[0:7]")
-    refused("must hold an example", "tfds:toy_reviews:train[0:0]")
+    refused("must contain an example", "tfds:toy_reviews:train[0:0]")
     refused("Did you mean text", "tfds:toy_reviews", text="texts")
     refused("not found", "tfds:toy_revue")
     refused("not found", "tfds:toy_reviews:2.0.0")
@@ -116,7 +116,7 @@ def test_a_download_that_fails_is_an_error_in_one_line(tmp_path, monkeypatch, nu
         "__module__": __name__,
     }
     type(f"UnreachableReviews{number}", (tfds.core.GeneratorBasedBuilder,), members)
-    message = refused("name local files. Received: tfds:unreachable", f"tfds:{name}")
+    message = refused("pass local files. Received: tfds:unreachable", f"tfds:{name}")
     assert str(failure).splitlines()[0] in message
 
 

@@ -144,4 +144,4 @@ def test_tokens_added_later_stay_special_and_rows_without_a_piece_get_none(folde
     assert found.decode(found.encode(text).ids) == "the cat sat"
     assert json.loads((tmp_path / "back/vocab.json").read_text()).keys() == whole.get_vocab().keys()
     first, second = (convert.read(path).tokenizer for path in (folder, tmp_path / "back"))
-    assert first.sha256 == second.sha256 and second.unnamed == 2
+    assert first.sha256 == second.sha256 and second.num_padding_rows == 2

@@ -114,7 +114,7 @@ def test_both_files_must_hold_the_same(folder):
     (lambda found: found["model"].pop("vocab"), "Pieces with numbers"),
     (lambda found: found["model"]["vocab"].pop(), "a piece for each row"),
     (lambda found: found.update(added_tokens=[], model={"type": "Unigram", "vocab": [["a", 0]]}),
-     "sentencepiece model"),
+     "SentencePiece model"),
     (lambda found: found.update(added_tokens=[3]), "Pieces with numbers"),
 ])
 def test_another_tokenizer_is_refused(folder, do, message):

@@ -13,7 +13,7 @@ from keras_attn.models import GPT2, GPT2LanguageModel
 from keras_attn.ops.kernels import tensorflow_graphs as graphs
 from keras_attn.tasks.causal_lm import generator as generating
 from keras_attn.tasks.causal_lm.generator import Generator
-from keras_attn.text.byte_pairs import BytePairTokenizer, name_of_row
+from keras_attn.text.byte_pairs import BytePairTokenizer, padding_row_name
 from tests.support.small_language_models import log_probabilities
 
 
@@ -229,7 +229,7 @@ def test_no_text_has_a_row_that_stands_for_nothing(generator):
     """A table with rows that were never trained, which random weights like best."""
     tokenizer = generator.tokenizer
     size = tokenizer.vocabulary_size
-    wide = BytePairTokenizer([*tokenizer.vocabulary, *map(name_of_row, range(size, size + 9))],
+    wide = BytePairTokenizer([*tokenizer.vocabulary, *map(padding_row_name, range(size, size + 9))],
                              tokenizer.merges)
     backbone = generator.model.backbone
     model = GPT2LanguageModel(GPT2(**{

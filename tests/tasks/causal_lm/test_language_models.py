@@ -173,8 +173,8 @@ def test_a_tokenizer_may_be_given(trained, corpus, tmp_path):
     ({"data.length": 49}, "at most the positions of the model.*data.length=49, it has 48"),
     ({"model.size": "huge"}, "model.size must be one of tiny,.*Received: model.size=huge"),
     ({"model.num_heads": 3}, "hidden_dim must be a multiple of num_heads"),
-    ({"data.vocab_size": 256}, "257 pieces at least. Received: vocab_size=256"),
-    ({"data.vocab": "nowhere"}, "A folder with vocab.json and merges.txt is needed"),
+    ({"data.vocab_size": 256}, "vocab_size must be at least 257.*Received: vocab_size=256"),
+    ({"data.vocab": "nowhere"}, "must contain vocab.json and merges.txt. Received: nowhere"),
     ({"data.train": "nowhere.txt"}, "nowhere.txt"),
     ({"data.format": "tfrecord"}, "format must be one of auto, lines"),
 ])

@@ -12,7 +12,7 @@ from keras_attn.defaults import (
     pretraining_defaults,
 )
 from keras_attn.errors import UserError
-from keras_attn.text.sentence_pieces import MARKS
+from keras_attn.text.sentence_pieces import SPECIAL_TOKENS
 
 KNOWN, UNKNOWN = "the cat sees a dog\na dog hears the bird\n\n" * 20, "漢字\n\n字\n\n漢\n"
 
@@ -33,7 +33,8 @@ def _pieces(path):
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(KNOWN.split("\n")), model_writer=model, vocab_size=60,
-        hard_vocab_limit=False, control_symbols=list(MARKS), add_dummy_prefix=False, minloglevel=2)
+        hard_vocab_limit=False, control_symbols=list(SPECIAL_TOKENS), add_dummy_prefix=False,
+        minloglevel=2)
     path.write_bytes(model.getvalue())
     return str(path)
 
@@ -62,6 +63,6 @@ def test_an_xlnet_without_a_token_to_tell_is_an_error(tmp_path, split):
 @pytest.mark.parametrize("defaults", [
     pretraining_defaults, language_modeling_defaults, permutation_modeling_defaults])
 def test_text_without_a_word_is_an_error(tmp_path, defaults, text):
-    with pytest.raises(UserError, match="The text must hold at least one word. .*train.txt"):
+    with pytest.raises(UserError, match="The text must contain at least one word. .*train.txt"):
         _pretrain(tmp_path, defaults, text, KNOWN)
     assert not (tmp_path / "run").exists()

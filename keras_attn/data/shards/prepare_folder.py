@@ -1,4 +1,4 @@
-"""Preparing a corpus: text in, a folder of shards and its vocabulary out."""
+"""Prepares a corpus: converts text to a folder with shards and their vocabulary."""
 
 import functools
 import logging
@@ -16,23 +16,29 @@ VOCABULARY_SAMPLE_BYTES = 50_000_000
 def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab_size=8192,
                    lowercase=None, split="train", processes=None, runner=None, beam_options="",
                    log=print, **reading):
-    """Tokenises `source` into `folder`, with a vocabulary given or trained, which it then holds.
+    """Tokenizes `source` into `folder` with a given or trained vocabulary, which is stored there,
+    too.
 
     Args:
-        source, folder, split, processes, log: See `keras_attn.data.shards.prepare.prepare`.
-        tokenizer: Kind of it: "word_pieces" of BERT, "byte_pairs" of GPT-2, "sentence_pieces" of
-            XLNet.
-        vocab: A folder with its files, or its file if it has one; None trains one.
-        vocab_size: Of one that is trained.
-        lowercase: Whether text is lower-cased; None: with word pieces.
-        runner, beam_options: See `keras_attn.data.shards.beam.make_pipeline`; None is this machine.
-        reading: `format`, `field`, `encoding`, `on_bad_text`, `max_line`.
+        source: See `keras_attn.data.shards.prepare.prepare`.
+        folder: See `keras_attn.data.shards.prepare.prepare`.
+        tokenizer: Tokenizer type: "word_pieces" (BERT), "byte_pairs" (GPT-2) or "sentence_pieces"
+            (XLNet).
+        vocab: A folder with the tokenizer's files, or its single file; None trains a vocabulary.
+        vocab_size: Maximum size of a trained vocabulary.
+        lowercase: Whether text is lower-cased; by default only with "word_pieces".
+        split: See `keras_attn.data.shards.prepare.prepare`.
+        processes: See `keras_attn.data.shards.prepare.prepare`.
+        runner: See `keras_attn.data.shards.beam.make_pipeline`; None: this machine.
+        beam_options: See `keras_attn.data.shards.beam.make_pipeline`.
+        log: See `keras_attn.data.shards.prepare.prepare`.
+        **reading: `format`, `field`, `encoding`, `on_bad_text`, `max_line`.
 
     Returns:
         The index of the shards.
     """
     if not source or not folder:
-        raise UserError("--input and --output are needed. "
+        raise UserError("--input and --output are required. "
                         f"Received: input={source}, output={folder}")
     if is_prepared(source):
         raise UserError(f"--input must be text. Received: input={source}, a prepared folder")
@@ -41,10 +47,11 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
     if lowercase is None:
         lowercase = kind.lowercase
     if lowercase and kind.verbatim:
-        raise UserError(f"--lowercase must be left out with {tokenizer}, which keep the case. "
+        raise UserError(f"--lowercase is not supported with {tokenizer}, which keeps the case. "
                         f"Received: lowercase={lowercase}")
     run_tasks = _beam_tasks(source, processes, runner, beam_options)
-    # Trained also to go on: the same text and size give the same, others must not find it.
+    # A vocabulary is trained even to resume: the same text and size give the same vocabulary, and
+    # a folder with other ones must not be reused.
     chosen = (kind.read(vocab, lowercase) if vocab else train_tokenizer(
         kind, source, vocab_size, lowercase, log, split=split, **reading))
     index = prepare(
@@ -56,36 +63,37 @@ def prepare_folder(source, folder, *, tokenizer="word_pieces", vocab=None, vocab
 
 
 def _check_apart(source, folder):
-    """Raises UserError if files to read are in the folder to write, which has names of its own."""
+    """Raises UserError if input files are in the output folder, where they could be overwritten."""
     if source == "docstrings" or str(source).startswith("tfds:"):
         return
     for path in find_files(source):
         if os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder):
-            raise UserError("--output must be another folder than that of the input, where the "
-                            f"vocabulary could replace it. Received: {path} in {folder}")
+            raise UserError("--output must not be the folder of the input, where the vocabulary "
+                            f"could overwrite it. Received: {path} in {folder}")
 
 
 def _beam_tasks(source, processes, runner, options):
-    """Returns what does the tasks on a runner of Apache Beam; None without one."""
+    """Returns a function that runs tasks on Apache Beam, or None without a runner."""
     if not runner:
         if options:
-            raise UserError(f"--beam_options need --runner. Received: beam_options={options}")
+            raise UserError(f"--beam_options requires --runner. Received: beam_options={options}")
         return None
     if processes:
-        raise UserError("--processes are of this machine; with --runner=local give --beam_options="
-                        f"'--direct_running_mode=multi_processing --direct_num_workers={processes}'"
-                        f". Received: runner={runner}, processes={processes}")
+        raise UserError("--processes only works without --runner. With --runner=local, set "
+                        "--beam_options='--direct_running_mode=multi_processing "
+                        f"--direct_num_workers={processes}'. "
+                        f"Received: runner={runner}, processes={processes}")
     if source == "docstrings":
-        raise UserError("With --runner --input must be files or tfds:NAME. Received: docstrings, "
-                        "which another machine has of its own")
+        raise UserError("With --runner, --input must be files or tfds:NAME. Received: docstrings, "
+                        "which differ on other machines")
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # Beam's, about what it has no use for here
+    logging.disable(logging.WARNING)  # Beam warns about missing optional packages
     try:
         from keras_attn.data.shards import beam
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
-        raise UserError("--runner needs Apache Beam: pip install 'keras-attn[beam]'. "
+        raise UserError("--runner requires Apache Beam: pip install 'keras-attn[beam]'. "
                         f"Received: runner={runner}, not installed") from error
     finally:
         logging.disable(before)
@@ -98,10 +106,10 @@ def train_tokenizer(kind, source, size, lowercase, log=print, **reading):
     Args:
         kind: `Kind`.
         source: See `keras_attn.data.shards.prepare.sample_texts`.
-        size: Pieces at most.
+        size: Maximum vocabulary size.
         lowercase: Whether text is lower-cased.
-        log: Takes a line of text.
-        **reading: As those of `sample_texts`.
+        log: Called with lines of text.
+        **reading: See `keras_attn.data.shards.prepare.sample_texts`.
     """
     log(f"training a vocabulary of {size:,} {kind.name.replace('_', ' ')} on {source}")
     texts = sample_texts(source, limit_bytes=VOCABULARY_SAMPLE_BYTES, verbatim=kind.verbatim,
