@@ -34,7 +34,7 @@ MAX_LINE = Field(
 TEXT = {
     "encoding": Field("utf-8", "character encoding of the files"),
     "on_bad_text": Field(
-        "error", "how to handle unreadable text: error, or skip (skip and count it)",
+        "error", "how to handle unreadable text: error (stop) or skip (leave out and count)",
         choices=("error", "skip")),
     "max_line": MAX_LINE,
     "vocab": Field(

@@ -76,7 +76,7 @@ def _engine_fields():
 
 
 def define_reading_flags(formats):
-    """Defines flags of how a finetuned model reads files; they default to those of training."""
+    """Defines flags for the input files of a finetuned model; unset flags are as in training."""
     flags.DEFINE_enum("format", None, formats,
                       "File format; if unset, detected from the file name, else as in training.")
     flags.DEFINE_string("text_column", None, "Text column; if unset, as in training.")

@@ -16,8 +16,8 @@ from keras_attn.shared_fields import (
 )
 
 LENGTH = Field(
-    int, "maximum sequence length in tokens; if unset, that of the longest text, up to the model's "
-    "positions",
+    int, "maximum sequence length in tokens; if unset, the length of the longest text, up to the "
+    "model's positions",
     above=0, chosen=True)
 _DATA = {
     "train": Field(
@@ -33,7 +33,7 @@ _DATA = {
     "limit": Field(
         int, "number of training examples, sampled with data.seed; if unset, all", above=0),
     "seed": Field(
-        int, "random seed of data.limit and data.holdout; if unset, the first train.seed", low=0),
+        int, "random seed of data.limit and data.holdout; if unset, train.seed (the first of several)", low=0),
     "by_length": Field(
         bool, "whether to batch texts of similar length, for less padding, but slower learning at "
         "first; if unset, True unless packed"),

@@ -38,7 +38,7 @@ DATA = {
     "encoding": TEXT["encoding"],
     "on_bad_text": Field(
         "error", "how to handle undecodable text, unpaired sentences and sentences longer than "
-        "data.length: error, or skip (skip and count them)", choices=("error", "skip")),
+        "data.length: error (stop) or skip (leave out and count)", choices=("error", "skip")),
     "max_line": MAX_LINE,
     "vocab": Field(
         str, "SentencePiece model; if unset, from `pretrained`, else trained on data.train"),

@@ -13,7 +13,7 @@ _OPTIONS = {
         STRATEGIES),
     "virtual_devices": Field(
         0, "Number of virtual CPU devices, to try the mirrored strategy; 0: none.", low=0),
-    "tpu": Field(str, "Address of the TPU; if unset, that of the TPU machine."),
+    "tpu": Field(str, "Address of the TPU; if unset, the TPU of this machine."),
 }
 # Errors that a worker raises when it loses the connection to another worker.
 _CONNECTION_ERRORS = ("UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError",
