@@ -33,7 +33,8 @@ _DATA = {
     "limit": Field(
         int, "number of training examples, sampled with data.seed; if unset, all", above=0),
     "seed": Field(
-        int, "random seed of data.limit and data.holdout; if unset, train.seed (the first of several)", low=0),
+        int, "random seed of data.limit and data.holdout; if unset, train.seed (the first of "
+        "several)", low=0),
     "by_length": Field(
         bool, "whether to batch texts of similar length, for less padding, but slower learning at "
         "first; if unset, True unless packed"),
