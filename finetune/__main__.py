@@ -1,5 +1,5 @@
-"""Finetunes a BERT to classify texts or pairs, to predict a number or to find answers, a GPT-2 or
-an XLNet to do the first two; or trains a Transformer to translate.
+"""Finetunes BERT, GPT-2 or XLNet for classification or regression, or BERT for question answering,
+or trains a Transformer for translation.
 
     python -m finetune --config=sst2 --pretrained=runs/mini --workdir=runs/sst2 \\
         --config.data.train=SST-2/train.tsv --config.data.validation=SST-2/dev.tsv
@@ -12,7 +12,7 @@ an XLNet to do the first two; or trains a Transformer to translate.
         --config.data.train.source=train.en --config.data.train.target=train.de \\
         --config.data.validation.source=val.en --config.data.validation.target=val.de
 
-The same command resumes a run that was stopped or killed.
+The same command resumes an interrupted run from its last checkpoint.
 """
 
 from keras_attn.cli.command_line import define_run_flags, run_command, run_options

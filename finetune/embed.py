@@ -1,12 +1,12 @@
-"""Turns texts into vectors.
+"""Computes embedding vectors of texts.
 
     python -m finetune.embed --workdir=runs/mini --text='a gripping film'
     python -m finetune.embed --workdir=runs/mini --input=reviews.tsv --text_column=review \\
         --output=vectors.npy
     zcat texts.txt.gz | python -m finetune.embed --workdir=runs/mini --input=- --format=lines
 
-The output has one row for each text, in order: an array of float32 in a .npy file, or a list of
-numbers a line in a .jsonl file and on the terminal.
+The output has one row per text, in the same order: a float32 array in a .npy file, or one list of
+numbers per line in a .jsonl file and on the terminal.
 """
 
 from absl import flags
@@ -16,22 +16,23 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "A workdir, or a folder of another library.")
-    flags.DEFINE_multi_string("text", None, "A text; may be given several times.")
+    flags.DEFINE_string("workdir", None, "A workdir, or a checkpoint of another library.")
+    flags.DEFINE_multi_string("text", None, "Text to embed.")
     flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, a glob, or - for "
                         "standard input.")
-    flags.DEFINE_string("output", "-", "File to write (.npy, .jsonl), or - for the terminal.")
-    flags.DEFINE_string("text_column", "text", "Column of the text.")
+    flags.DEFINE_string("output", "-", "Output file (.npy, .jsonl), or - for the terminal.")
+    flags.DEFINE_string("text_column", "text", "Text column.")
     flags.DEFINE_enum("format", None, ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines"],
-                      "Of the file; default: as its name ends.")
-    flags.DEFINE_string("encoding", "utf-8", "Encoding of the file.")
+                      "File format; if unset, detected from the file name.")
+    flags.DEFINE_string("encoding", "utf-8", "Character encoding of the file.")
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],
-                      "What to do with rows that cannot be read; skip leaves them out.")
+                      "How to handle rows that cannot be read; skip skips and counts them.")
     define_max_line()
     flags.DEFINE_enum("pooling", "mean", ["mean", "cls"],
-                      "mean of the vectors of all tokens, or that of the first.")
-    flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, if the folder does not say.")
-    flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)
+                      "Pooling: mean over all tokens, or cls (the first token).")
+    flags.DEFINE_bool("lowercase", None, "Whether to lower-case text, if the checkpoint does "
+                      "not specify it.")
+    flags.DEFINE_integer("batch_size", 64, "Batch size, in texts.", lower_bound=1)
 
 
 def main():
@@ -39,7 +40,7 @@ def main():
 
     values = flags.FLAGS
     if bool(values.input) == bool(values.text):
-        raise UserError("Either --text or --input is needed. "
+        raise UserError("Give either --text or --input. "
                         f"Received: {'both' if values.text else 'neither'}")
     options = {"output": values.output, "pooling": values.pooling, "lowercase": values.lowercase,
                "batch_size": values.batch_size}

@@ -1,13 +1,13 @@
-"""Measures a finetuned workdir on labelled rows.
+"""Evaluates a finetuned model on labeled examples.
 
     python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv
     python -m finetune.evaluate --workdir=runs/sst2 --data=test.tsv --output=test.json
     python -m finetune.evaluate --workdir=runs/de --source=test.en --target=test.de
 
-The file has the columns that the model was trained on; for one of reading comprehension
-it is SQuAD's; a translator takes two aligned files, or a table as --source alone. Prints a line
-for each metric and each class; --output of a single run has confusions, too. Of a folder of several
-seeds each is measured: their mean, and how far it can be trusted.
+The file has the columns that the model was trained on. Question answering requires SQuAD files, and
+translation two aligned files, or one table as --source. Prints one line per metric and per class;
+--output of a single run also contains the confusion matrix. In a workdir of several seeds, each run
+is evaluated, and the mean and its 95 % confidence interval are printed.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from keras_attn.cli.task_options import define_task_flags, given_options, input_
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
-    flags.DEFINE_string("data", None, "TSV, CSV, JSONL or Parquet file, a glob, "
-                        "tfds:NAME[:SPLIT], its validation without a split, or - for standard "
+    flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.", required=True)
+    flags.DEFINE_string("data", None, "Labeled data: a TSV, CSV, JSONL or Parquet file, a glob, "
+                        "tfds:NAME[:SPLIT] (by default the validation split), or - for standard "
                         "input, with --format.")
     define_task_flags("evaluate")
-    flags.DEFINE_string("output", None, "File to write the metrics to (.json), or - for JSON on "
-                        "the terminal.")
+    flags.DEFINE_string("output", None, "Output file of the metrics (.json), or - for JSON on the "
+                        "terminal; if unset, a summary is printed.")
     define_reading_flags(["tsv", "csv", "jsonl", "parquet", "label_text", "quoted_tsv"])
 
 
@@ -45,14 +45,14 @@ def main():
 
 
 def _metric_lines(found):
-    """Yields a line for each metric, with how far it can be trusted."""
+    """Yields one line per metric, with its confidence interval."""
     from keras_attn.tasks.finetuning.seed_statistics import metrics_among, told_over_seeds
 
     runs = found.get("runs")
     if runs:
         for run in runs:
-            told = (f"{name} {value:.4f}" for name, value in metrics_among(run).items())
-            yield f"{run['run']}: {' · '.join(told)}"
+            listed = (f"{name} {value:.4f}" for name, value in metrics_among(run).items())
+            yield f"{run['run']}: {' · '.join(listed)}"
         yield from told_over_seeds(found, metrics_among(found), len(runs))
         for name in ("examples", "skipped"):
             if name in found:
@@ -62,13 +62,13 @@ def _metric_lines(found):
             if isinstance(value, (str, int, float)):
                 kind = {int: ",", float: ".4f"}.get(type(value), "")
                 low, high = found.get(f"{name}_range", (None, None))
-                spread = "" if low is None else (
-                    f" (95 %: {low:.4f} to {high:.4f}, by other rows like these)")
-                yield f"{name:20} {value:{kind}}{spread}"
+                interval = "" if low is None else (
+                    f" (95 % confidence interval over examples: {low:.4f} to {high:.4f})")
+                yield f"{name:20} {value:{kind}}{interval}"
 
 
 def _evaluate(values):
-    """Returns the `Task` of the model and its metrics."""
+    """Returns the `Task` of the model, and the metrics."""
     from keras_attn.errors import UserError
     from keras_attn.inference.evaluate import measure
     from keras_attn.inference.loading import task_of_workdir
@@ -83,7 +83,8 @@ def _evaluate(values):
     if data is None:
         held = f", a model for {task.name}" if task else ""
         given = "".join(f", {name}={value}" for name, value in options.items())
-        raise UserError(f"--{data_flag} is needed. Received: workdir={values.workdir}{held}{given}")
+        raise UserError(f"--{data_flag} is required. "
+                        f"Received: workdir={values.workdir}{held}{given}")
     if task:
         check_options(task.name, "evaluate", options)  # before the model is loaded
     reading = {"format": values.format, "text": values.text_column,

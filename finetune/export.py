@@ -1,11 +1,11 @@
-"""Writes a finetuned workdir as a TensorFlow SavedModel.
+"""Exports a finetuned model as a TensorFlow SavedModel.
 
     python -m finetune.export --workdir=runs/sst2 --output=served/sst2/1
 
-Strings go in, labels and probabilities come out, or translations; the tokenizer is inside. Whoever
-loads it needs TensorFlow and tensorflow-text, nothing of this package. Texts of more than
-data.length tokens are cut as in predict, unless the model reads windows, but the outputs do not say
-which were cut; a translator refuses them.
+The SavedModel contains the tokenizer: it takes strings and returns labels and probabilities, or
+translations. Loading it requires TensorFlow and tensorflow-text, but not this package. Texts longer
+than data.length tokens are truncated as in predict, unless the model uses windows; the outputs do
+not show which texts were truncated. A translation model rejects them.
 """
 
 from absl import flags
@@ -15,9 +15,9 @@ from keras_attn.cli.task_options import define_task_flags, given_options
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "Folder of a finetuning run.", required=True)
-    flags.DEFINE_string("output", None, "Folder to make; for TensorFlow Serving a number, the "
-                        "version, in a folder of the model's name.", required=True)
+    flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.", required=True)
+    flags.DEFINE_string("output", None, "Folder to create; for TensorFlow Serving MODEL/VERSION "
+                        "with a number as version.", required=True)
     define_task_flags("export")
 
 
@@ -26,7 +26,7 @@ def main():
 
     values = flags.FLAGS
     export(values.workdir, values.output, **given_options("export", values))
-    print(f"saved in {values.output}; to load it: import tensorflow_text, then "
+    print(f"saved in {values.output}; to load it, import tensorflow_text, then call "
           "tf.saved_model.load")
 
 

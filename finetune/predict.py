@@ -1,27 +1,26 @@
-"""Classifies texts, or answers questions, with a finetuned workdir.
+"""Predicts with a finetuned model: classification, regression or question answering.
 
     python -m finetune.predict --workdir=runs/sst2 --text='a gripping film'
     python -m finetune.predict --workdir=runs/sst2 --input=reviews.tsv --output=labels.tsv
     python -m finetune.predict --workdir=runs/sst2 --input=reviews.jsonl --output=-
 
-Files hold the columns that the model was trained on (other columns are
-ignored; a .txt file holds one text a line), or those of GLUE's test files if it
-was trained on a GLUE task. The output has one row for each row of the input, in
-its order: label, then the probability of each class. It is TSV, CSV or JSONL,
-as its name ends; TSV on the terminal. With --on_bad_text=skip, or where the
-training skipped, rows that cannot be read are left out, and each row begins with its
-file and line: the number of a record in Parquet, TFDS and a list of JSON.
+Input files have the columns that the model was trained on, or the columns of GLUE's test files if
+it was trained on a GLUE task. Other columns are ignored; a .txt file has one text per line. The
+output has one row per input row, in the same order: the label, then the probability of each class.
+Its format is TSV, CSV or JSONL by the file name, and TSV on the terminal. With --on_bad_text=skip,
+or if training skipped, unreadable rows are skipped, and each output row begins with its file and
+line (the record number in Parquet, TFDS and a JSON list).
 
     python -m finetune.predict --workdir=runs/squad --text=QUESTION --text_pair=PASSAGE
     python -m finetune.predict --workdir=runs/squad --input=questions.json --output=answers.json
 
     python -m finetune.predict --workdir=runs/sst2 --text='a gripping film' --attention=page.html
 
-writes a page that shows what each token attends to, instead of labels.
+writes an HTML page of the attention weights of each layer and head, instead of predictions.
 
-A model of reading comprehension takes files of SQuAD, with or without answers. A .json file gets
-{id: answer}, as SQuAD's scripts take it; a .jsonl file and the terminal an object a question, with
-answer, score, start and end in the passage, and how much "no answer" scores above it.
+Question answering reads SQuAD files, with or without answers. A .json output file contains
+{id: answer}, the format of SQuAD's evaluation script. A .jsonl file and the terminal get one object
+per question, with answer, score, start and end in the passage, and the margin of "no answer".
 """
 
 from absl import flags
@@ -32,17 +31,16 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "Folder of a finetuning run.")
-    flags.DEFINE_multi_string("text", None, "A text to classify, or a question; may be given "
-                              "several times.")
-    flags.DEFINE_multi_string("text_pair", None, "Its second text, for a model of pairs, or its "
-                              "passage.")
-    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, SQuAD's JSON, a "
+    flags.DEFINE_string("workdir", None, "Working directory of a finetuning run.")
+    flags.DEFINE_multi_string("text", None, "Text to classify, or a question.")
+    flags.DEFINE_multi_string("text_pair", None, "Second text of a pair, or the passage of a "
+                              "question.")
+    flags.DEFINE_string("input", None, "TSV, CSV, JSONL, Parquet or text file, SQuAD JSON, a "
                         "glob, or - for standard input, with --format.")
-    flags.DEFINE_string("output", "-", "File to write (.tsv, .csv, .jsonl; answers: .json, "
-                        ".jsonl), or - for the terminal.")
-    flags.DEFINE_string("attention", None, "HTML file to write: what the tokens of one --text "
-                        "attend to in each layer and head.")
+    flags.DEFINE_string("output", "-", "Output file (.tsv, .csv, .jsonl; question answering: "
+                        ".json, .jsonl), or - for the terminal.")
+    flags.DEFINE_string("attention", None, "HTML file to write: attention weights of each layer "
+                        "and head for one --text.")
     define_reading_flags(
         ["tsv", "quoted_tsv", "csv", "jsonl", "parquet", "lines", "label_text"])
     define_task_flags("predict")
@@ -54,7 +52,7 @@ def main():
     values = flags.FLAGS
     options = given_options("predict", values)
     if values.input and values.text:
-        raise UserError("Either --text or --input is needed. Received: both")
+        raise UserError("Give either --text or --input. Received: both")
     if values.attention:
         return show_attention(values)
     if values.input:
@@ -74,7 +72,7 @@ def show_attention(values):
     from keras_attn.visualize import attention_of_text
 
     if not values.text or len(values.text) > 1 or len(values.text_pair or []) > 1:
-        raise UserError("--attention shows one --text. "
+        raise UserError("--attention requires exactly one --text. "
                         f"Received: {len(values.text or [])} texts")
     with opened(values.attention, (".html",), flag="--attention",
                 workdir=values.workdir) as file:

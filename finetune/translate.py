@@ -1,13 +1,13 @@
-"""Translates text, a line at a time.
+"""Translates text line by line.
 
     python -m finetune.translate --workdir=runs/de < in.txt > out.txt
     python -m finetune.translate --workdir=runs/de --input=in.txt --output=out.txt --beam=8
     python -m finetune.translate --workdir=runs/de --nbest=3 --scores < in.txt
 
-The output has one line for each line of the input, in its order; empty lines stay empty. With
---nbest, --scores or --alignments it is JSON, a line for each line: a list of translations, best
-first, with `text`, and if asked for `score`, `log_probability` and `finished` (else it was cut),
-and `alignments`: of each token of the translation the token of the source that it attended to most.
+The output has one line per input line, in the same order; empty lines stay empty. With --nbest,
+--scores or --alignments each line is a JSON list of translations, best first, with `text`. --scores
+adds `score`, `log_probability` and `finished` (false if the maximum length was reached).
+--alignments adds `alignments`: for each token the source token with the highest attention weight.
 """
 
 from absl import flags
@@ -16,21 +16,24 @@ from keras_attn.cli.command_line import define_max_line, define_precision, run_c
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "Folder of the run of a translator.", required=True)
-    flags.DEFINE_string("input", "-", "Text file, a sentence a line, or - for standard input.")
-    flags.DEFINE_string("output", "-", "File to write (.txt, .jsonl), or - for standard output.")
-    flags.DEFINE_integer("beam", None, "Hypotheses of the beam search; 1: greedy; without: "
-                         "eval.beam of the run.", lower_bound=1)
-    flags.DEFINE_integer("nbest", None, "Translations of each line, --beam at most.",
+    flags.DEFINE_string("workdir", None, "Working directory of a translation model.", required=True)
+    flags.DEFINE_string("input", "-", "Text file with one sentence per line, or - for standard "
+                        "input.")
+    flags.DEFINE_string("output", "-", "Output file (.txt, .jsonl), or - for standard output.")
+    flags.DEFINE_integer("beam", None, "Beam size; 1: greedy decoding; if unset, eval.beam of the "
+                         "run.", lower_bound=1)
+    flags.DEFINE_integer("nbest", None, "Number of translations per line, at most --beam; if "
+                         "unset, the best one.",
                          lower_bound=1)
-    flags.DEFINE_float("length_penalty", None, "More favours longer translations; without: that "
-                       "of the run.")
-    flags.DEFINE_bool("scores", False, "Tell scores, too.")
-    flags.DEFINE_bool("alignments", False, "Tell what each token attended to, too.")
+    flags.DEFINE_float("length_penalty", None, "Length penalty of the beam search; higher values "
+                       "favor longer translations; if unset, eval.length_penalty of the run.")
+    flags.DEFINE_bool("scores", False, "Whether to output scores.")
+    flags.DEFINE_bool("alignments", False, "Whether to output alignments from attention "
+                      "weights.")
     flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"],
-                      "What to do with a line that is no UTF-8 or too long; skip leaves its "
-                      "translation empty.")
-    flags.DEFINE_integer("batch_size", 32, "Lines worked on together.", lower_bound=1)
+                      "How to handle lines that are not valid UTF-8 or too long; skip writes an "
+                      "empty translation.")
+    flags.DEFINE_integer("batch_size", 32, "Batch size, in lines.", lower_bound=1)
     define_max_line()
     define_precision()
 

@@ -1,4 +1,4 @@
-"""What families, tasks and engines declare of themselves, read without Keras or TensorFlow."""
+"""Declarations of families, tasks and engines, which need neither Keras nor a backend."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from keras_attn.field import Field
 
 @dataclasses.dataclass(frozen=True)
 class Option(Field):
-    """An option of a command that only some tasks take.
+    """An option of a command that only some tasks support.
 
     Attributes:
-        flag: Name of its flag; "": that of the option.
-        reads: Whether it names files that the command reads, which its output must not replace.
+        flag: Name of the flag; "": the name of the option.
+        reads: Whether the value names input files, which the output must not overwrite.
     """
 
     flag: str = ""
@@ -26,20 +26,20 @@ def _nothing(*args, **kwargs):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EngineFields:
-    """What the commands know of an engine before Keras is imported.
+    """Declaration of an engine, which the commands read before Keras is imported.
 
-    The module `fields` of an engine has an instance named `FIELDS`. It imports neither Keras nor
-    a backend, because the Keras backend is set by it.
+    The module `fields` of an engine defines an instance named `FIELDS`. It imports neither Keras
+    nor a backend, because it selects the Keras backend.
 
     Attributes:
         backend: The Keras backend: "tensorflow", "jax" or "torch".
-        options: `Field`s of the arguments of the engine's class, which are flags of `pretrain` and
-            `finetune`.
-        check_several_runs: Function of the options that raises a `UserError` if a process cannot
-            train several models, one after the other.
+        options: `Field`s of the constructor arguments of the engine, which become flags of
+            `pretrain` and `finetune`.
+        check_several_runs: Function that receives the options as keyword arguments, and raises a
+            `UserError` if one process cannot train several models consecutively.
         in_cluster: Function that returns whether this process is one of several workers.
-        lost_worker: Function of an exception that returns the line of its message which says that
-            another worker was lost; None if it says no such thing.
+        lost_worker: Function that receives an exception, and returns the line of its message that
+            reports a lost worker, or None.
     """
 
     backend: str
@@ -51,24 +51,24 @@ class EngineFields:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FamilyFields:
-    """What the commands know of a family before its module `family` is imported.
+    """Declaration of a family, which the commands read before its module `family` is imported.
 
-    The module `fields` of a family has an instance named `FIELDS`. It imports neither Keras nor
-    TensorFlow, so that `--help` is fast.
+    The module `fields` of a family defines an instance named `FIELDS`. It imports neither Keras
+    nor TensorFlow, so that `--help` is fast.
 
     Attributes:
         name: Name in the registry.
-        model: `Field`s of `config.model` for pretraining. Those that are no arguments of the
-            backbone are for the task: masked language modeling reads `next_sentence`,
-            `initial_embeddings`, `initial_bias` and `new_heads` if they are there.
-        formats: Checkpoint formats: `workdir`, and a module of the package for each other one.
-        libraries: Names of the libraries whose checkpoints it reads, for `--help`.
-        config_files: Files that identify a folder, and the format of each, such as
+        model: `Field`s of `config.model` for pretraining. Fields that are not arguments of the
+            backbone are read by the task: masked language modeling reads `next_sentence`,
+            `initial_embeddings`, `initial_bias` and `new_heads` if they are declared.
+        formats: Checkpoint formats: `workdir`, and others, each a module of the family's package.
+        libraries: Names of the libraries whose checkpoints are supported, for `--help`.
+        config_files: Format by the name of the file that identifies a checkpoint folder, such as
             `{"bert_config.json": "google"}`.
         huggingface_type: `model_type` in the config.json of transformers; None: not supported.
-        kerashub_backbone: `registered_name` in a preset of KerasHub; None: not supported.
-        keras_classes: Classes that `keras.saving.load_model` must find, by module, besides those
-            of `keras_attn.layers` and `keras_attn.models`.
+        kerashub_backbone: `registered_name` in a KerasHub preset; None: not supported.
+        keras_classes: Names of the classes that `keras.saving.load_model` must find, by module, in
+            addition to `keras_attn.layers` and `keras_attn.models`.
     """
 
     name: str
@@ -83,32 +83,32 @@ class FamilyFields:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFields:
-    """What the commands know of a task before its module `task` is imported.
+    """Declaration of a task, which the commands read before its module `task` is imported.
 
-    The module `fields` of a task has an instance named `FIELDS`. It imports neither Keras nor
+    The module `fields` of a task defines an instance named `FIELDS`. It imports neither Keras nor
     TensorFlow, so that `--help` is fast.
 
     Attributes:
-        command: "pretrain" or "finetune", which trains it; None: its models are only converted.
-        family: Name of the family of a config that names none.
-        config: Function of the `FamilyFields` of a family. Returns the `Field`s of a config by
-            section; see `keras_attn.tasks.finetuning.fields.finetuning_fields` and
+        command: Command that trains the task, "pretrain" or "finetune"; None: models are only
+            converted.
+        family: Name of the default family.
+        config: Function that receives the `FamilyFields` of a family, and returns the `Field`s of
+            a config by section; see `keras_attn.tasks.finetuning.fields.finetuning_fields` and
             `keras_attn.tasks.pretraining.fields.pretraining_fields`.
-        names: Values of `data.task` that select it, besides its name.
-        summary: What `data.task` selects, for the help of that field; "": it is not listed there.
-        joint: `Field`s by section that it adds to the config of `finetuning_defaults()`, which is
-            that of all tasks whose `config` is `joint_fields`.
-        metrics: Names of its metrics. Several seeds have their means; the first one selects models
-            unless `eval.metric` names another.
+        names: Values of `data.task` that select the task, in addition to its name.
+        summary: Description for the help of `data.task`; "": not listed there.
+        joint: `Field`s by section that the task adds to the config of `finetuning_defaults()`,
+            which all tasks with `config=joint_fields` share.
+        metrics: Names of the metrics, which are averaged over seeds. The first one is the default
+            metric of model selection.
         data: Name of the option of `finetune.evaluate` that names the data.
-        options: Options of its own by command ("evaluate", "export" or "predict") and name.
-        files: Names of the files that it writes to a workdir.
-        huggingface_class: What the names of its classes in transformers end with, such as
-            "ForTokenClassification"; None: it has none.
-        convert_heads: Values of `--task` of `keras_attn.convert` that select it, and the arguments
-            of the head.
-        keras_classes: Classes that `keras.saving.load_model` must find, by module, besides those
-            of `keras_attn.layers` and `keras_attn.models`.
+        options: Task-specific options by command ("evaluate", "export" or "predict") and name.
+        files: Names of the files that the task writes to a workdir.
+        huggingface_class: Suffix of the class names in transformers, such as
+            "ForTokenClassification"; None: not supported.
+        convert_heads: Arguments of the head by the value of `--task` of `keras_attn.convert`.
+        keras_classes: Names of the classes that `keras.saving.load_model` must find, by module, in
+            addition to `keras_attn.layers` and `keras_attn.models`.
     """
 
     command: str | None

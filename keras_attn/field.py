@@ -1,4 +1,4 @@
-"""Declarations of config fields."""
+"""Declaration of config fields."""
 
 import dataclasses
 import math
@@ -9,20 +9,20 @@ from keras_attn.errors import UserError, check_choice
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A field of a config, declared once: its default, its help and the values that it takes.
+    """A config field, declared once: its default, its help and the values that it accepts.
 
     Attributes:
-        default: Its default, or its type if it is unset by default.
-        help: What it is, with its unit; a line of `--help`.
-        choices: Values that it may have; empty: any.
-        low: Least value; None: no bound.
-        high: Largest value, with `low` or `above`; None: no bound.
-        above: Bound that a value must exceed; None: no bound.
-        below: Bound that a value must not reach; None: no bound.
-        chosen: Whether a run chooses the value where it is unset. A resumed run keeps that choice.
-        resume: What a resumed run may have: the "same" value as before, "any" value, or "first",
-            that of its beginning, whatever it is given.
-        before: Value in the workdirs of versions without the field; None: the default.
+        default: Default value, or the type if the field is unset by default.
+        help: Description with the unit, shown as one line of `--help`.
+        choices: Valid values; empty: no restriction.
+        low: Inclusive lower bound, or None.
+        high: Inclusive upper bound, used with `low` or `above`, or None.
+        above: Exclusive lower bound, or None.
+        below: Exclusive upper bound, or None.
+        chosen: Whether a run chooses the value if it is unset. A resumed run keeps the choice.
+        resume: Which values a resumed run accepts: "same", only the value of the first start;
+            "any", any value; "first", any value, but the value of the first start is used.
+        before: Value in workdirs of versions without the field; None: the default.
     """
 
     default: Any
@@ -38,12 +38,12 @@ class Field:
 
     @property
     def value_type(self) -> type:
-        """The type of its values."""
+        """Type of the values."""
         return self.default if isinstance(self.default, type) else type(self.default)
 
     @property
     def value(self) -> Any:
-        """Its default; None if it is unset by default."""
+        """Default value; None if the field is unset by default."""
         return None if isinstance(self.default, type) else self.default
 
     def violated_bound(self, value: float) -> str | None:
@@ -64,11 +64,14 @@ class Field:
         return "finite" if bounded and not math.isfinite(value) else None
 
     def check(self, name: str, value: Any) -> None:
-        """Raises a `UserError` for a value that the field cannot have; None is unset.
+        """Checks a value.
 
         Args:
             name: Dotted name of the field.
-            value: A value of its type.
+            value: Value of the type `value_type`, or None if unset.
+
+        Raises:
+            UserError: If the value is not among the choices or violates a bound.
         """
         if value is None:
             return

@@ -1,123 +1,139 @@
-"""The fields of the configs of runs: defaults, help, choices and ranges."""
+"""The config fields that several tasks and families share: defaults, help, choices and bounds."""
 
 from keras_attn.field import Field
 
 
 def run_fields(source):
-    return {"pretrained": Field(str, f"weights to start from: {source}; without: random ones"),
-            "workdir": Field(str, "folder of the run")}
+    return {"pretrained": Field(str, f"initial weights: {source}; if unset, random initialization"),
+            "workdir": Field(str, "working directory of the run")}
 
 
 def family_field(family):
-    """The field `model.family`, of which a config has one value."""
-    return {"family": Field(family.name, "family of the model", choices=(family.name,))}
+    """The field `model.family`, which has one value in a config."""
+    return {"family": Field(family.name, "model family", choices=(family.name,))}
 
 
-def of_libraries(families):
-    """Describes what `pretrained` may be.
+def describe_sources(families):
+    """Describes the values that `pretrained` accepts.
 
     Args:
-        families: `FamilyFields` of the families whose checkpoints it may hold.
+        families: `FamilyFields` of the families whose checkpoints are supported.
     """
     names = dict.fromkeys(name for family in families for name in family.libraries)
     if not names:
         return "a workdir"
-    # Those that hold several families come first and last.
+    # The libraries of several families come first and last.
     *most, last = sorted(names, key=lambda name: (name == "KerasHub", name != "transformers"))
     listed = f"{', '.join(most)} or {last}" if most else last
-    return f"a workdir, a folder of {listed}, or hf:NAME"
+    return f"a workdir, a checkpoint of {listed}, or hf:NAME"
 
 
 MAX_LINE = Field(
-    int, "bytes of the longest line of a table or of the longest record; longer ones are bad "
-    "text; unset: 16 MiB. Longer lines of plain text are split in pretraining", above=0)
+    int, "maximum size of a line of a table, or of a record, in bytes; longer ones count as bad "
+    "text; if unset, 16 MiB; pretraining splits longer lines of plain text", above=0)
 TEXT = {
-    "encoding": Field("utf-8", "of the files"),
-    "on_bad_text": Field("error", "error, or skip: leave out and count", choices=("error", "skip")),
+    "encoding": Field("utf-8", "character encoding of the files"),
+    "on_bad_text": Field(
+        "error", "how to handle unreadable text: error (stop) or skip (leave out and count)",
+        choices=("error", "skip")),
     "max_line": MAX_LINE,
     "vocab": Field(
-        str, "vocabulary file, or a folder with it; without: that of `pretrained` or of the "
-        "prepared folder data.train, else trained on data.train"),
-    "vocab_size": Field(8192, "word pieces of a vocabulary that is trained", above=0),
+        str, "vocabulary file, or a folder that contains it; if unset, from `pretrained` or from "
+        "the prepared folder data.train, else trained on data.train"),
+    "vocab_size": Field(8192, "vocabulary size of a newly trained WordPiece vocabulary", above=0),
     "lowercase": Field(
-        bool, "without: as `pretrained` or the prepared folder data.train, else True"),
-    "length": Field(128, "tokens of a row", above=0),
+        bool, "whether to lower-case text; if unset, as in `pretrained` or in the prepared folder "
+        "data.train, else True"),
+    "length": Field(128, "sequence length in tokens", above=0),
     "pack": Field(
-        1, "examples that share a row at most, for less padding where they are short; in "
-        "finetuning a batch still has batch_size examples", above=0),
+        1, "maximum number of examples packed into a sequence, to reduce padding of short "
+        "examples; in finetuning a batch still has batch_size examples", above=0),
 }
 UNLABELLED = {
     "train": Field(
-        "docstrings", "docstrings, files, globs, a list with commas, - for standard input, "
-        "tfds:NAME[:SPLIT], a prepared folder, or TFRecords of google-research/bert"),
-    "validation": Field(str, "as data.train; without: other docstrings for docstrings, else none"),
+        "docstrings", "training text: docstrings (of the installed Python packages), files, globs, "
+        "a comma-separated list, - for standard input, tfds:NAME[:SPLIT], a prepared folder, or "
+        "TFRecords of google-research/bert"),
+    "validation": Field(
+        str, "validation text, in the forms of data.train; if unset, held-out docstrings for "
+        "docstrings, else none"),
     "format": Field(
-        "auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet, tfrecord; auto: by the "
-        "file's name, or its text"),
+        "auto", "file format: lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet or tfrecord; "
+        "auto: detected from the file name or the content"),
     "field": Field(
-        "text", "field of JSON records and TFDS, or column of a table, that holds the text"),
+        "text", "name of the text field of JSON records and TFDS, or of the text column of a "
+        "table"),
 }
-# Of language models whose tokenizer takes documents as they stand.
+# For language models whose tokenizer reads documents without normalization.
 DOCUMENTS = {
     **UNLABELLED,
     "train": Field(
-        "docstrings", "docstrings, files, globs, a list with commas, - for standard input, "
-        "tfds:NAME[:SPLIT], or a prepared folder"),
+        "docstrings", "training text: docstrings (of the installed Python packages), files, globs, "
+        "a comma-separated list, - for standard input, tfds:NAME[:SPLIT], or a prepared folder"),
     "format": Field(
-        "auto", "lines, paragraphs, jsonl, csv, tsv, quoted_tsv, parquet; auto: by the file's "
-        "name, or its text"),
+        "auto", "file format: lines, paragraphs, jsonl, csv, tsv, quoted_tsv or parquet; auto: "
+        "detected from the file name or the content"),
     "encoding": TEXT["encoding"],
     "on_bad_text": TEXT["on_bad_text"],
     "max_line": MAX_LINE,
     "vocab": Field(
-        str, "folder with the tokenizer: vocab.json and merges.txt, or encoder.json and "
-        "vocab.bpe; without: that of `pretrained` or of the prepared folder data.train, else "
+        str, "folder with the BPE tokenizer (vocab.json and merges.txt, or encoder.json and "
+        "vocab.bpe); if unset, from `pretrained` or from the prepared folder data.train, else "
         "trained on data.train"),
-    "vocab_size": Field(8192, "pieces of a vocabulary that is trained", above=0),
+    "vocab_size": Field(8192, "vocabulary size of a newly trained tokenizer", above=0),
     "length": TEXT["length"],
 }
 SHAPE = {
-    "num_layers": Field(int, "this and the widths; without: those of the size", above=0),
-    "hidden_dim": Field(int, "width", above=0),
-    "num_heads": Field(int, "attention heads of a layer", above=0),
-    "intermediate_dim": Field(int, "width inside the feed-forward part", above=0),
+    "num_layers": Field(int, "number of layers; if unset, from model.size", above=0),
+    "hidden_dim": Field(int, "hidden size; if unset, from model.size", above=0),
+    "num_heads": Field(int, "attention heads per layer; if unset, from model.size", above=0),
+    "intermediate_dim": Field(int, "feed-forward size; if unset, from model.size", above=0),
 }
 TRAINING = {
     "steps": Field(
-        int, "length of the run: one of steps, epochs and minutes; that of the command line takes "
-        "the place of the config's", above=0, chosen=True, resume="any"),
-    "epochs": Field(float, "passes over data.train", above=0, chosen=True),
-    "minutes": Field(float, "of training, over all restarts", above=0, chosen=True),
-    "batch_size": Field(32, "rows of a step, over all devices and micro-batches", above=0),
-    "learning_rate": Field(2e-3, "its peak", above=0),
+        int, "length of the run in optimizer steps; set one of steps, epochs and minutes (one on "
+        "the command line replaces the one in the config)", above=0, chosen=True, resume="any"),
+    "epochs": Field(float, "length of the run in epochs over data.train", above=0, chosen=True),
+    "minutes": Field(
+        float, "length of the run in minutes of training, summed over all restarts", above=0,
+        chosen=True),
+    "batch_size": Field(
+        32, "global batch size: sequences per optimizer step, over all devices and micro-batches",
+        above=0),
+    "learning_rate": Field(2e-3, "peak learning rate", above=0),
     "warmup_fraction": Field(
-        0.1, "share of the run in which the learning rate rises", low=0, below=1),
+        0.1, "warmup: fraction of all steps over which the learning rate rises linearly from 0",
+        low=0, below=1),
     "schedule": Field(
-        "linear", "linear, cosine, constant or inverse_sqrt, after the warmup",
+        "linear", "learning rate schedule after warmup: linear, cosine, constant or inverse_sqrt",
         choices=("linear", "cosine", "constant", "inverse_sqrt")),
-    "optimizer": Field("adamw", "adamw or lamb", choices=("adamw", "lamb")),
-    "weight_decay": Field(0.01, "of all but biases and norms", low=0),
-    "clip_norm": Field(1.0, "largest norm of all gradients together; 0: any", low=0),
-    "seed": Field(0, "of weights, order, masks and dropout", low=0),
+    "optimizer": Field("adamw", "optimizer: adamw or lamb", choices=("adamw", "lamb")),
+    "weight_decay": Field(
+        0.01, "weight decay of all weights except biases and layer norms", low=0),
+    "clip_norm": Field(1.0, "maximum global norm of the gradients; 0: no clipping", low=0),
+    "seed": Field(
+        0, "random seed of weight initialization, data order, masking and dropout", low=0),
     "accumulate": Field(
-        int, "micro-batches of a step: less memory, the same result but for dropout masks; "
-        "without: the fewest with which a step fits into free memory", above=0, chosen=True,
-        resume="any"),
+        int, "gradient accumulation: micro-batches per step, for less memory and the same result "
+        "except for dropout; if unset, the fewest with which a step fits into free memory",
+        above=0, chosen=True, resume="any"),
     "remat": Field(
-        False, "rematerialization: keep only the inputs of each layer for the gradient, and "
-        "compute the rest again; less memory, more time", resume="any"),
+        False, "rematerialization (gradient checkpointing): recompute the activations inside each "
+        "layer in the backward pass; less memory, more time", resume="any"),
     "precision": Field(
-        "float32", "float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16",
+        "float32", "precision: float32, mixed_bfloat16, or mixed_float16 for GPUs without bfloat16",
         choices=("float32", "mixed_bfloat16", "mixed_float16")),
-    "jit": Field(False, "whether XLA compiles the step"),
+    "jit": Field(False, "whether to compile the training step with XLA"),
 }
 CHECKPOINT = {
-    "every": Field(int, "steps; without: five minutes", above=0, resume="any"),
-    "keep": Field(2, "how many of the newest stay", above=0, resume="any"),
+    "every": Field(
+        int, "steps between checkpoints; if unset, every five minutes", above=0, resume="any"),
+    "keep": Field(2, "number of newest checkpoints to keep", above=0, resume="any"),
 }
 EVAL = {
-    "every": Field(0, "steps; 0: at the end only", low=0, resume="any"),
-    "batch_size": Field(64, "rows of a step of validation", above=0, resume="any"),
+    "every": Field(0, "steps between evaluations; 0: only at the end", low=0, resume="any"),
+    "batch_size": Field(64, "batch size of evaluation", above=0, resume="any"),
 }
 LIMIT = {"limit": Field(
-    int, "evaluate on that many rows only, spread evenly", above=0, resume="any")}
+    int, "number of validation sequences to evaluate, evenly spaced; if unset, all", above=0,
+    resume="any")}

@@ -1,4 +1,4 @@
-"""Pretrains a BERT with masked-LM and next-sentence prediction, a GPT-2 or an XLNet.
+"""Pretrains BERT (masked LM and next-sentence prediction), GPT-2 or XLNet.
 
     python -m pretrain --workdir=runs/demo
     python -m pretrain --config=bert_mini --workdir=runs/mini \\
@@ -7,7 +7,7 @@
     python -m pretrain --config=gpt2_small --workdir=runs/gpt2 --config.data.train='books/*.gz'
     python -m pretrain --config=xlnet_small --workdir=runs/xlnet --config.data.train='books/*.gz'
 
-The same command resumes a run that was stopped or killed.
+The same command resumes an interrupted run from its last checkpoint.
 """
 
 from keras_attn.cli.command_line import define_run_flags, run_command, run_options

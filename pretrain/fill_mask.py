@@ -1,6 +1,8 @@
-"""Predicts the tokens that [MASK] stands for.
+"""Predicts masked tokens.
 
     python -m pretrain.fill_mask --workdir=runs/mini --text='Paris is the [MASK] of France.'
+
+Prints one line per prediction: probability, token, and the text with the token, tab-separated.
 """
 
 from absl import flags
@@ -10,10 +12,12 @@ from keras_attn.errors import UserError
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "A pretrained workdir, or a folder of another library.")
-    flags.DEFINE_multi_string("text", None, "A text with [MASK]; may be given several times.")
-    flags.DEFINE_integer("top", 5, "How many guesses.", lower_bound=1)
-    flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, if the folder does not say.")
+    flags.DEFINE_string("workdir", None, "A pretrained workdir, or a checkpoint of another "
+                        "library.")
+    flags.DEFINE_multi_string("text", None, "Text with [MASK].")
+    flags.DEFINE_integer("top", 5, "Number of predictions per [MASK].", lower_bound=1)
+    flags.DEFINE_bool("lowercase", None, "Whether to lower-case text, if the checkpoint does "
+                      "not specify it.")
 
 
 def main():
@@ -22,17 +26,16 @@ def main():
 
     values = flags.FLAGS
     if not values.text:
-        raise UserError("--text is needed. Received: none")
+        raise UserError("--text is required. Received: no text")
     model = load(values.workdir, values.lowercase)
     if not hasattr(model, "fill_mask"):
-        raise UserError("A pretrained model is needed to fill masks. "
+        raise UserError("--workdir must contain a masked language model. "
                         f"Received: {values.workdir}, without a masked-LM head")
     with opened("-", ()) as file:
-        for guesses in model.fill_mask(values.text, values.top):
-            for of_mask in guesses if isinstance(guesses[0], list) else [guesses]:
-                for guess in of_mask:
-                    print(f"{guess['probability']:.4f}\t{guess['token']}\t{guess['text']}",
-                          file=file)
+        for found in model.fill_mask(values.text, values.top):
+            for predictions in found if isinstance(found[0], list) else [found]:
+                for one in predictions:
+                    print(f"{one['probability']:.4f}\t{one['token']}\t{one['text']}", file=file)
 
 
 def command():

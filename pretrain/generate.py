@@ -1,14 +1,14 @@
-"""Goes on with a text.
+"""Generates continuations of prompts with a causal language model.
 
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was a dark night'
     python -m pretrain.generate --workdir=runs/gpt2 --prompt='It was' --temperature=0
     python -m pretrain.generate --workdir=runs/gpt2 --input=prompts.txt --output=texts.jsonl
 
-Tokens are drawn, unless --temperature is 0, which takes neither --top_k nor --top_p nor --seed, or
---beam is given, which does not take --temperature either. The same command gives the same text;
-another --seed draws another. After each text that is printed comes a line of dashes. --output has a
-line of JSON for each prompt: a list of `text`, `continuation`, `log_probability` and `finished`
-(else it was cut).
+Samples tokens by default. --temperature=0 is greedy decoding, which does not accept --top_k,
+--top_p or --seed; --beam is beam search, which does not accept --temperature either. Results are
+reproducible: only another --seed gives other samples. A line of dashes follows each printed text.
+--output contains one JSON line per prompt: a list of objects with `text`, `continuation`,
+`log_probability` and `finished`, which is false if the maximum length was reached.
 """
 
 from absl import flags
@@ -21,31 +21,34 @@ OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "seed", "beam", "lengt
 
 
 def define_flags():
-    flags.DEFINE_string("workdir", None, "Folder of the run of a language model.", required=True)
-    flags.DEFINE_multi_string("prompt", None, "How a text begins; may be given several times. "
-                              "Without: a new text.")
-    flags.DEFINE_string("input", None, "Text file of a prompt a line, or - for standard input, in "
-                        "place of --prompt.")
-    flags.DEFINE_string("output", "-", "File to write (.jsonl), or - for standard output.")
-    flags.DEFINE_integer("max_tokens", None, "Tokens to add at most; default: 64, or as many as "
-                         "the positions of the model leave.", lower_bound=1)
-    flags.DEFINE_float("temperature", 1.0, "Lower: likelier tokens; 0: the likeliest always; "
-                       "default: 1.", lower_bound=0.0)
-    flags.DEFINE_integer("top_k", None, "Draw from so many of the likeliest tokens; default: all.",
+    flags.DEFINE_string("workdir", None, "Working directory of a causal language model.",
+                        required=True)
+    flags.DEFINE_multi_string("prompt", None, "Beginning of the text; if unset, the text is "
+                              "generated from scratch.")
+    flags.DEFINE_string("input", None, "Text file with one prompt per line, or - for standard "
+                        "input, instead of --prompt.")
+    flags.DEFINE_string("output", "-", "Output file (.jsonl), or - for standard output.")
+    flags.DEFINE_integer("max_tokens", None, "Maximum number of new tokens; if unset, 64, or as "
+                         "many as fit into the model's positions.", lower_bound=1)
+    flags.DEFINE_float("temperature", 1.0, "Sampling temperature; 0: greedy decoding; defaults to "
+                       "1.", lower_bound=0.0)
+    flags.DEFINE_integer("top_k", None, "Sample from the k most likely tokens; if unset, all.",
                          lower_bound=1)
-    flags.DEFINE_float("top_p", 0.9, "Draw from the likeliest tokens that together have this "
-                       "probability; default: 0.9; 1: all.")
-    flags.DEFINE_integer("seed", 0, "Of what is drawn; 32 bits of it count. The same one draws the "
-                         "same text; default: 0.")
-    flags.DEFINE_integer("beam", None, "Hypotheses of a beam search, in place of drawing.",
+    flags.DEFINE_float("top_p", 0.9, "Nucleus sampling: sample from the most likely tokens with "
+                       "this total probability; 1: all; defaults to 0.9.")
+    flags.DEFINE_integer("seed", 0, "Random seed of sampling, of which 32 bits are used; "
+                         "defaults to 0.")
+    flags.DEFINE_integer("beam", None, "Beam size of a beam search, instead of sampling.",
                          lower_bound=1)
-    flags.DEFINE_float("length_penalty", 0.0, "Of --beam: more favours longer texts.")
-    flags.DEFINE_integer("nbest", 1, "Texts for each prompt; default: 1.", lower_bound=1)
-    flags.DEFINE_integer("min_tokens", 0, "Tokens to add at least, up to --max_tokens.",
+    flags.DEFINE_float("length_penalty", 0.0, "Length penalty of the beam search; higher values "
+                       "favor longer texts; defaults to 0.")
+    flags.DEFINE_integer("nbest", 1, "Number of texts per prompt; defaults to 1.", lower_bound=1)
+    flags.DEFINE_integer("min_tokens", 0, "Minimum number of new tokens, up to --max_tokens; "
+                         "defaults to 0.",
                          lower_bound=0)
-    flags.DEFINE_integer("no_repeat", 0, "No sequence of so many tokens may come twice, those "
-                         "of the prompt counted.", lower_bound=0)
-    flags.DEFINE_integer("batch_size", 16, "Texts worked on together; default: 16.",
+    flags.DEFINE_integer("no_repeat", 0, "Size of n-grams that may not occur twice, including "
+                         "those of the prompt; 0: no restriction.", lower_bound=0)
+    flags.DEFINE_integer("batch_size", 16, "Batch size, in texts; defaults to 16.",
                          lower_bound=1)
     define_precision()
 
@@ -55,7 +58,7 @@ def main():
 
     values = flags.FLAGS
     if values.input and values.prompt:
-        raise UserError("Either --prompt or --input is taken. Received: both")
+        raise UserError("--prompt and --input cannot be combined. Received: both")
     generate_texts(values.workdir, values.input or values.prompt or [""], values.output,
                    **{name: values[name].value for name in OPTIONS})
 

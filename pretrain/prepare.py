@@ -1,4 +1,4 @@
-"""Tokenises text into a folder of shards, in one process a core or on a cluster; resumable.
+"""Tokenizes text into a folder of shards, with one process per core or on a cluster; resumable.
 
     python -m pretrain.prepare --input='wiki/*.txt.gz' --output=prepared/wiki --vocab=vocab.txt
     python -m pretrain --config.data.train=prepared/wiki --config.data.vocab=vocab.txt …
@@ -8,8 +8,8 @@
         --input='books/*.gz' --output=prepared/books
     python -m pretrain --config=gpt2_small --config.data.train=prepared/books …
 
-Without --vocab a vocabulary of --vocab_size is trained; --output holds it, too.
-`python -m pretrain` does all this itself when it is given text.
+If --vocab is unset, a vocabulary of --vocab_size tokens is trained and saved in --output.
+`python -m pretrain` does the same if data.train is text.
 """
 
 from absl import flags
@@ -18,34 +18,40 @@ from keras_attn.cli.command_line import define_max_line, run_command
 
 
 def define_flags():
-    flags.DEFINE_string("input", None, "`docstrings`, files, globs, a list with commas, tfds:NAME, "
-                        "or - for standard input.")
-    flags.DEFINE_string("output", None, "Folder for the shards.")
+    flags.DEFINE_string("input", None, "Text: `docstrings`, files, globs, a comma-separated list, "
+                        "tfds:NAME, or - for standard input.")
+    flags.DEFINE_string("output", None, "Folder to write the shards to.")
     flags.DEFINE_enum("tokenizer", "word_pieces", ["word_pieces", "byte_pairs", "sentence_pieces"],
-                      "word_pieces: of BERT, the default; byte_pairs: of GPT-2; sentence_pieces: "
-                      "of XLNet.")
-    flags.DEFINE_string("vocab", None, "Folder with vocab.txt, or that file; of byte_pairs "
-                        "the folder with vocab.json and merges.txt, of sentence_pieces that with "
-                        "spiece.model, or that file; trained on the input if left out.")
-    flags.DEFINE_integer("vocab_size", 8192, "Size of a trained vocabulary; default: 8192.")
-    flags.DEFINE_bool("lowercase", None, "Whether text is lower-cased, of word_pieces without "
-                      "accents; default: with word_pieces.")
+                      "Tokenizer to train or use: WordPiece (BERT; the default), byte-level BPE "
+                      "(GPT-2) or SentencePiece (XLNet).")
+    flags.DEFINE_string("vocab", None, "Vocabulary: vocab.txt or its folder; for byte_pairs the "
+                        "folder of vocab.json and merges.txt; for sentence_pieces spiece.model or "
+                        "its folder. If unset, trained on the input.")
+    flags.DEFINE_integer("vocab_size", 8192, "Size of a newly trained vocabulary; defaults to "
+                         "8192.")
+    flags.DEFINE_bool("lowercase", None, "Whether to lower-case text (word_pieces: also strip "
+                      "accents); if unset, True for word_pieces only.")
     flags.DEFINE_enum("format", "auto", ["auto", "lines", "paragraphs", "jsonl", "csv", "tsv",
                                          "quoted_tsv", "parquet"],
-                      "lines: a sentence a line, blank lines between documents. paragraphs: a "
-                      "file a document. jsonl (also a list of JSON) and tables: a record a "
-                      "document. Default: by the file's name, or its text.")
-    flags.DEFINE_string("field", "text", "Field of JSON records or TFDS, or column of a table, "
-                        "that holds the text.")
-    flags.DEFINE_string("encoding", "utf-8", "Encoding of the files.")
-    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "What undecodable lines are.")
+                      "File format. lines: one sentence per line, blank lines between documents. "
+                      "paragraphs: one document per file. jsonl (also a JSON list) and tables: one "
+                      "document per record. auto: detected from the file name or the content.")
+    flags.DEFINE_string("field", "text", "Name of the text field of JSON records and TFDS, or of "
+                        "the text column of a table.")
+    flags.DEFINE_string("encoding", "utf-8", "Character encoding of the files.")
+    flags.DEFINE_enum("on_bad_text", "error", ["error", "skip"], "How to handle undecodable "
+                      "lines; skip skips and counts them.")
     define_max_line()
-    flags.DEFINE_enum("split", "train", ["train", "validation"], "Of docstrings and TFDS.")
-    flags.DEFINE_integer("processes", None, "Default: one a core.", lower_bound=1)
-    flags.DEFINE_string("runner", None, "Runner of Apache Beam, for more than one machine: "
+    flags.DEFINE_enum("split", "train", ["train", "validation"], "Split of docstrings or "
+                      "TFDS.")
+    flags.DEFINE_integer("processes", None, "Number of processes; if unset, one per core.",
+                         lower_bound=1)
+    flags.DEFINE_string("runner", None, "Apache Beam runner, for several machines: "
                         "DataflowRunner, FlinkRunner, SparkRunner, a class, or local (Beam's own "
-                        "in Python). Its workers need this package, --input and --output.")
-    flags.DEFINE_string("beam_options", "", "Of the runner: '--project=mine --region=here'.")
+                        "in Python). Its workers must have this package installed, and access to "
+                        "--input and --output.")
+    flags.DEFINE_string("beam_options", "", "Options of the runner, such as "
+                        "'--project=mine --region=here'.")
 
 
 def main():

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from keras_attn.defaults import default_config, fields
-from keras_attn.registry import TASKS
+from keras_attn.registry import ENGINES, TASKS
 
 ROOT = pathlib.Path(__file__).parents[1]
 MESSAGES = "UserError|DivergedError|say|warn|log|BadRow|line_error|_fail|print"
@@ -35,6 +35,7 @@ def test_messages_name_fields_and_flags_that_exist():
     groups = {name.split(".")[0] for name in known if "." in name}
     flags = {node.args[0].value for _, node in _calls("DEFINE_.*")
              if node.args and isinstance(node.args[0], ast.Constant)} | {"config"}
+    flags |= {name for engine in ENGINES for name in ENGINES.fields(engine).options}
     outside = {"direct_running_mode", "direct_num_workers"}  # options of Apache Beam
     wrong, seen = [], 0
     for place, node in _calls(MESSAGES):
@@ -60,7 +61,7 @@ def test_messages_name_extras_that_can_be_installed():
 def test_examples_name_models_of_the_hub_with_their_prefix():
     texts = [*FILES, *ROOT.glob("configs/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     named = [name for path in texts for name in re.findall(
-        r"--(?:from|pretrained|workdir)=((?:hf:)?[\w/-]*(?:bert-base|gpt2|xlnet-base)[\w-]*)",
+        r"--(?:from|pretrained|workdir)=((?:hf:)?[\w/-]*(?:bert-base|gpt2|xlnet-base)[\w/-]*)",
         path.read_text())]
     known = [name for name in named if "/" not in name]  # the others are folders
     assert len(known) > 1 and all(name.startswith("hf:") for name in known), known

@@ -25,7 +25,7 @@ from keras_attn.errors import UserError
 from keras_attn.field import Field
 from keras_attn.registry import FAMILIES, TASKS, kind_of
 from keras_attn.runs.config_checks import check_fields
-from keras_attn.shared_fields import of_libraries
+from keras_attn.shared_fields import describe_sources
 from keras_attn.tasks.classification import glue
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "configs"
@@ -146,14 +146,14 @@ def test_the_help_names_the_libraries_whose_weights_a_family_takes(family, task)
                  "google": {"bert": "google-research/bert"}.get(family, "zihangdai/xlnet")}
     config = default_config(task)
     told = meaning(config, "pretrained")
-    places = re.findall(r"a folder of (.*), or hf:NAME", told)[0]
+    places = re.findall(r"a checkpoint of (.*), or hf:NAME", told)[0]
     assert set(re.split(", | or ", places)) == {
         libraries[name] for name in FAMILIES.fields(family).formats if name != "workdir"}
     # Of a classifier, those of any family.
     assert {*re.split(", | or ", places)} <= set(re.split(
-        ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a folder of ")[2]))
-    assert "of the prepared folder" in meaning(config, "data.vocab")
-    assert of_libraries([FAMILIES.fields("transformer")]) == "a workdir"
+        ", | or ", meaning(finetuning_defaults(), "pretrained").partition("a checkpoint of ")[2]))
+    assert "the prepared folder" in meaning(config, "data.vocab")
+    assert describe_sources([FAMILIES.fields("transformer")]) == "a workdir"
 
 
 @pytest.mark.parametrize("defaults", [

@@ -1,4 +1,4 @@
-"""What the commands share: flags of a run, configs by path or name, errors in one line."""
+"""Shared parts of the commands: flags of runs, config files, one-line errors and exit codes."""
 
 import errno
 import inspect
@@ -23,31 +23,32 @@ from keras_attn.io.terminal import discard_streams, flush_streams, prepare_strea
 from keras_attn.quiet import import_quietly
 from keras_attn.registry import ENGINES
 
-# Fields that memory grows with and that a resumed run must keep.
+# Fields that determine the memory of a run, and that a resumed run cannot change.
 _SIZES = ("train.batch_size", "train.batch_tokens", "data.length")
-# Flags whose values are no paths, whatever they look like.
-_TEXTS = {"text", "text_pair", "prompt", "beam_options"}
-_OF_STORAGE = re.compile(r"HTTP|curl|credential|bucket|://")  # in errors of a file system
-# Errors of files that are the machine's or the user's, besides permission and space.
-_OF_THE_MACHINE = (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP,
-                   errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EFBIG,
-                   errno.ESTALE, errno.ENXIO)
-# Names of configs that are now tasks of `glue`.
-_GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
-_PARTS = ("workdir", "pretrained", "data", "model", "train", "eval", "checkpoint")
+# Flags whose values are never paths.
+_TEXT_FLAGS = {"text", "text_pair", "prompt", "beam_options"}
+_STORAGE_ERROR = re.compile(r"HTTP|curl|credential|bucket|://")
+# File errors caused by the machine or the user, in addition to permissions and disk space.
+_FILE_ERRORS = (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP,
+                errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EFBIG,
+                errno.ESTALE, errno.ENXIO)
+# Configs of older versions that are now arguments of `glue`.
+_GLUE_TASKS = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
+_SECTIONS = ("workdir", "pretrained", "data", "model", "train", "eval", "checkpoint")
 HELP_FLAGS = {"--help", "-h", "-help", "--helpshort", "--helpfull"}
 NO_VALUE = ("none", "None")
 
 
 def define_run_flags():
-    """Defines the flags that pretraining and finetuning share."""
-    flags.DEFINE_string("workdir", None, "Folder of the run; the same command resumes it.")
-    flags.DEFINE_string("pretrained", None, "Weights to start from, as --config.pretrained: a "
-                        "workdir, a folder of another library, or hf:NAME.")
-    flags.DEFINE_bool("dry_run", False, "Only print what the run will cost: parameters, memory, "
-                      "steps, tokens, time.")
+    """Defines the flags that `pretrain` and `finetune` share."""
+    flags.DEFINE_string("workdir", None, "Working directory of the run; the same command "
+                        "resumes the run.")
+    flags.DEFINE_string("pretrained", None, "Initial weights, same as --config.pretrained: a "
+                        "workdir, a checkpoint of another library, or hf:NAME.")
+    flags.DEFINE_bool("dry_run", False, "Only print an estimate of the run: parameters, memory, "
+                      "steps, tokens and time.")
     flags.DEFINE_enum("engine", "tensorflow", list(ENGINES),
-                      "Backend that runs the training steps; default: tensorflow.")
+                      "Backend that runs the training steps; defaults to tensorflow.")
     for name, field in _engine_fields().options.items():
         _define_flag(name, field)
 
@@ -66,57 +67,60 @@ def _define_flag(name, field):
 
 
 def _engine_fields():
-    """Returns the module `fields` of the engine that --engine names.
+    """Returns the `EngineFields` of the engine that --engine names.
 
-    It is read before the other flags, which depend on it, and before Keras is imported.
+    --engine is parsed before the other flags, which depend on it, and before Keras is imported.
     """
     _, name = _take_flag(sys.argv, "engine", "tensorflow")
-    return ENGINES.fields(name if name in ENGINES else "tensorflow")  # the flag refuses others
+    return ENGINES.fields(name if name in ENGINES else "tensorflow")  # the flag rejects others
 
 
 def define_reading_flags(formats):
-    """Defines how a finetuned model reads a file: as it was trained, unless told otherwise."""
+    """Defines flags for the input files of a finetuned model; unset flags are as in training."""
     flags.DEFINE_enum("format", None, formats,
-                      "Of the file; default: as its name ends, else that of the training data.")
-    flags.DEFINE_string("text_column", None, "Column of the text; default: that of training.")
-    flags.DEFINE_string("text_pair_column", None, "Column of the second text, likewise.")
-    flags.DEFINE_string("encoding", None, "Of the file; default: that of training.")
+                      "File format; if unset, detected from the file name, else as in training.")
+    flags.DEFINE_string("text_column", None, "Text column; if unset, as in training.")
+    flags.DEFINE_string("text_pair_column", None, "Column of the second text; if unset, as in "
+                        "training.")
+    flags.DEFINE_string("encoding", None, "Character encoding of the file; if unset, as in "
+                        "training.")
     flags.DEFINE_enum("on_bad_text", None, ["error", "skip"],
-                      "What to do with rows that cannot be read; default: as in training.")
+                      "How to handle rows that cannot be read; if unset, as in training.")
     define_max_line()
-    flags.DEFINE_integer("batch_size", 64, "Rows worked on together.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 64, "Batch size, in rows.", lower_bound=1)
 
 
 def define_max_line():
-    """Flag of the commands that read files."""
-    flags.DEFINE_integer("max_line", None, "Bytes of the longest line or record; longer ones are "
-                         "bad text. Default: as in training, or 16 MiB.", lower_bound=1)
+    """Defines --max_line, for commands that read files."""
+    flags.DEFINE_integer("max_line", None, "Maximum size of a line or record in bytes; longer ones "
+                         "count as bad text. If unset, as in training, or 16 MiB.", lower_bound=1)
 
 
 def define_precision():
-    """Flag of the commands that make text."""
-    flags.DEFINE_enum("precision", "float32", PRECISIONS, "Of weights and products; with bfloat16 "
-                      "weights take half the memory, and processors that multiply it less time.")
+    """Defines --precision, for commands that generate text."""
+    flags.DEFINE_enum("precision", "float32", PRECISIONS, "Precision of weights and matrix "
+                      "products; bfloat16 halves the memory of the weights, and is faster on "
+                      "processors with bfloat16 instructions.")
 
 
 def run_command(main, usage, default_config=None):
     """Parses the command line, calls `main()` and exits with its status.
 
-    A mistake of the user's ends in one line and status 2, a signal in the
-    usual 128 + number, and a bug of ours in a traceback.
+    A user error prints one line and exits with status 2, a signal exits with 128 + its number,
+    and a bug prints a traceback.
 
     Args:
-        main: Function without arguments, called after flags are parsed.
-        usage: Text for --help.
-        default_config: Name of the packaged config that holds without
-            --config; None if the command takes no config.
+        main: Function without arguments, called after the flags are parsed.
+        usage: Text of --help.
+        default_config: Name of the packaged config that is used without --config; None if the
+            command does not use a config.
     """
     os.environ["KERAS_BACKEND"] = _engine_fields().backend
     prepare_streams()
     try:
         if sys.flags.optimize > 1:
-            raise UserError("tensorflow-text needs docstrings, which Python's -OO removes. Set "
-                            "PYTHONOPTIMIZE to 1 or leave it out. "
+            raise UserError("Python's -OO is not supported: it removes docstrings, which "
+                            "tensorflow-text requires. Set PYTHONOPTIMIZE to 1, or unset it. "
                             f"Received: PYTHONOPTIMIZE={sys.flags.optimize}")
         _parse(usage, default_config)
         keep_freed_memory()
@@ -128,8 +132,8 @@ def run_command(main, usage, default_config=None):
     except UserError as error:
         _fail(str(error))
     except flags.Error as error:
-        _fail(_of_flags(error))
-    except BrokenPipeError:  # whoever read the output has enough: `… | head`
+        _fail(_flag_message(error))
+    except BrokenPipeError:  # the reader of the output has closed it, as in `… | head`
         discard_streams()
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
@@ -141,13 +145,13 @@ def run_command(main, usage, default_config=None):
 
 
 def run_options():
-    """The flags of `define_run_flags` as arguments of `pretrain` and `finetune`."""
+    """Returns the flags of `define_run_flags` as arguments of `pretrain` and `finetune`."""
     names = "config", "workdir", "pretrained", "dry_run", "engine", *_engine_fields().options
     return {name: flags.FLAGS[name].value for name in names}
 
 
-def _of_flags(error):
-    """What absl says about the flags, with the names that were probably meant."""
+def _flag_message(error):
+    """Returns the message of a flag error, with suggestions for misspelled names and values."""
     if isinstance(error, flags.UnrecognizedFlagError):
         return f"Unknown flag --{error.flagname}{_nearest_flag(error.flagname)}"
     message = " ".join(str(error).split())
@@ -156,7 +160,7 @@ def _of_flags(error):
 
 
 def _nearest_flag(name):
-    """The flag, or the field of the config, that was probably meant."""
+    """Returns a suggestion: the flags or config fields with similar names."""
     names = [flag.name for flag in _own_flags() if not flag.name.startswith("config.")]
     if "config" in flags.FLAGS:
         names += (f"config.{field}" for field, _ in fields(flags.FLAGS["config"].value))
@@ -164,7 +168,7 @@ def _nearest_flag(name):
 
 
 def _own_flags():
-    """The flags that are no library's."""
+    """Returns the flags that are not defined by a library."""
     return [flag for module, defined in flags.FLAGS.flags_by_module_dict().items()
             if not module.startswith(("absl", "tensorflow")) for flag in defined]
 
@@ -172,46 +176,46 @@ def _own_flags():
 def _fail(message):
     line = " ".join(message.split())
     print(f"error: {line}", file=sys.stderr, flush=True)
-    # Threads that serve other workers would keep a failed process from ending.
+    # Threads that serve other workers would prevent a failed process from exiting.
     if _engine_fields().in_cluster():
         os._exit(2)
     sys.exit(2)
 
 
 def _fail_if_known(error):
-    """Ends the command if the error is the machine's or a peer's, not a bug."""
+    """Exits with a one-line message if the machine or another worker caused the error."""
     name, text = type(error).__name__, str(error)
     if name == "Stopped":
         print(text, file=sys.stderr, flush=True)
         sys.exit(128 + error.signal_number)
     number = getattr(error, "errno", None)
     if number == errno.ENOSPC or "No space left" in text:
-        _fail("Free disk space is needed; what was saved before is whole. "
-              f"Received: {_first(text)}")
+        _fail("No space left on the disk; files saved before are complete. Free disk space, then "
+              f"run the same command again. Received: {_first_line(text)}")
     if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or (
             text.startswith("RESOURCE_EXHAUSTED")):
-        told = next((line for line in text.splitlines() if "memory" in line.lower()
+        line = next((line for line in text.splitlines() if "memory" in line.lower()
                      or "OOM" in line), text)
-        _fail(f"Out of memory. {_of_less_memory()}Received: {_first(told)}")
+        _fail(f"Out of memory. {_memory_advice()}Received: {_first_line(line)}")
     if isinstance(error, PermissionError) or name == "PermissionDeniedError":
-        _fail(f"Permission is needed. Received: {_first(text)}")
+        _fail(f"Permission denied. Received: {_first_line(text)}")
     remote = [(name, path) for name, path in _paths() if scheme_of(path)]
-    if remote and type(error).__module__.startswith("tensorflow") and _OF_STORAGE.search(text):
-        told = ", ".join(f"{name}={path}" for name, path in remote)
-        _fail(f"Cannot reach the file system of {told}; check its name, the network and the "
-              f"credentials, or use local files. {_first(text)}")
-    if number in _OF_THE_MACHINE or any(os.strerror(one) in text for one in _OF_THE_MACHINE):
-        _fail(f"A file cannot be read or written. Received: {_first(text)}")
+    if remote and type(error).__module__.startswith("tensorflow") and _STORAGE_ERROR.search(text):
+        listed = ", ".join(f"{name}={path}" for name, path in remote)
+        _fail(f"Cannot reach the file system of {listed}. Check its name, the network and the "
+              f"credentials, or use local files. Received: {_first_line(text)}")
+    if number in _FILE_ERRORS or any(os.strerror(one) in text for one in _FILE_ERRORS):
+        _fail(f"Cannot read or write a file. Received: {_first_line(text)}")
     lost = _engine_fields().lost_worker(error)
     if lost is not None:
-        _fail("Another worker was lost; start all workers again with the same command to go on "
-              f"from the last checkpoint. Received: {_first(lost)}")
+        _fail("Another worker was lost; start all workers again with the same command to resume "
+              f"from the last checkpoint. Received: {_first_line(lost)}")
 
 
 def _paths():
-    """Yields (flag, value) of all flags and fields whose value may be a path."""
+    """Yields (name, value) of all flags and config fields whose value may be a path."""
     values = flags.FLAGS
-    texts = _TEXTS.union(_engine_fields().options)
+    texts = _TEXT_FLAGS.union(_engine_fields().options)
     given = {f"--{name}": values[name].value for name in values if name not in texts}
     if "config" in values:
         given |= {f"--config.{name}": value for name, value in fields(values.config)}
@@ -221,8 +225,8 @@ def _paths():
                 yield name, path
 
 
-def _of_less_memory():
-    """What lowers the memory that this command takes; also of a resumed run, if it is one."""
+def _memory_advice():
+    """Returns advice to reduce the memory of the command, also for a resumed run."""
     values = flags.FLAGS
     if "batch_size" in values:
         return "Lower --batch_size. "
@@ -230,7 +234,7 @@ def _of_less_memory():
         return ""
     train, known = values.config.train, dict(fields(values.config))
     can_split = (train.accumulate or 1) < (train.get("batch_size") or math.inf)
-    ways = ["raise --config.train.accumulate (the same steps in smaller parts)"] * can_split
+    ways = ["raise --config.train.accumulate (the same steps in smaller micro-batches)"] * can_split
     ways += ["set --config.train.remat=True (more time)"] * (not train.get("remat"))
     split = "".join(f"{way}, or " for way in ways)
     sizes = " or ".join(f"--config.{name}" for name in _SIZES if name in known)
@@ -238,7 +242,7 @@ def _of_less_memory():
             f"or start a new --workdir with a lower {sizes}. ")
 
 
-def _first(text):
+def _first_line(text):
     return text.strip().splitlines()[0][:300] if text.strip() else "no details"
 
 
@@ -258,14 +262,14 @@ def _parse(usage, default_config):
     rest = flags.FLAGS(arguments)[1:]
     if rest:
         name, has_value, _ = rest[0].partition("=")
-        raise UserError(f"Only flags are taken. Received: {' '.join(rest)}"
-                        + (_nearest_flag(name) if has_value else ""))
+        raise UserError("Positional arguments are not supported; write options as flags. "
+                        f"Received: {' '.join(rest)}" + (_nearest_flag(name) if has_value else ""))
     for path in unset:
         _unset(flags.FLAGS.config, path)
 
 
 def _define_config(config, arguments):
-    # ml_collections finds the fields to override in sys.argv.
+    # ml_collections reads the overridden fields from sys.argv.
     original, sys.argv = sys.argv, arguments
     try:
         config_flags.DEFINE_config_dict("config", config)
@@ -278,23 +282,23 @@ def _print_help(usage, config):
     for flag in _own_flags():
         print(f"  --{flag.name}  {flag.help}")
     if config is not None:
-        print(f"  --config  A path, or one of {', '.join(config_names())}; with `:ARGUMENT` if "
-              "get_config() of the file takes an argument, as in glue:sst2.\n\n"
-              "Fields of this config, their values and meanings:\n")
+        print(f"  --config  Path of a config file, or one of {', '.join(config_names())}; with "
+              ":ARGUMENT if its get_config() accepts an argument, as in glue:sst2.\n\n"
+              "Fields of this config, with their values:\n")
         for name, value in fields(config):
             line = f"  --config.{name}" + ("" if value is None else f"={value}")
             print(f"{line:40}  {meaning(config, name)}".rstrip())
 
 
 def config_folder():
-    """Folder of the packaged configs, in a checkout or an installation."""
+    """Returns the folder of the packaged configs, in a checkout or an installation."""
     here = Path(__file__).resolve().parent.parent
     packaged = here / "configs"
     return packaged if packaged.is_dir() else here.parent / "configs"
 
 
 def config_names():
-    """Names of the packaged configs."""
+    """Returns the names of the packaged configs."""
     return sorted(path.stem for path in config_folder().glob("*.py") if path.stem != "__init__")
 
 
@@ -302,11 +306,11 @@ def find_config(name):
     """Finds a config file.
 
     Args:
-        name: Path of a config file or name of a packaged one, with `:` and an argument if its
-            `get_config` takes one: `configs/glue.py:sst2`, `glue:sst2`.
+        name: Path of a config file or name of a packaged config, with `:` and an argument if its
+            `get_config` accepts one: `configs/glue.py:sst2`, `glue:sst2`.
 
     Returns:
-        (path, argument): The argument is None if the name has none.
+        (path, argument): The argument is None if the name does not contain one.
     """
     given, argument = re.fullmatch(r"(.*?\.py|[^:]*)(?::(.*))?", name, re.DOTALL).groups()
     if given.endswith(".py") and os.path.isfile(given):
@@ -314,40 +318,41 @@ def find_config(name):
     stem = Path(given).stem
     # `configs/bert_mini.py` also works where the package is installed.
     if Path(given).parent.as_posix() in (".", "configs"):
-        if stem in _GLUE and argument is None:
+        if stem in _GLUE_TASKS and argument is None:
             stem, argument = "glue", stem
         packaged = config_folder() / f"{stem}.py"
         if packaged.is_file():
             return packaged, argument
     raise UserError(
         f"--config must be a .py file, or one of {', '.join(config_names())}. "
-        f"Received: config={name}{nearest(stem, [*config_names(), *_GLUE])}"
+        f"Received: config={name}{nearest(stem, [*config_names(), *_GLUE_TASKS])}"
     )
 
 
 def load_config(path, argument=None):
-    """Runs `get_config()` of a config file, or `get_config(argument)`."""
+    """Returns the result of `get_config()` of a config file, or of `get_config(argument)`."""
     try:
-        made = runpy.run_path(str(path)).get("get_config")
-        config = made(*_config_arguments(made, path, argument)) if made else None
+        get_config = runpy.run_path(str(path)).get("get_config")
+        arguments = _config_arguments(get_config, path, argument) if get_config else ()
+        config = get_config(*arguments) if get_config else None
     except UserError:
         raise
     except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
                  if frame.filename == str(path)]
         place = f"{path}, line {lines[-1]}" if lines else path
-        raise UserError(f"The config file cannot be run. Received: {place}: "
+        raise UserError(f"Cannot run the config file. Received: {place}: "
                         f"{type(error).__name__}: {first_line(error)}") from error
-    if made is None:
-        raise UserError("--config must be a Python file with a function get_config(). "
-                        f"Received: {path}, without it")
+    if get_config is None:
+        raise UserError("--config must be a Python file that defines get_config(). "
+                        f"Received: {path}, which does not define it")
     if not isinstance(config, ConfigDict):
         raise UserError("get_config() must return a ConfigDict. "
                         f"Received: {path}: {type(config).__name__}")
-    missing = [name for name in _PARTS if name not in config]
+    missing = [name for name in _SECTIONS if name not in config]
     if missing:
-        raise UserError(f"A config must have {', '.join(_PARTS)}, as those that functions of "
-                        f"keras_attn.defaults return. Received: {path}, without {missing[0]}")
+        raise UserError(f"A config must contain {', '.join(_SECTIONS)}. Start from a function of "
+                        f"keras_attn.defaults. Received: {path}, without {missing[0]}")
     return config
 
 
@@ -356,7 +361,7 @@ def _config_arguments(get_config, path, argument):
     parameters = [one for one in inspect.signature(get_config).parameters.values()
                   if one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD)]
     if argument is not None and not parameters:
-        raise UserError(f"get_config() of {path} takes no argument. "
+        raise UserError(f"get_config() of {path} does not accept an argument. "
                         f"Remove :{argument} from --config")
     required = [one.name for one in parameters
                 if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
@@ -367,7 +372,7 @@ def _config_arguments(get_config, path, argument):
 
 
 def _take_flag(arguments, flag, default):
-    """Splits `--flag=VALUE` or `--flag VALUE` from the other arguments."""
+    """Returns the other arguments, and the value of `--flag=VALUE` or `--flag VALUE`."""
     kept, value = [], default
     remaining = iter(arguments)
     for argument in remaining:
@@ -380,7 +385,7 @@ def _take_flag(arguments, flag, default):
 
 
 def _named_task(arguments):
-    """Value of the last `--config.data.task`; None without it."""
+    """Returns the value of the last `--config.data.task`, or None."""
     named = None
     for argument, following in itertools.zip_longest(arguments, arguments[1:]):
         name, has_value, value = argument.partition("=")
@@ -390,10 +395,13 @@ def _named_task(arguments):
 
 
 def _check_fields(arguments, config):
-    """Checks the names of the fields; takes out those that are to be None.
+    """Checks the names of the fields, and removes the arguments that set a field to None.
 
-    ml_collections answers a wrong name with a traceback, and cannot parse
-    "None" for a number. An end of the run takes the place of the config's.
+    ml_collections prints a traceback for an unknown name, and cannot parse "None" for a number.
+    A length of the run (steps, epochs or minutes) replaces the one in the config.
+
+    Returns:
+        The remaining arguments, and the fields to set to None.
     """
     known = dict(fields(config))
     kept, last = [], {}  # whether the last value of a field is None
@@ -409,7 +417,7 @@ def _check_fields(arguments, config):
             if not has_value and arguments and arguments[0] in NO_VALUE:
                 value = arguments.pop(0)
                 argument = f"{argument}={value}"
-            # "none" in place of a text is a text: sacrebleu has a tokenizer of this name.
+            # "none" for a field with a string value is a string: the name of a sacrebleu tokenizer.
             is_text = value == "none" and isinstance(known.get(path), str)
             last[path] = value in NO_VALUE and not is_text
             if last[path]:

@@ -1,4 +1,4 @@
-"""Flags of the options that only some tasks have."""
+"""Flags of task-specific options."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFI
 
 
 def define_task_flags(command: str) -> None:
-    """Defines the flags of all options of a command, unset.
+    """Defines the flags of all task-specific options of a command, unset.
 
     Args:
         command: "evaluate", "export" or "predict".
@@ -28,11 +28,11 @@ def define_task_flags(command: str) -> None:
 
 
 def given_options(command: str, values: Any) -> dict[str, Any]:
-    """Returns the options on the command line by name.
+    """Returns the options given on the command line, by name.
 
     Args:
         command: See `define_task_flags`.
-        values: Object with the value of each flag as an attribute.
+        values: Object with the value of each flag as an attribute, such as `flags.FLAGS`.
     """
     given = {name: getattr(values, option.flag or name)
              for name, option in _options(command).items()}
@@ -40,13 +40,13 @@ def given_options(command: str, values: Any) -> dict[str, Any]:
 
 
 def input_files(command: str, values: Any) -> list[str]:
-    """Returns the options on the command line that name files which the command reads."""
+    """Returns the values of the given options that name input files."""
     options = _options(command)
     return [value for name, value in given_options(command, values).items() if options[name].reads]
 
 
 def _options(command: str) -> dict[str, Option]:
-    """The options that tasks declare for a command; of two with one name the first."""
+    """Returns the options of a command by name; the first task that declares a name wins."""
     found: dict[str, Option] = {}
     for task in TASKS:
         found = {**TASKS.fields(task).options.get(command, {}), **found}

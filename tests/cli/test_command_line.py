@@ -46,7 +46,7 @@ def _run(module, *arguments):
                              "Append :TASK to --config"]),
         (["--config=configs/glue.py:sst"], ["task must be one of cola, mnli",
                                             "Received: task=sst. Did you mean sst2?"]),
-        (["--config=bert_mini:sst2"], ["bert_mini.py takes no argument",
+        (["--config=bert_mini:sst2"], ["bert_mini.py does not accept an argument",
                                        "Remove :sst2 from --config"]),
         (["--config.train.steps=many"], ["train.steps", "many"]),
         (["--config.train.steps=1.5"], ["train.steps", "1.5"]),
@@ -56,8 +56,8 @@ def _run(module, *arguments):
         (["--strategy=mirored"], ["strategy", "mirored", "Did you mean mirrored?"]),
         (["--virtual_devices=-1"], ["virtual_devices", "-1"]),
         (["--virtual_devices=two"], ["virtual_devices", "two"]),
-        (["train.steps=3"], ["Only flags are taken", "train.steps=3. Did you mean "
-                             "--config.train.steps?"]),
+        (["train.steps=3"], ["Positional arguments are not supported",
+                             "train.steps=3. Did you mean --config.train.steps?"]),
         (["--learning_rate=3e-5"], ["Unknown flag --learning_rate. Did you mean "
                                     "--config.train.learning_rate?"]),
         (["--lr", "3e-5"], ["Unknown flag --lr. Did you mean --config.train.learning_rate?"]),
@@ -220,7 +220,7 @@ def test_values_are_taken_with_a_blank_or_an_equals_sign_and_flags_may_be_negate
     ("content", "message"),
     [
         ("def get_config(:", "SyntaxError"),
-        ("x = 3", "without it"),
+        ("x = 3", "does not define it"),
         ("x = 3\nraise ValueError('so\\nlong')", "mine.py, line 2: ValueError: so"),
         ("def get_config(): return {}['a']", "mine.py, line 1: KeyError: 'a'"),
         ("import sys; sys.exit('no')", "mine.py, line 1: SystemExit: no"),
@@ -251,7 +251,7 @@ def test_a_task_of_glue_follows_a_colon_or_is_its_former_name(name, tmp_path, mo
 
 def test_the_former_names_of_glue_are_its_tasks_and_may_be_imported():
     glue = importlib.import_module("configs.glue")
-    assert set(command_line._GLUE) == set(glue.TASKS) == set(glue_tasks.TASKS)
+    assert set(command_line._GLUE_TASKS) == set(glue.TASKS) == set(glue_tasks.TASKS)
     for name in glue.TASKS:
         old = importlib.import_module(f"configs.{name}")
         assert old is getattr(importlib.import_module("configs"), name)

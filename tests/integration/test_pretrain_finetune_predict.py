@@ -220,7 +220,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, o
 def test_predict_takes_texts_or_a_file(finetuned):
     _, err = run("finetune.predict", f"--workdir={finetuned}", "--text=bas", "--input=in.tsv",
                  status=2)
-    assert err == "error: Either --text or --input is needed. Received: both\n"
+    assert err == "error: Give either --text or --input. Received: both\n"
 
 
 def test_wrong_arguments_of_predict_are_named(finetuned, pretrained):

@@ -50,7 +50,7 @@ def test_the_command_writes_a_page(run, tmp_path):
 
 
 @pytest.mark.parametrize(("texts", "name", "message"), [
-    (["a", "b"], "page.html", "--attention shows one --text"),
+    (["a", "b"], "page.html", "--attention requires exactly one --text"),
     (["a"], "page.txt", "--attention must be a file that ends in .html"),
 ])
 def test_the_command_shows_one_text_as_html(run, tmp_path, texts, name, message):

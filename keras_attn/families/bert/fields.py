@@ -1,4 +1,4 @@
-"""BERT: config fields, and the formats of its checkpoints."""
+"""BERT: config fields and checkpoint formats."""
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
@@ -6,28 +6,35 @@ from keras_attn.shared_fields import SHAPE
 
 _MODEL = {
     "size": Field(
-        str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
+        str, "model size: tiny, mini, small, medium, base or large; if unset, from `pretrained`, "
+        "else tiny"),
     **SHAPE,
-    "max_length": Field(int, "positions; without: 512"),
-    "activation": Field(str, "gelu_tanh or gelu_erf; without: gelu_tanh"),
-    "norm_first": Field(bool, "norm before each part, not after; without: True (BERT: False)"),
-    "initial_attention": Field(str, "neighbours or uniform; without: neighbours (BERT: uniform)"),
+    "max_length": Field(int, "maximum sequence length (position embeddings); if unset, 512"),
+    "activation": Field(
+        str, "activation of the feed-forward layers: gelu_tanh or gelu_erf; if unset, gelu_tanh"),
+    "norm_first": Field(
+        bool, "pre-norm (True) or post-norm (False, as in BERT); if unset, True"),
+    "initial_attention": Field(
+        str, "initialization of attention: neighbours (each head attends to a nearby position) or "
+        "uniform (as in BERT); if unset, neighbours"),
     "initializer_range": Field(
-        float, "spread of first weights; without: 0.8 / sqrt(hidden_dim), at most 0.05", above=0),
+        float, "initializer standard deviation; if unset, 0.8 / sqrt(hidden_dim), at most 0.05",
+        above=0),
     "next_sentence": Field(
-        bool, "learn next sentences, or their order; without: as `pretrained`, else where rows "
-        "have two segments"),
-    "new_heads": Field(False, "start heads that `pretrained` lacks at random"),
+        bool, "whether to train next-sentence (or sentence-order) prediction; if unset, as in "
+        "`pretrained`, else True where sequences have two segments"),
+    "new_heads": Field(
+        False, "whether to initialize heads randomly that `pretrained` does not contain"),
     "initial_embeddings": Field(
-        "cooccurrences", "of tokens without `pretrained`: from what occurs near each in "
-        "data.train, or random as BERT", choices=("cooccurrences", "random"), resume="first",
-        before="random"),
+        "cooccurrences", "initialization of the token embeddings without `pretrained`: "
+        "cooccurrences (counts in data.train) or random (as in BERT)",
+        choices=("cooccurrences", "random"), resume="first", before="random"),
     "initial_bias": Field(
-        "frequencies", "of the masked-LM output: log frequencies, or zeros as BERT",
+        "frequencies", "initialization of the output bias of the masked language model: "
+        "frequencies (log frequencies of the tokens) or zeros (as in BERT)",
         choices=("frequencies", "zeros")),
     "dropout": Field(
-        float, "share of values set to 0 in training; without: that of `pretrained`, or 0 (BERT: "
-        "0.1)", low=0, below=1),
+        float, "dropout rate; if unset, from `pretrained`, else 0 (BERT: 0.1)", low=0, below=1),
 }
 
 FIELDS = FamilyFields(

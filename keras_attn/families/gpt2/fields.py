@@ -1,4 +1,4 @@
-"""GPT-2: config fields, and the formats of its checkpoints."""
+"""GPT-2: config fields and checkpoint formats."""
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
@@ -6,15 +6,16 @@ from keras_attn.shared_fields import SHAPE
 
 _MODEL = {
     "size": Field(
-        str, "tiny, mini, small, medium, large, xl; without: that of `pretrained` or tiny"),
+        str, "model size: tiny, mini, small, medium, large or xl; if unset, from `pretrained`, "
+        "else tiny"),
     **SHAPE,
     "max_length": Field(
-        int, "positions, which are the tokens of a text that it goes on with at most; "
-        "without: those of `pretrained`, or data.length"),
+        int, "context length: maximum number of tokens of prompt and continuation; if unset, from "
+        "`pretrained`, else data.length"),
     "dropout": Field(
-        float, "share of values set to 0 in training; without: that of `pretrained`, or 0 "
-        "(GPT-2: 0.1)", low=0, below=1),
-    "initializer_range": Field(float, "spread of first weights; without: 0.02", above=0),
+        float, "dropout rate; if unset, from `pretrained`, else 0 (GPT-2: 0.1)", low=0, below=1),
+    "initializer_range": Field(
+        float, "initializer standard deviation; if unset, 0.02", above=0),
 }
 
 FIELDS = FamilyFields(

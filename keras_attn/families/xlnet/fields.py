@@ -1,4 +1,4 @@
-"""XLNet: config fields, and the formats of its checkpoints."""
+"""XLNet: config fields and checkpoint formats."""
 
 from keras_attn.declarations import FamilyFields
 from keras_attn.field import Field
@@ -6,16 +6,19 @@ from keras_attn.shared_fields import SHAPE
 
 _MODEL = {
     "size": Field(
-        str, "tiny, mini, small, medium, base, large; without: that of `pretrained` or tiny"),
+        str, "model size: tiny, mini, small, medium, base or large; if unset, from `pretrained`, "
+        "else tiny"),
     **SHAPE,
-    "initializer_range": Field(float, "spread of first weights; without: 0.02", above=0),
+    "initializer_range": Field(
+        float, "initializer standard deviation; if unset, 0.02", above=0),
     "memory_length": Field(
-        int, "tokens before a row that it sees; without: that of `pretrained`, or 0"),
+        int, "Transformer-XL memory: number of preceding tokens that a sequence attends to; if "
+        "unset, from `pretrained`, else 0"),
     "max_distance": Field(
-        int, "distances beyond count as it; without: that of `pretrained`, or any"),
+        int, "maximum relative distance; larger distances are clipped to it; if unset, from "
+        "`pretrained`, else unlimited"),
     "dropout": Field(
-        float, "share of values set to 0 in training; without: that of `pretrained`, or 0 "
-        "(XLNet: 0.1)", low=0, below=1),
+        float, "dropout rate; if unset, from `pretrained`, else 0 (XLNet: 0.1)", low=0, below=1),
 }
 
 FIELDS = FamilyFields(

@@ -4,7 +4,7 @@ from keras_attn.declarations import TaskFields
 from keras_attn.tasks.pretraining.fields import MASKED, pretraining_fields
 
 FIELDS = TaskFields(
-    command=None,  # a checkpoint without heads is converted
+    command=None,  # checkpoints without heads are only converted
     family="bert",
     config=lambda family: pretraining_fields(family, MASKED),
     convert_heads={"encoder": {}},

@@ -6,7 +6,7 @@ from keras_attn.shared_fields import DOCUMENTS
 from keras_attn.tasks.pretraining.fields import pretraining_fields
 
 DATA = {
-    "task": Field("language_modeling", "what is learnt"),
+    "task": Field("language_modeling", "training objective: causal language modeling"),
     **DOCUMENTS,
 }
 

@@ -5,33 +5,36 @@ from keras_attn.field import Field
 from keras_attn.tasks.finetuning.fields import joint_fields
 
 _DATA = {
-    "text": Field(str, "column of the text: a name, or a number from 0"),
-    "text_pair": Field(str, "column of the second text"),
+    "text": Field(str, "text column: a name, or an index from 0"),
+    "text_pair": Field(str, "column of the second text; if unset, single texts"),
     "label": Field(
-        str, "column of the label; of multilabel a JSON list, or labels with data.label_separator"),
-    "label_separator": Field(",", "between the labels of a row of multilabel"),
+        str, "label column; with data.task=multilabel a JSON list, or labels separated by "
+        "data.label_separator"),
+    "label_separator": Field(",", "separator of the labels of an example (multilabel)"),
     "positive": Field(
-        str, "of two classes, the one that f1 is of; without: the second by alphabet"),
-    "regression": Field(False, "as data.task=regression"),
+        str, "positive class of the metric f1 in binary classification; if unset, the second "
+        "class in alphabetical order"),
+    "regression": Field(False, "same as data.task=regression"),
     "format": Field(
-        str, "tsv, quoted_tsv (with CSV's quotes), csv, jsonl, parquet, label_text; without: by "
-        "the file's name"),
+        str, "file format: tsv, quoted_tsv (quoted as in CSV), csv, jsonl, parquet or label_text; "
+        "if unset, detected from the file name"),
     "header": Field(
-        bool, "whether the first line names the columns; without: if columns are named",
-        chosen=True),
+        bool, "whether the first line contains the column names; if unset, True if columns are "
+        "given by name", chosen=True),
     "windows": Field(
-        int, "read longer texts in windows of data.length tokens that share this many, and "
-        "average their probabilities; if unset, used where more than 5 % of the texts exceed the "
-        "model's positions", low=0, chosen=True),
+        int, "overlap in tokens of the windows of data.length tokens in which longer texts are "
+        "read, with averaged probabilities; if unset, windows are used where more than 5 % of the "
+        "texts exceed the model's positions", low=0, chosen=True),
 }
 _MODEL = {
     "pooling": Field(
-        str, "cls: the first token (GPT-2 and XLNet: the last), or mean: of all tokens; if unset, "
-        "as the pretrained classifier; cls for released models of GPT-2 and XLNet; else mean",
+        str, "pooling of the token vectors: cls (first token; GPT-2 and XLNet: last token) or mean "
+        "(all tokens); if unset, as in a pretrained classifier, cls for released models of GPT-2 "
+        "and XLNet, else mean",
         choices=("cls", "mean"), chosen=True),
 }
 _TRAINING = {
-    "class_weights": Field(False, "let each class weigh the same in loss and metrics of training"),
+    "class_weights": Field(False, "balanced class weights in the training loss and metrics"),
 }
 
 FIELDS = TaskFields(
@@ -46,10 +49,10 @@ FIELDS = TaskFields(
              "mean_squared_error"),
     options={
         "evaluate": {"label": Option(
-            str, "Column of the label; default: that of training.", flag="label_column")},
+            str, "Label column; if unset, as in training.", flag="label_column")},
         "export": {"pairs": Option(
-            bool, "Whether it takes pairs of texts; for a model of another library, which does "
-            "not say.")},
+            bool, "Whether the exported model accepts pairs of texts; only for checkpoints of "
+            "other libraries, which do not record it.")},
     },
     files=("labels.json",),
     huggingface_class="ForSequenceClassification",

@@ -6,18 +6,19 @@ from keras_attn.shared_fields import DOCUMENTS
 from keras_attn.tasks.pretraining.fields import pretraining_fields
 
 DATA = {
-    "task": Field("permutation_modeling", "what is learnt"),
+    "task": Field("permutation_modeling", "training objective: permutation language modeling"),
     **DOCUMENTS,
     "vocab": Field(
-        str, "sentencepiece model with XLNet's marks, or a folder with spiece.model; without: "
-        "that of `pretrained` or of the prepared folder data.train, else trained on data.train",
-        ),
+        str, "SentencePiece model with XLNet's special tokens, or a folder with spiece.model; if "
+        "unset, from `pretrained` or from the prepared folder data.train, else trained on "
+        "data.train"),
     "lowercase": Field(
-        bool, "whether text is lower-cased; without: as `pretrained` or the prepared folder "
-        "data.train, or no"),
-    "predicted_fraction": Field(1 / 6, "share of tokens to tell, 1 / K in the paper"),
-    "spans": Field(True, "tell spans of whole words"),
-    "bidirectional": Field(False, "every other row holds its text from the end on"),
+        bool, "whether to lower-case text; if unset, as in `pretrained` or in the prepared folder "
+        "data.train, else False"),
+    "predicted_fraction": Field(
+        1 / 6, "fraction of tokens that are predicted (1 / K in the paper)"),
+    "spans": Field(True, "whether to predict spans of whole words"),
+    "bidirectional": Field(False, "whether to reverse the text of every other sequence"),
 }
 
 FIELDS = TaskFields(

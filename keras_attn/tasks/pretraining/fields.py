@@ -8,8 +8,8 @@ from keras_attn.shared_fields import (
     TEXT,
     TRAINING,
     UNLABELLED,
+    describe_sources,
     family_field,
-    of_libraries,
     run_fields,
 )
 
@@ -17,26 +17,26 @@ MASKED = {
     **UNLABELLED,
     **TEXT,
     "max_predictions": Field(
-        int, "masked tokens of a row at most; without: masked_fraction of length"),
-    "masked_fraction": Field(0.15, "share of tokens to predict"),
-    "short_fraction": Field(0.1, "share of rows made shorter at random"),
-    "whole_words": Field(False, "mask whole words"),
-    "spans": Field(False, "mask spans of whole words (SpanBERT)"),
+        int, "maximum number of masked tokens per sequence; if unset, masked_fraction of length"),
+    "masked_fraction": Field(0.15, "fraction of tokens that are masked and predicted"),
+    "short_fraction": Field(0.1, "fraction of sequences that are shortened at random"),
+    "whole_words": Field(False, "whole word masking"),
+    "spans": Field(False, "span masking, of whole words (SpanBERT)"),
     "segments": Field(
-        str, "of a row: next_sentence; sentence_order: two, half of them swapped (ALBERT); "
-        "full_sentences: one (RoBERTa); unset: next_sentence, or full_sentences where documents "
-        "have one sentence", choices=("next_sentence", "sentence_order", "full_sentences"),
-        chosen=True),
+        str, "segments of a sequence: next_sentence (two; BERT), sentence_order (two, half of them "
+        "swapped; ALBERT) or full_sentences (one; RoBERTa); if unset, next_sentence, or "
+        "full_sentences where documents have one sentence",
+        choices=("next_sentence", "sentence_order", "full_sentences"), chosen=True),
 }
 
 
 def pretraining_fields(family, data):
-    """Fields of a config of pretraining.
+    """Returns the config fields of a pretraining task.
 
     Args:
         family: `FamilyFields` of the family.
-        data: Fields of `config.data`.
+        data: `Field`s of `config.data`.
     """
-    return {**run_fields(of_libraries([family])), "data": data,
+    return {**run_fields(describe_sources([family])), "data": data,
             "model": {**family_field(family), **family.model}, "train": TRAINING,
             "eval": {**EVAL, **LIMIT}, "checkpoint": CHECKPOINT}

@@ -1,4 +1,4 @@
-"""Question answering: config fields and files."""
+"""Extractive question answering: config fields and files."""
 
 import dataclasses
 
@@ -8,15 +8,15 @@ from keras_attn.tasks.finetuning.fields import LENGTH, joint_fields
 
 NAME = "reading_comprehension"  # in data.task
 METRICS = ("f1", "exact")
-USUAL_LENGTH = 384  # Devlin et al. (2018) for SQuAD
+DEFAULT_LENGTH = 384  # Devlin et al. (2018) for SQuAD
 
 _DATA = {
-    "length": dataclasses.replace(LENGTH, help=f"{LENGTH.help} ({NAME}: {USUAL_LENGTH})"),
-    "max_question": Field(64, "tokens of a question at most, in reading_comprehension", above=0),
+    "length": dataclasses.replace(LENGTH, help=f"{LENGTH.help} ({NAME}: {DEFAULT_LENGTH})"),
+    "max_question": Field(64, "maximum question length in tokens (reading_comprehension)", above=0),
     "stride": Field(
-        int, "tokens from one window of a long passage to the next, in reading_comprehension; "
-        "without: 128, or half a window if that is less", above=0),
-    "max_answer": Field(30, "tokens of an answer at most, in reading_comprehension", above=0),
+        int, "document stride: tokens between the starts of consecutive windows of a long passage "
+        "(reading_comprehension); if unset, 128 or half a window, whichever is less", above=0),
+    "max_answer": Field(30, "maximum answer length in tokens (reading_comprehension)", above=0),
 }
 
 FIELDS = TaskFields(
@@ -24,7 +24,7 @@ FIELDS = TaskFields(
     family="bert",
     config=joint_fields,
     names=(NAME,),
-    summary=f"{NAME}: find answers in passages, from files of SQuAD",
+    summary=f"{NAME}: extractive question answering on SQuAD files",
     joint={"data": _DATA},
     metrics=METRICS,
     files=("reading.json",),

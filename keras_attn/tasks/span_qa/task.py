@@ -35,7 +35,7 @@ from keras_attn.tasks.span_qa.examples import (
     read_questions,
     window_examples,
 )
-from keras_attn.tasks.span_qa.fields import METRICS, NAME, USUAL_LENGTH
+from keras_attn.tasks.span_qa.fields import DEFAULT_LENGTH, METRICS, NAME
 from keras_attn.tasks.span_qa.report import (
     reading_baselines,
     report_reading_baselines,
@@ -69,7 +69,7 @@ class SpanQA(Task):
         architecture["vocabulary_size"] = tokenizer.vocabulary_size
         defaults = FinetuningDefaults(run)
         if data.length is None:
-            defaults.choose("data.length", min(architecture["max_length"], USUAL_LENGTH),
+            defaults.choose("data.length", min(architecture["max_length"], DEFAULT_LENGTH),
                             "SQuAD's usual length")
         run.fit_memory(architecture)
         windows = {split: own and cut_windows(own, tokenizer, length=data.length,

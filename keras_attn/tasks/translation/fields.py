@@ -18,74 +18,84 @@ METRICS = ("bleu", "chrf")
 
 _PARALLEL = {
     "source": Field(
-        str, "file of a sentence a line, glob, list with commas, or - for standard input; without "
-        "a target a table, or tfds:NAME[:SPLIT]"),
-    "target": Field(str, "the translations, line by line"),
+        str, "source text: a file with one sentence per line, a glob, a comma-separated list, or - "
+        "for standard input; if target is unset, a table or tfds:NAME[:SPLIT]"),
+    "target": Field(
+        str, "target text, aligned with source line by line; if unset, from the source table"),
 }
 DATA = {
-    "task": Field("translation", "what is learnt"),
+    "task": Field("translation", "training objective: translation"),
     "train": _PARALLEL,
     "validation": _PARALLEL,
-    "source_column": Field("source", "of a table; of TFDS the language"),
-    "target_column": Field("target", "likewise"),
+    "source_column": Field("source", "source column of a table; TFDS: the source language"),
+    "target_column": Field("target", "target column of a table; TFDS: the target language"),
     "format": Field(
-        str, "of a table: tsv, quoted_tsv, csv, jsonl, parquet; without: by the file's name"),
+        str, "format of a table: tsv, quoted_tsv, csv, jsonl or parquet; if unset, detected from "
+        "the file name"),
     "header": Field(
-        bool, "whether the first line names the columns; without: if columns are named",
-        chosen=True),
+        bool, "whether the first line contains the column names; if unset, True if columns are "
+        "given by name", chosen=True),
     "encoding": TEXT["encoding"],
     "on_bad_text": Field(
-        "error", "error, or skip: leave out and count bytes that are no text, sentences without "
-        "the other side and those over data.length", choices=("error", "skip")),
+        "error", "how to handle undecodable text, unpaired sentences and sentences longer than "
+        "data.length: error (stop) or skip (leave out and count)", choices=("error", "skip")),
     "max_line": MAX_LINE,
     "vocab": Field(
-        str, "sentencepiece model; without: that of `pretrained`, else trained on data.train"),
+        str, "SentencePiece model; if unset, from `pretrained`, else trained on data.train"),
     "vocab_size": Field(
-        8000, "subwords of one that is trained, of both languages together", above=0),
+        8000, "vocabulary size of a newly trained tokenizer, joint for both languages", above=0),
     "subwords": Field(
-        "bpe", "kind of one that is trained: bpe or unigram", choices=("bpe", "unigram")),
-    "length": Field(256, "tokens of a side at most, with the mark of its end", above=0),
-    "limit": Field(int, "train on that many sentences, drawn by train.seed", above=0),
+        "bpe", "algorithm of a newly trained tokenizer: bpe or unigram",
+        choices=("bpe", "unigram")),
+    "length": Field(
+        256, "maximum length of source and target in tokens, with the end-of-sequence token",
+        above=0),
+    "limit": Field(
+        int, "number of training sentence pairs, sampled with train.seed; if unset, all", above=0),
 }
 _TRANSLATING = {
     **{name: entry for name, entry in TRAINING.items() if name != "batch_size"},
     "batch_tokens": Field(
-        4096, "tokens of a step's longer side at most, with padding, over all devices and "
-        "micro-batches", above=0),
-    "beta_2": Field(0.98, "of the optimizer", low=0, below=1),
+        4096, "global batch size: maximum number of tokens of the longer side per optimizer step, "
+        "with padding, over all devices and micro-batches", above=0),
+    "beta_2": Field(
+        0.98, "beta_2 of the optimizer: decay rate of the second moment", low=0, below=1),
     "schedule": Field(
-        "inverse_sqrt", "inverse_sqrt, linear, cosine or constant, after the warmup",
+        "inverse_sqrt",
+        "learning rate schedule after warmup: inverse_sqrt, linear, cosine or constant",
         choices=("linear", "cosine", "constant", "inverse_sqrt")),
 }
 _DECODING = {
     **EVAL,
-    "batch_size": Field(32, "sentences translated together", above=0, resume="any"),
+    "batch_size": Field(32, "batch size of evaluation, in sentences", above=0, resume="any"),
     "metric": Field(
-        str, "keep the weights with which it was best in validation: bleu, chrf or loss; without: "
-        "last ones, or the mean of checkpoint.average"),
+        str, "validation metric that selects the weights to keep: bleu, chrf or loss; if unset, "
+        "the last weights, or the mean of checkpoint.average"),
     "patience": CHOICE["patience"],
-    "beam": Field(4, "hypotheses of the beam search", above=0, resume="any"),
+    "beam": Field(4, "beam size; 1: greedy decoding", above=0, resume="any"),
     "length_penalty": Field(
-        0.6, "of the beam search: more favours longer translations", low=0, resume="any"),
-    "lowercase": Field(
-        False, "whether BLEU and chrF do not tell upper from lower case", resume="any"),
+        0.6, "length penalty of the beam search (GNMT); higher values favor longer translations",
+        low=0, resume="any"),
+    "lowercase": Field(False, "whether BLEU and chrF are case-insensitive", resume="any"),
     "tokenize": Field(
-        "13a", "of BLEU, as sacrebleu calls it; none for text that is tokenised", resume="any"),
+        "13a", "sacrebleu tokenizer of BLEU; none for tokenized text", resume="any"),
 }
 
 
 def _config(family):
     return {
-        **run_fields("the workdir of a translator"),
+        **run_fields("the workdir of a translation model"),
         "data": DATA, "model": {**family_field(family), **family.model}, "train": _TRANSLATING,
         "eval": _DECODING,
         "checkpoint": {**CHECKPOINT, "average": Field(
-            1, "newest checkpoints at multiples of checkpoint.every whose mean is the model; as "
-               "many are kept, with the optimizer's state", above=0, resume="any")},
+            1, "checkpoint averaging: number of newest checkpoints, at multiples of "
+               "checkpoint.every, whose mean is the final model; 1: none", above=0, resume="any")},
     }
 
 
-_LENGTH_PENALTY = Option(float, "Of a translator; without: that of its run.")
+_LENGTH_PENALTY = Option(
+    float, "Length penalty of the beam search (translation); if unset, eval.length_penalty of the "
+    "run.")
 FIELDS = TaskFields(
     command="finetune",
     family="transformer",
@@ -95,17 +105,21 @@ FIELDS = TaskFields(
     data="source",
     options={
         "evaluate": {
-            "source": Option(str, "Of a translator, in place of --data.", reads=True),
+            "source": Option(
+                str, "Source text (translation), instead of --data.", reads=True),
             "target": Option(
-                str, "Of a translator: the translations, line by line.", reads=True),
-            "beam": Option(int, "Of a translator; without: eval.beam of its run.", low=1),
+                str, "Reference translations, aligned with --source line by line (translation).",
+                reads=True),
+            "beam": Option(
+                int, "Beam size (translation); if unset, eval.beam of the run.", low=1),
             "length_penalty": _LENGTH_PENALTY,
-            "precision": Option(str, "Of a translator; without: float32.", choices=PRECISIONS),
+            "precision": Option(
+                str, "Precision of inference (translation); if unset, float32.",
+                choices=PRECISIONS),
         },
         "export": {
             "beam": Option(
-                int, "Of a translator: hypotheses of the beam search; without: eval.beam of its "
-                "run.", low=1),
+                int, "Beam size (translation); if unset, eval.beam of the run.", low=1),
             "length_penalty": _LENGTH_PENALTY,
         },
     },
