@@ -17,7 +17,8 @@ import time
 import numpy as np
 from absl import flags
 
-from keras_attn.cli.command_line import find_config, load_config, run_command
+from keras_attn.cli.command_line import run_command
+from keras_attn.cli.config_files import find_config, load_config
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder of all results; default: a folder in runs/, named "

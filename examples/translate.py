@@ -11,7 +11,8 @@ import os
 
 from absl import flags
 
-from keras_attn.cli.command_line import find_config, load_config, run_command
+from keras_attn.cli.command_line import run_command
+from keras_attn.cli.config_files import find_config, load_config
 from keras_attn.errors import UserError
 
 FLAGS = flags.FLAGS

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from keras_attn.cli.command_line import config_folder, load_config
+from keras_attn.cli.config_files import config_folder, load_config
 from keras_attn.defaults import fields
 
 ROOT = pathlib.Path(__file__).parents[1]

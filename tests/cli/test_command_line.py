@@ -12,7 +12,7 @@ import sys
 import pytest
 from ml_collections import ConfigDict
 
-from keras_attn.cli import command_line
+from keras_attn.cli import command_line, config_files
 from keras_attn.defaults import (
     fields,
     finetuning_defaults,
@@ -235,7 +235,7 @@ def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
     path = tmp_path / "mine.py"
     path.write_text(content)
     with pytest.raises(UserError, match=message) as error:
-        command_line.load_config(path)
+        config_files.load_config(path)
     assert "mine.py" in str(error.value)
 
 
@@ -244,14 +244,14 @@ def test_a_config_file_that_is_none_is_named(tmp_path, content, message):
 def test_a_task_of_glue_follows_a_colon_or_is_its_former_name(name, tmp_path, monkeypatch):
     for folder in (ROOT, tmp_path):
         monkeypatch.chdir(folder)
-        path, argument = command_line.find_config(name)
+        path, argument = config_files.find_config(name)
         assert argument == "sst2" and os.path.samefile(path, ROOT / "configs" / "glue.py")
-        assert command_line.load_config(path, argument).data.task == "sst2"
+        assert config_files.load_config(path, argument).data.task == "sst2"
 
 
 def test_the_former_names_of_glue_are_its_tasks_and_may_be_imported():
     glue = importlib.import_module("configs.glue")
-    assert set(command_line._GLUE_TASKS) == set(glue.TASKS) == set(glue_tasks.TASKS)
+    assert set(config_files._GLUE_TASKS) == set(glue.TASKS) == set(glue_tasks.TASKS)
     for name in glue.TASKS:
         old = importlib.import_module(f"configs.{name}")
         assert old is getattr(importlib.import_module("configs"), name)
@@ -270,8 +270,8 @@ MINE = "from keras_attn.defaults import finetuning_defaults\ndef get_config({}):
     ("text", ":", "")])
 def test_a_config_file_takes_an_argument(parameters, suffix, text, tmp_path):
     (tmp_path / "mine.py").write_text(MINE.format(parameters))
-    path, argument = command_line.find_config(f"{tmp_path}/mine.py{suffix}")
-    assert command_line.load_config(path, argument).data.text == text
+    path, argument = config_files.find_config(f"{tmp_path}/mine.py{suffix}")
+    assert config_files.load_config(path, argument).data.text == text
 
 
 @pytest.mark.parametrize(("parameters", "argument", "message"), [
@@ -284,7 +284,7 @@ def test_an_argument_that_does_not_fit_a_config_file_is_an_error(
     path = tmp_path / "mine.py"
     path.write_text(MINE.format(parameters))
     with pytest.raises(UserError, match=message):
-        command_line.load_config(path, argument)
+        config_files.load_config(path, argument)
 
 
 def test_a_reader_that_has_enough_ends_a_command_without_a_traceback():

@@ -65,7 +65,7 @@ def test_the_wheel_holds_one_name_with_configs_commands_and_license(wheel):
 def test_an_installation_imports_from_itself(outside):
     program = """
 import sys, keras_attn, keras_attn.configs, keras_attn.commands.finetune.predict as predict
-from keras_attn.cli.command_line import config_names
+from keras_attn.cli.config_files import config_names
 assert keras_attn.configs.__file__.startswith(sys.prefix), keras_attn.configs.__file__
 from keras_attn.configs import sst2  # has no file of its own
 assert sst2.get_config().data.task == "sst2"
