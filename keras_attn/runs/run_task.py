@@ -54,7 +54,11 @@ def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
     Args:
         config: ConfigDict of `finetuning_defaults()`, as configs/classify.py makes, or of
             `translation_defaults()`.
-        workdir, pretrained, dry_run, engine, **options: See `pretrain`.
+        workdir: See `pretrain`.
+        pretrained: See `pretrain`.
+        dry_run: See `pretrain`.
+        engine: See `pretrain`.
+        **options: See `pretrain`.
 
     Returns:
         Dict, as in results.json: final validation metrics (`accuracy`, `f1`, or those of the

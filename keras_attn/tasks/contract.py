@@ -164,8 +164,10 @@ class Task:
 
         Args:
             model: What `load` returned.
-            texts, text_pairs: Lists of strings; None if there are no pairs.
-            file, output: The open output and its name.
+            texts: List of strings.
+            text_pairs: List of strings; None if there are no pairs.
+            file: The open output file.
+            output: Its name.
             options: Values by name of those that `TaskFields.options` has for "predict".
         """
         raise self._unsuited("finetune.predict", model)
@@ -177,8 +179,9 @@ class Task:
         Args:
             model: What `load` returned.
             source: A file, a glob or `-`.
-            file, output: The open output and its name.
-            batch_size: Rows worked on together.
+            file: The open output file.
+            output: Its name.
+            batch_size: Number of rows in a batch.
             reading: How to read the file: `format`, `text`, `text_pair`, `on_bad_text`, `encoding`,
                 `max_line`; None: as in training.
             options: See `predict_texts`.
@@ -192,7 +195,8 @@ class Task:
         Args:
             model: What `load` returned.
             data: Value of the option that `TaskFields.data` names.
-            batch_size, reading: See `predict_file`.
+            batch_size: See `predict_file`.
+            reading: See `predict_file`.
             options: Values by name of those that `TaskFields.options` has for "evaluate".
         """
         raise self._unsuited("finetune.evaluate", model)

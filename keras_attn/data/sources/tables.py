@@ -81,7 +81,7 @@ class Table:
         )
 
     def find_headers(self, separator=None):
-        """Guesses whether the first rows of the files are headers.
+        """Estimates whether the first rows of the files are headers.
 
         A header row has a short text and a label that does not occur in other rows.
 

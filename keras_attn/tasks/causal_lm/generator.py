@@ -42,42 +42,44 @@ class Generator:
         self.model, self.tokenizer, self.path = model, tokenizer, path
         self.cut = collections.Counter()  # longer prompts are errors
         self.max_length = model.backbone.max_length
-        # Of rows of the token table that stand for nothing no text is made.
+        # Padded rows of the embedding matrix are never generated.
         self._named = tokenizer.vocabulary_size - tokenizer.num_padding_rows
         self.found = inference_function(self.search, model)
 
     def generate(self, prompts, max_tokens=None, *, temperature=1.0, top_k=None, top_p=0.9, seed=0,
                  beam=None, length_penalty=0.0, nbest=None, min_tokens=0, no_repeat=0,
                  batch_size=16, number=0):
-        """Goes on with texts.
+        """Generates continuations of texts.
 
         Args:
-            prompts: A string, or a list of them; "" begins a new text.
-            max_tokens: Tokens to add at most, with the mark of the end; None: 64, or as many as
-                the positions of the model leave.
-            temperature, top_k, top_p: See `sample`; a temperature of 0 is greedy, without the
-                others. Not with `beam`.
-            seed: Of what is drawn, an integer, of which 32 bits count; the same draws the same
-                texts. None: another each time.
-            beam: Hypotheses of a beam search, which draws nothing; None: sample. Texts that come
-                to their end are better than those that do not.
+            prompts: String, or list of strings; an empty string begins a new text.
+            max_tokens: Maximum number of new tokens, with the end-of-sequence token; None: 64, or
+                as many as the positions of the model allow.
+            temperature: See `sample`; 0 decodes greedily, without `top_k`, `top_p` and `seed`. Not
+                with `beam`.
+            top_k: See `sample`. Not with `beam`.
+            top_p: See `sample`. Not with `beam`.
+            seed: Integer seed of sampling, of which 32 bits count. The same seed generates the same
+                texts; None generates others each time.
+            beam: Number of beams of a beam search; None: sample. Finished hypotheses rank above
+                unfinished ones.
             length_penalty: See `beam_search`; only with `beam`.
-            nbest: How many continuations of each, all drawn, or those of the beam; None: one.
-            min_tokens: Tokens before the mark of the end at least.
-            no_repeat: No sequence of so many tokens may come twice, those of the prompt counted;
-                0: any may.
-            batch_size: Texts worked on together; the results do not depend on it.
-            number: Of the first prompt: each draws by its own.
+            nbest: Number of continuations of each prompt; None: one, returned as a string.
+            min_tokens: Minimum number of tokens before the end-of-sequence token.
+            no_repeat: Size of n-grams that may not occur twice, including those of the prompt; 0:
+                no restriction.
+            batch_size: Number of texts in a batch; the results do not depend on it.
+            number: Index of the first prompt; each prompt samples by its index.
 
         Returns:
-            The prompt with what follows, a string, or a list of them; with `nbest` instead of
-            each string a list of dicts, of a beam the best first: `text`; `continuation`, what
-            was added; `log_probability`, the model's, of that; and `finished`, whether it came to
-            the end of the text.
+            The prompt and its continuation, a string or a list of strings. With `nbest`, a list of
+            dicts in place of each string, best first with `beam`: `text`; `continuation`, the new
+            text; `log_probability` of the continuation; and `finished`, whether it ended with the
+            end-of-sequence token.
 
         Raises:
-            UserError: If something is out of range or has no use beside another, or a prompt has
-                too many tokens.
+            UserError: If an argument is out of range or not supported with another one, or a prompt
+                has too many tokens.
         """
         given = check_options(
             max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
@@ -116,11 +118,13 @@ class Generator:
         return kept if nbest else [some[0]["text"] for some in kept]
 
     def encode(self, prompts, max_tokens=None, min_tokens=0, number=0):
-        """Ids of each prompt; of one without any the mark that texts begin with.
+        """Returns the token ids of each prompt; of an empty one, the beginning-of-text token.
 
         Args:
             prompts: List of strings.
-            max_tokens, min_tokens, number: See `generate`.
+            max_tokens: See `generate`.
+            min_tokens: See `generate`.
+            number: See `generate`.
 
         Returns:
             List of int32 arrays.

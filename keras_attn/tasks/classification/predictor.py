@@ -55,7 +55,9 @@ class Predictor(Embedder):
         """Probabilities, or the values of a regression, as an array.
 
         Args:
-            texts, text_pairs, batch_size: As in `predict`.
+            texts: As in `predict`.
+            text_pairs: As in `predict`.
+            batch_size: As in `predict`.
 
         Returns:
             float64 `(N, C)`; C is 1 for regression.

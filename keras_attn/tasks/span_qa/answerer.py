@@ -58,7 +58,8 @@ class Answerer(Embedder):
 
         Args:
             questions: `Questions`.
-            count, batch_size: As `top` and `batch_size` of `answer`.
+            count: As `top` of `answer`.
+            batch_size: As in `answer`.
 
         Returns:
             A list of `keras_attn.tasks.span_qa.answers.Answer`.

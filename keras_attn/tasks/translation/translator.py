@@ -50,9 +50,11 @@ class Translator:
     Args:
         model: `Transformer`.
         subwords: `Subwords`.
-        length: Tokens of a source at most.
-        beam, length_penalty: Of translations that ask for no other.
-        config, path: Config and folder of the run that made it, if it was loaded.
+        length: Maximum number of source tokens.
+        beam: Default number of beams.
+        length_penalty: Default length penalty; see `beam_search`.
+        config: Config of the run, if the model was loaded.
+        path: Folder of the run, if the model was loaded.
     """
 
     task = "translation"
@@ -69,13 +71,14 @@ class Translator:
         """Translates texts.
 
         Args:
-            texts: List of strings; an empty one stays so.
-            beam: Hypotheses of the beam search; 1: greedy; None: as in the run's evaluations.
-            nbest: How many translations of each, `beam` at most; None: one, as a string.
-            length_penalty: See `beam_search`; None likewise.
-            batch_size: Texts worked on together; the results do not depend on it.
-            alignments: Whether to tell what the translation attended to; needs `nbest`.
-            stop: Function asked between batches: True ends the work, and the result is None.
+            texts: List of strings; the translation of an empty string is empty.
+            beam: Number of beams; 1: greedy decoding; None: as in the evaluations of the run.
+            nbest: Number of translations of each text, at most `beam`; None: one, as a string.
+            length_penalty: See `beam_search`; None: as in the evaluations of the run.
+            batch_size: Number of texts in a batch; the results do not depend on it.
+            alignments: Whether to return the attention weights; requires `nbest`.
+            stop: Function that is called between batches; if it returns True, decoding stops and
+                the result is None.
 
         Returns:
             A list of strings; with `nbest` of lists of dicts, best first: `text`, `score`,

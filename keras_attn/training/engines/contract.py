@@ -149,7 +149,9 @@ class Engine(abc.ABC):
         """Makes the training step of a model.
 
         Args:
-            model, optimizer, accumulate: See `Step`; both were made in `scope`.
+            model: A built task model, made in `scope`.
+            optimizer: What `make_optimizer` returned, made in `scope`.
+            accumulate: Number of micro-batches; see `Step`.
             clip_norm: Upper bound of the global norm of the gradients; None or 0: unbounded.
             jit: Whether XLA compiles the step.
             seed: Seed of dropout; masks differ by step, micro-batch and replica.

@@ -1,0 +1,64 @@
+"""The project writes in the standard terms of the field: docs/glossary.md."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).parents[1]
+# What earlier versions wrote, and what stands for it.
+BANNED = {
+    # Not the method of files, nor the paper "Show, Attend and Tell".
+    r"(?<!\.)(?<!def )(?<!and )\btell(s|ing)?\b|\btold\b": "predict, report, state, distinguish",
+    r"\bguess(es|ed|ing)?\b": "prediction, predicted",
+    r"\bin vain\b": "unused",
+    r"\blikeliest\b": "most likely, top k",
+    r"\bmade anew\b|\bstarts? anew\b": "newly initialized",
+    r"\bstarts? at random\b|\bat random they start\b": "randomly initialized",
+    r"\bgo(es)? on (from|with)\b|\bgoing on\b|\bwent on\b": "resume, continue",
+    r"\bend mark\b|\bmark of (the|its) end\b": "end-of-sequence token",
+    r"\btoken tables?\b|\bposition tables?\b(?! of)": "embedding matrix, position embeddings",
+    r"\bspread of (the )?first weights\b": "initializer standard deviation",
+    r"\bshare of values\b": "dropout rate",
+    r"\bnorm before each part\b": "pre-norm",
+    r"\blines? to beat\b|\bto beat\b": "baseline",
+    r"\bheld out of it\b": "held-out set",
+    r"\bflatters?\b": "selection bias, favors",
+    r"\bthe same bits\b|\bbit by bit\b": "bitwise identical",
+    r"\btimes as fast\b": "speedup",
+    r"\bhow many a second\b|\ba second\b(?= (row|example|token|sequence)s)": "throughput",
+    r"\b(refused|asked|given|needed|taken) are\b": "a sentence with its subject first",
+    r"\bis needed\. Received\b": "requires, is required",
+    r"\bwithout:": "if unset",
+    r"\bword pieces\b(?!_)": "WordPiece tokens, subwords",
+}
+# Pages about the words themselves.
+EXEMPT = {"docs/glossary.md", "docs/errata.md"}
+# Those that have been rewritten; the others follow.
+FOLDERS = ("configs", "examples", "benchmarks", "notebooks", "docs", "keras_attn/layers",
+           "keras_attn/ops", "keras_attn/models", "keras_attn/generation", "keras_attn/text",
+           "keras_attn/data", "keras_attn/visualize", "keras_attn/cli", "pretrain", "finetune")
+
+
+def _files():
+    yield ROOT / "README.md"
+    yield ROOT / "CONTRIBUTING.md"
+    yield ROOT / "Makefile"
+    for name in ("shared_fields", "declarations", "field"):
+        yield ROOT / f"keras_attn/{name}.py"
+    yield from (ROOT / "keras_attn").glob("*/*/fields.py")  # what --help prints
+    for folder in FOLDERS:
+        for suffix in ("py", "md"):
+            yield from sorted((ROOT / folder).rglob(f"*.{suffix}"))
+
+
+def test_no_file_uses_words_that_have_a_standard_term():
+    found = []
+    for path in _files():
+        name = path.relative_to(ROOT).as_posix()
+        if name in EXEMPT:
+            continue
+        text = path.read_text(encoding="utf-8")
+        for pattern, better in BANNED.items():
+            for match in re.finditer(pattern, text, re.I):
+                line = text[:match.start()].count("\n") + 1
+                found.append(f"{name}:{line}: {match[0]!r}; write: {better}")
+    assert not found, "\n".join(found)
