@@ -217,7 +217,7 @@ def test_another_tokenizer_is_refused(folder):
         ("normalizer", {"lowercase": False}, "must agree"),
         ("model", {"type": "BPE"}, "WordPiece model"),
         ("model", {"vocab": {"a": 0, "b": 2}}, "ids of the vocabulary must be 0, 1"),
-        ("model", {"vocab": {"a": 0, "b": 1}}, "holds .PAD."),
+        ("model", {"vocab": {"a": 0, "b": 1}}, "lacks .PAD."),
         ("pre_tokenizer", {"type": "Whitespace"}, "BertPreTokenizer"),
     ):
         path.write_text(json.dumps({**tokenizer, part: {**tokenizer[part], **fields}}))

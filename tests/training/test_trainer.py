@@ -168,7 +168,7 @@ def test_a_shard_damaged_after_it_was_counted_ends_the_run_with_its_name(tmp_pat
     for _ in range(2):
         again = PretrainingExamples(folder, make_tokenizer(), length=16)
         assert again.num_examples == examples.num_examples
-        with pytest.raises(UserError, match=r"3\.npz is not the shard that index.json"):
+        with pytest.raises(UserError, match=r"3\.npz is not the shard in index.json"):
             run(again)
     steps = [record["step"] for record in records_of(tmp_path)]
     assert steps == list(range(1, checkpoints_of(tmp_path)[-1] + 1)) != []

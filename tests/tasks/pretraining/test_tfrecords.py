@@ -1,5 +1,6 @@
 """TFRecords as google-research/bert writes them, read as a stream of epochs."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -153,9 +154,9 @@ def test_files_that_are_no_such_records_are_errors_with_their_name(tmp_path, rec
         writer.write(b"\xff\xff\xffnot an example")
     other = write(tmp_path / "other", [{"label": [1]}])
     for path in (text, cut, tmp_path / "noise", other, tmp_path):
-        with pytest.raises(UserError, match="Received") as error:
+        with pytest.raises(UserError, match=re.escape(str(path))) as error:
             TFRecordExamples(str(path), TOKENIZER)
-        assert str(path) in str(error.value) and "\n" not in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kept", [0, 20])
