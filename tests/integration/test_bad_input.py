@@ -61,7 +61,7 @@ PRETRAINING = [
     ({"model.dropout": 1.0}, "model.dropout=1.0"),
     ({"pretrained": "{bad}/nowhere"}, "Received: .*nowhere, which does not exist"),
     ({"pretrained": "{pretrained}", "data.vocab": "{bad}/vocab.txt", "model": None},
-     "vocabulary of the pretrained model"),
+     "must be that of the pretrained model"),
     ({"pretrained": "{pretrained}", "model.hidden_dim": 32}, "hidden_dim=32.*has 16"),
     ({"pretrained": "{pretrained}", "data.lowercase": False}, "data.lowercase=False"),
     ({"pretrained": "{pretrained}", "data.length": 65}, "data.length=65 exceeds.*64 positions"),

@@ -213,7 +213,7 @@ def test_an_export_takes_what_the_model_was_trained_on(folder):
     # Said before anything is read.
     ({"data.windows": 10, "data.train": "nowhere.csv"}, r"data.windows must be in \[0, 10\)"),
     ({"data.windows": -1}, "data.windows must be at least 0"),
-    ({"data.windows": 2, "data.text_pair": "other"}, "takes single texts"),
+    ({"data.windows": 2, "data.text_pair": "other"}, "does not support text pairs"),
 ])
 def test_what_cannot_be_meant_is_said(folder, tmp_path, fields, message):
     config = finetuning_defaults()
@@ -251,7 +251,7 @@ def test_what_is_skipped_is_told_with_its_place(folder, tmp_path, capsys):
     predict_file(str(folder / "single_label"), str(tmp_path / "rows.csv"),
                  str(tmp_path / "out.tsv"), on_bad_text="skip")
     said = capsys.readouterr().err
-    assert "rows.csv, line 3: Well-formed CSV" in said
+    assert "rows.csv, line 3: CSV must be well-formed" in said
     assert "1 row predicted, 1 (1 csv) skipped" in said
 
 
