@@ -12,6 +12,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from keras_attn.cli.config_files import config_names, find_config, load_config
+from keras_attn.cli.field_flags import define_flag
 from keras_attn.defaults import ENDS, fields, meaning, select_task
 from keras_attn.errors import PRECISIONS, UserError, nearest
 from keras_attn.freed_memory import keep_freed_memory
@@ -44,20 +45,7 @@ def define_run_flags():
     flags.DEFINE_enum("engine", "tensorflow", list(ENGINES),
                       "Backend that runs the training steps; defaults to tensorflow.")
     for name, field in _engine_fields().options.items():
-        _define_flag(name, field)
-
-
-def _define_flag(name, field):
-    """Defines the flag of a `Field`."""
-    unset = isinstance(field.default, type)
-    type_, default = (field.default, None) if unset else (type(field.default), field.default)
-    if field.choices:
-        flags.DEFINE_enum(name, default, list(field.choices), field.help)
-        return
-    define = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float,
-              str: flags.DEFINE_string}[type_]
-    bound = {"lower_bound": field.low} if type_ in (int, float) else {}
-    define(name, default, field.help, **bound)
+        define_flag(name, field)
 
 
 def _engine_fields():

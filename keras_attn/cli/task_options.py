@@ -1,14 +1,11 @@
 """Flags of task-specific options."""
 
+import dataclasses
 from typing import Any
 
-from absl import flags
-
+from keras_attn.cli.field_flags import define_flag
 from keras_attn.declarations import Option
 from keras_attn.registry import TASKS
-
-_DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float,
-           str: flags.DEFINE_string}
 
 
 def define_task_flags(command: str) -> None:
@@ -18,13 +15,8 @@ def define_task_flags(command: str) -> None:
         command: "evaluate", "export" or "predict".
     """
     for name, option in _options(command).items():
-        flag = option.flag or name
-        bound = {} if option.low is None else {"lower_bound": option.low}
-        if option.choices:
-            flags.DEFINE_enum(flag, None, list(option.choices), option.help)
-        else:
-            define: Any = _DEFINE[option.value_type]
-            define(flag, None, option.help, **bound)
+        unset = dataclasses.replace(option, default=option.value_type)
+        define_flag(option.flag or name, unset)
 
 
 def given_options(command: str, values: Any) -> dict[str, Any]:
