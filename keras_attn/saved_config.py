@@ -61,9 +61,9 @@ def checked(config, kind, path):
         return config
     family, task = known
     found = _typed(config, default_config(task, family), path, "")
+    values = flatten(found)
     for name, field in declared(task, family).items():
-        group, _, leaf = name.rpartition(".")
-        value = found.get(group, {}).get(leaf) if group else None
+        value = values.get(name)
         if isinstance(value, (int, float)) and (bound := field.violated_bound(value)):
             raise UserError(f"{name} must be {bound}. Received: {value} in {path}")
     return found

@@ -7,7 +7,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from keras_attn.convert import family_name
-from keras_attn.registry import FAMILIES, TASKS, task_of_config
+from keras_attn.registry import DEFAULT_TASKS, FAMILIES, TASKS, task_of_config
 from keras_attn.runs.run import Run
 from keras_attn.runs.sweep import is_repeated, repeat
 from keras_attn.training.engines import check_several_runs
@@ -39,7 +39,7 @@ def pretrain(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
         UserError: If the user can fix it: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    return run_task(config, workdir, pretrained, dry_run, default_task="masked_lm",
+    return run_task(config, workdir, pretrained, dry_run, command="pretrain",
                     engine={"name": engine, **options})
 
 
@@ -69,7 +69,7 @@ def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
         UserError: If the user can fix it: fields, files, diverged losses.
         Stopped: After SIGTERM or Ctrl-C, when everything is saved.
     """
-    run = functools.partial(run_task, default_task="classification",
+    run = functools.partial(run_task, command="finetune",
                             engine={"name": engine, **options})
     if is_repeated(config):
         check_several_runs(engine, **options)
@@ -77,12 +77,12 @@ def finetune(config: ConfigDict, workdir: str | os.PathLike[str] | None = None,
     return run(config, workdir, pretrained, dry_run)
 
 
-def run_task(config, workdir, pretrained, dry_run, *, default_task, engine, compared=False):
+def run_task(config, workdir, pretrained, dry_run, *, command, engine, compared=False):
     """Runs what a config asks for, from its data to its results.
 
     Args:
         config, workdir, pretrained, dry_run: See `keras_attn.pretrain`.
-        default_task: Name of the task of a config that names none in `data.task`.
+        command: "pretrain" or "finetune", whose tasks `data.task` may name.
         engine: Arguments of `make_engine`.
         compared: Whether the run is one of several.
 
@@ -91,7 +91,7 @@ def run_task(config, workdir, pretrained, dry_run, *, default_task, engine, comp
     """
     workdir = workdir or config.get("workdir")
     pretrained = pretrained or config.get("pretrained")
-    task = task_of_config(config, default_task, TASKS.fields(default_task).command)
+    task = task_of_config(config, DEFAULT_TASKS[command], command)
     family = _family_of(task, config, workdir, pretrained)
     run = Run(TASKS[task], FAMILIES[family], config, workdir, pretrained, dry_run, compared, engine)
     with run.locked():

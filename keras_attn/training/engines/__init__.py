@@ -3,9 +3,9 @@
 Commands read the light modules of engines below this package, so it does not import Keras.
 """
 
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from keras_attn.declarations import EngineFields
 from keras_attn.errors import UserError, check_choice, nearest
 from keras_attn.registry import ENGINES
 
@@ -20,7 +20,7 @@ def make_engine(name: str = "tensorflow", **options: Any) -> "Engine":
 
     Args:
         name: One of `ENGINES`.
-        **options: Options of the engine, as its module `fields` declares them.
+        **options: Options of the engine, as its `EngineFields` declare them.
 
     Raises:
         UserError: If the name or an option is unknown, Keras runs on another backend than the
@@ -39,7 +39,7 @@ def check_several_runs(name: str = "tensorflow", **options: Any) -> None:
     _checked_fields(name, options).check_several_runs(**options)
 
 
-def _checked_fields(name: str, options: dict[str, Any]) -> ModuleType:
+def _checked_fields(name: str, options: dict[str, Any]) -> EngineFields:
     import keras
 
     check_choice("engine", name, tuple(ENGINES))
